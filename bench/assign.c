@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "dev/dev.h"
-#include "graph/assign.h"
+#include "graph/compile/assign.h"
 #include "graph/graph.h"
-#include "graph/order.h"
+#include "graph/compile/order.h"
 #include "layers.h"
 #include "must.h"
 #include "raw.h"

@@ -3,7 +3,7 @@
  * bench/engine: the engine alone, between a source without a disk and a
  * device without memory. Each row is the rate that was reached as a share of
  * the slower side's rate. With --chunks N one job of N chunks is run once, by
- * --way, so that callgrind can count it (t/instructions.sh).
+ * --way, so that callgrind can count it (t/kernels/instructions.sh).
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include <weir/base.h>
 
 #include "core/clock.h"
-#include "../t/exact_made.h"
+#include "../t/place/exact_made.h"
 
 static const char *const shape_name[EXACT_SHAPES] = { "tiles", "steps",
 						      "layers" };

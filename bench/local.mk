@@ -24,7 +24,7 @@ EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
-# The cost of opening a model; and the records of t/instructions.sh.
+# The cost of opening a model; and the records of t/kernels/instructions.sh.
 EXTRA_PROGRAMS += %D%/open
 %C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
 %C%_open_LDADD = lib/libweir-core.la
@@ -82,7 +82,7 @@ CLEANFILES += %D%/placement
 
 # The exact planner, on problems whose optimum is known.
 EXTRA_PROGRAMS += %D%/exact
-%C%_exact_SOURCES = %D%/exact.c t/exact_made.c t/exact_made.h
+%C%_exact_SOURCES = %D%/exact.c t/place/exact_made.c t/place/exact_made.h
 %C%_exact_LDADD = lib/libweir-core.la
 bench: %D%/exact
 CLEANFILES += %D%/exact

@@ -5,10 +5,10 @@ BUNDLE_LIMIT = 25165824
 bundledir = .
 
 # Tests that need the sources, or that change mounts or users.
-BUNDLE_LEAVE_OUT = t/tap.sh t/bootstrap.sh t/headers.sh t/layers.sh \
-	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh \
-	t/instructions.sh t/bundle.sh t/gdb.sh \
-	t/env-ring.sh t/env-memory.sh t/env-files.sh
+BUNDLE_LEAVE_OUT = t/house/tap.sh t/house/bootstrap.sh t/house/headers.sh t/house/layers.sh \
+	t/house/format.sh t/house/exports.sh t/house/pages.sh t/house/install.sh t/house/dist.sh \
+	t/kernels/instructions.sh t/house/bundle.sh t/core/gdb.sh \
+	t/io/env-ring.sh t/alloc/env-memory.sh t/io/env-files.sh
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/gguf.py \
 	t/corpus \
 	$(BENCH_PEERS)

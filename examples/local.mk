@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Small complete programs. t/examples.sh runs them; t/install.sh builds load.c
+# Small complete programs. t/house/examples.sh runs them; t/house/install.sh builds load.c
 # with the installed library.
 check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine \
 	%D%/share

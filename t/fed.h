@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "core/source.h"
-#include "graph/feed.h"
+#include "graph/prefetch/feed.h"
 
 #define PART 65536u /* bytes of an import */
 #define PARTS 24u

@@ -113,7 +113,7 @@ void keep_log(void *arg, const char *text)
 	pthread_mutex_lock(&lock);
 	at = strlen(cuda_log);
 	snprintf(cuda_log + at, sizeof(cuda_log) - at, "%s\n", text);
-	/* t/races-others.sh looks for reports there. */
+	/* t/races/races-others.sh looks for reports there. */
 	if (!strncmp(text, "race: ", 6))
 		fprintf(stderr, "%s\n", text);
 	pthread_mutex_unlock(&lock);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mem/dtype.h"
-#include "model/model.h"
+#include "model/format/model.h"
 
 struct second_tensor *second_add(struct second *s, const void *name, size_t n)
 {

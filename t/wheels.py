@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Wheels of stub loaders, for t/bundle.sh: wheels.py FOLDER.
+"""Wheels of stub loaders, for t/house/bundle.sh: wheels.py FOLDER.
 
 They are minimal loaders, which load to a stub of a device. One of them loads a
 wrong byte, one cannot be imported, one is for another Python.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A program around llama/: t/llama.sh compares its logits.
+# A program around llama/: t/house/llama.sh compares its logits.
 check_PROGRAMS += %D%/llama
 %C%_llama_SOURCES = %D%/main.c
 %C%_llama_LDADD = llama/libllama.la lib/libweir.la

@@ -3,16 +3,16 @@ lib_libweir_core_la_SOURCES += \
 	%D%/graph.c %D%/graph.h %D%/node.c %D%/bump.c %D%/bump.h \
 	%D%/ops.c %D%/ops.h %D%/make.c %D%/shapes.c %D%/arrange.c %D%/views.c \
 	%D%/overlap.c %D%/overlap.h \
-	%D%/reach.c %D%/reach.h %D%/reach_order.c %D%/reach_graph.c \
-	%D%/assign.c %D%/assign.h %D%/assign_graph.c %D%/pins.c %D%/pins.h \
-	%D%/order.c %D%/order.h %D%/imports.c %D%/imports.h \
-	%D%/feed.c %D%/feed.h %D%/feed_source.c %D%/provider.c %D%/store.c \
-	%D%/passes.c %D%/unchanged.c \
-	%D%/place.c %D%/place.h \
-	%D%/draft.c %D%/draft.h %D%/plan.c %D%/plan.h %D%/where.c %D%/nodes.c \
-	%D%/leaves.c %D%/split.c \
-	%D%/sched.c %D%/sched.h %D%/schedule.c %D%/explain.c \
-	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c %D%/end.c \
-	%D%/transfer.c %D%/races.h %D%/races.c %D%/progress.c %D%/progress.h \
-	%D%/copy.c %D%/compare.c %D%/difference.c %D%/difference.h
-EXTRA_DIST += %D%/README.md %D%/PASSES.md %D%/RUN.md %D%/FEED.md
+	%D%/compile/reach.c %D%/compile/reach.h %D%/compile/reach_order.c %D%/compile/reach_graph.c \
+	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/assign_graph.c %D%/compile/pins.c %D%/compile/pins.h \
+	%D%/compile/order.c %D%/compile/order.h %D%/compile/imports.c %D%/compile/imports.h \
+	%D%/prefetch/feed.c %D%/prefetch/feed.h %D%/prefetch/feed_source.c %D%/prefetch/provider.c %D%/prefetch/store.c \
+	%D%/prefetch/passes.c %D%/prefetch/unchanged.c \
+	%D%/compile/place.c %D%/compile/place.h \
+	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/plan.c %D%/compile/plan.h %D%/compile/where.c %D%/compile/nodes.c \
+	%D%/compile/leaves.c %D%/compile/split.c \
+	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/schedule.c %D%/exec/explain.c \
+	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/end.c \
+	%D%/exec/transfer.c %D%/exec/races.h %D%/exec/races.c %D%/exec/progress.c %D%/exec/progress.h \
+	%D%/copy.c %D%/compare/compare.c %D%/compare/difference.c %D%/compare/difference.h
+EXTRA_DIST += %D%/README.md %D%/compile/PASSES.md %D%/exec/RUN.md %D%/prefetch/FEED.md

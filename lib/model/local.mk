@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/LOAD.md %D%/RULES.md
+EXTRA_DIST += %D%/README.md %D%/load/LOAD.md %D%/format/RULES.md
 lib_libweir_core_la_SOURCES += \
-	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
-	%D%/json.c %D%/json.h %D%/utf8.h %D%/table.c %D%/table.h \
-	%D%/meta.c %D%/meta.h \
-	%D%/format.c %D%/format.h %D%/formats.c %D%/header.c \
-	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
-	%D%/gguf.c %D%/gguf.h %D%/gguf_in.c %D%/gguf_in.h \
-	%D%/gguf_meta.c %D%/gguf_text.c %D%/values.c %D%/strings.c %D%/held.c \
-	%D%/index.c %D%/index.h %D%/shards.c \
-	%D%/split.c %D%/split.h \
-	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c %D%/runs.c \
-	%D%/cut.c %D%/cut.h %D%/layers.c %D%/layers.h %D%/target.c \
-	%D%/place.c %D%/place.h %D%/place_target.c %D%/place_sink.c \
-	%D%/overlap.c %D%/overlap.h \
-	%D%/arrival.c %D%/arrival.h %D%/ended.c %D%/ended.h \
-	%D%/portion.c %D%/portion.h %D%/races.c \
-	%D%/weights.c %D%/weights.h %D%/digest.c \
-	%D%/load.c %D%/load.h %D%/arrays.c %D%/writes.c %D%/fresh.c %D%/extents.c %D%/small.c %D%/status.c \
-	%D%/sink.c %D%/sink.h
+	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
+	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/table.c %D%/format/table.h \
+	%D%/format/meta.c %D%/format/meta.h \
+	%D%/format/format.c %D%/format/format.h %D%/format/formats.c %D%/format/header.c \
+	%D%/format/safetensors.c %D%/format/safetensors.h %D%/format/head.c %D%/format/ranges.c \
+	%D%/format/gguf.c %D%/format/gguf.h %D%/format/gguf_in.c %D%/format/gguf_in.h \
+	%D%/format/gguf_meta.c %D%/format/gguf_text.c %D%/format/values.c %D%/format/strings.c %D%/format/held.c \
+	%D%/format/index.c %D%/format/index.h %D%/format/shards.c \
+	%D%/format/split.c %D%/format/split.h \
+	%D%/load/plan.c %D%/load/plan.h %D%/load/estimate.c %D%/load/layout.c %D%/load/runs.c \
+	%D%/load/cut.c %D%/load/cut.h %D%/load/layers.c %D%/load/layers.h %D%/load/target.c \
+	%D%/load/place.c %D%/load/place.h %D%/load/place_target.c %D%/load/place_sink.c \
+	%D%/load/overlap.c %D%/load/overlap.h \
+	%D%/load/arrival.c %D%/load/arrival.h %D%/load/ended.c %D%/load/ended.h \
+	%D%/load/portion.c %D%/load/portion.h %D%/load/races.c \
+	%D%/load/weights.c %D%/load/weights.h %D%/load/digest.c \
+	%D%/load/load.c %D%/load/load.h %D%/load/arrays.c %D%/load/writes.c %D%/load/fresh.c %D%/load/extents.c %D%/load/small.c %D%/load/status.c \
+	%D%/load/sink.c %D%/load/sink.h

@@ -17,25 +17,25 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 %C%_libnvidia_ml_la_SOURCES = %D%/nvml.c
 %C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
 
-FAKECUDA_TESTS = t/fakecuda.t t/fakecuda-streams.t t/fakecuda-faults.t \
-	t/fakecuda-nvml.t t/fakecuda-traps.t
+FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
+	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
 FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)
-t_fakecuda_t_SOURCES = t/fakecuda.c $(FAKECUDA_CU)
-t_fakecuda_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
-t_fakecuda_t_LDADD = t/libtap.la
-t_fakecuda_streams_t_SOURCES = t/fakecuda-streams.c $(FAKECUDA_CU)
-t_fakecuda_streams_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
-t_fakecuda_streams_t_LDADD = t/libtap.la
-t_fakecuda_faults_t_SOURCES = t/fakecuda-faults.c $(FAKECUDA_CU)
-t_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
-t_fakecuda_faults_t_LDADD = t/libtap.la
-t_fakecuda_nvml_t_SOURCES = t/fakecuda-nvml.c $(FAKECUDA_CU)
-t_fakecuda_nvml_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
-t_fakecuda_nvml_t_LDADD = t/libtap.la
-t_fakecuda_traps_t_SOURCES = t/fakecuda-traps.c $(FAKECUDA_CU)
-t_fakecuda_traps_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
-t_fakecuda_traps_t_LDADD = t/libtap.la
+%C%_fakecuda_t_SOURCES = %D%/fakecuda.c $(FAKECUDA_CU)
+%C%_fakecuda_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_t_LDADD = t/libtap.la
+%C%_fakecuda_streams_t_SOURCES = %D%/fakecuda-streams.c $(FAKECUDA_CU)
+%C%_fakecuda_streams_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_streams_t_LDADD = t/libtap.la
+%C%_fakecuda_faults_t_SOURCES = %D%/fakecuda-faults.c $(FAKECUDA_CU)
+%C%_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_faults_t_LDADD = t/libtap.la
+%C%_fakecuda_nvml_t_SOURCES = %D%/fakecuda-nvml.c $(FAKECUDA_CU)
+%C%_fakecuda_nvml_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_nvml_t_LDADD = t/libtap.la
+%C%_fakecuda_traps_t_SOURCES = %D%/fakecuda-traps.c $(FAKECUDA_CU)
+%C%_fakecuda_traps_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_traps_t_LDADD = t/libtap.la
 endif

@@ -6,7 +6,7 @@
 
 #include "mem/dtype.h"
 #include "fuzz.h"
-#include "model/model.h"
+#include "model/format/model.h"
 
 unsigned long fz_accepted;
 char fz_input[300];

@@ -9,7 +9,7 @@
 
 #include "../second.h"
 #include "fuzz.h"
-#include "model/gguf.h"
+#include "model/format/gguf.h"
 #include "mutate.h"
 
 const char fz_corpus[] = "gguf";

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/index.h"
-#include "model/safetensors.h"
+#include "model/format/index.h"
+#include "model/format/safetensors.h"
 #include "mutate.h"
 
 const char fz_corpus[] = "index";

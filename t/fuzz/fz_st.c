@@ -8,7 +8,7 @@
 
 #include "../second.h"
 #include "fuzz.h"
-#include "model/safetensors.h"
+#include "model/format/safetensors.h"
 #include "mutate.h"
 
 const char fz_corpus[] = "st";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Uses weir_rmm_resource on the stand-in driver. Prints "ok SENTENCE" for each
- * behaviour; t/hooks.sh compiles it with the declarations in old and in new.
+ * behaviour; t/cuda/hooks.sh compiles it with the declarations in old and in new.
  */
 #include <cstdio>
 #include <cstdlib>

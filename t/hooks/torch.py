@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """As much of PyTorch's interface as examples/weir_torch.py needs, written for
-t/hooks.sh: tensors have memory, and their sums are imagined."""
+t/cuda/hooks.sh: tensors have memory, and their sums are imagined."""
 import ctypes
 
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pass that assigns each operation to a device of the scheduler. Arrays in,
+ * arrays out; equal input gives equal output. It takes linear time for each
+ * device.
+ *
+ * These decide, in this order:
+ *
+ * 1. A pin of the node or, if it has none, that of its largest leaf with a pin.
+ * 2. A node that writes a leaf runs on a device that uses the leaf's memory.
+ * 3. A node whose largest leaf is not smaller than its other sources runs where
+ *    the leaf is.
+ * 4. Any other node runs where it costs least: the time for its work at the
+ *    rates of the device, for copies of sources that are on other devices, and
+ *    for a copy of its result if another device needs it. It leaves the device
+ *    that has its largest source, or the first device if it has no such source,
+ *    only for a gain of more than a tenth.
+ */
+#ifndef WEIR__GRAPH_ASSIGN_H
+#define WEIR__GRAPH_ASSIGN_H
+
+#include <weir/sched.h>
+
+#include "graph/compile/reach.h"
+
+struct weir_dev;
+struct weir_graph;
+
+#define WEIR__ASSIGN_NONE 0xffu /* no device */
+
+struct weir__assign_in {
+	const struct weir__reach_in *in;
+	const struct weir__reach *reach;
+	const uint8_t *marks; /* of each node: WEIR__MARK_* */
+	uint32_t n_devs;      /* at most 64: devices are bits of masks */
+	/* Of each device. */
+	const struct weir_rates *rates;
+	const uint64_t *shares; /* the devices whose results it uses without a
+				   copy; itself is one */
+	/* Of each node. */
+	const uint64_t *supports; /* devices that have the operation */
+	const uint64_t *usable;   /* of a leaf: devices that compute in its
+				     memory; all, if it is not placed */
+	const uint8_t *owner;  /* of a leaf: the device of its memory; NONE */
+	const uint8_t *pin;    /* device, NONE */
+	const uint64_t *bytes; /* of its tensor */
+	const uint64_t *moved; /* bytes that its operation reads, writes */
+	const uint64_t *flops;
+};
+
+/* Why a node cannot be assigned. */
+enum weir__assign_why {
+	WEIR__ASSIGN_FINE,
+	WEIR__ASSIGN_NO_DEVICE, /* no device has the operation */
+	WEIR__ASSIGN_NO_WRITER, /* none of those uses the leaf that it writes */
+	WEIR__ASSIGN_PIN_OP,    /* its pin's device does not have it */
+	WEIR__ASSIGN_PIN_LEAF   /* its pin's device cannot use that leaf */
+};
+
+struct weir__assign {
+	/*
+	 * Of each node the device: that computes it; of a view that of the node
+	 * whose bytes it has; of an input that of its first user; of a leaf its
+	 * owner, else that of its pin, else that of its first user which uses
+	 * its memory. NONE: it is not needed; or a leaf that no user uses
+	 * without a copy.
+	 */
+	uint8_t *dev;
+	uint8_t *cause; /* of each node: enum weir_node_cause */
+	/* If it failed: the node, why, and of a pin the device. */
+	enum weir__assign_why why;
+	uint32_t failed;
+	uint8_t pinned;
+};
+
+/*
+ * -ENOMEM. -EOPNOTSUPP: a node cannot be assigned; ret->why and so on say why,
+ * and there is no sentence yet. Free the arrays with weir__assign_free().
+ */
+int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
+void weir__assign_free(struct weir__assign *assign);
+
+/*
+ * assign_graph.c: the pass for the graph @g and the scheduler's devices @devs,
+ * all of which are open. @in lacks the arrays of nodes, besides marks, pins and
+ * usable: it asks the devices what they support, and finds the others. -ENOMEM,
+ * -EOPNOTSUPP with a sentence.
+ */
+int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
+		       const struct weir__assign_in *in,
+		       struct weir__assign *ret);
+
+#endif

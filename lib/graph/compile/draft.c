@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/compile/draft.h"
+
+#include <string.h>
+
+#include "core/array.h"
+#include "core/error.h"
+#include "core/sort.h"
+#include "core/util.h"
+#include "dev/dev.h"
+#include "graph/ops.h"
+#include "graph/exec/sched.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+#include "place/placement.h"
+
+static bool is_empty(const struct weir_tensor *t)
+{
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			return true;
+	return false;
+}
+
+/* A write of nothing leaves its destination, which is not empty, as it is. */
+static bool computes_nothing(const struct weir_node *node)
+{
+	if (is_empty(&node->t))
+		return true;
+	if (!(node->row->flags & WEIR__OP_WRITES))
+		return false;
+	for (uint32_t s = 0; s < node->n_src; s++)
+		if (node->src[s] && is_empty(&node->src[s]->t))
+			return true;
+	return false;
+}
+
+/* A feeder's stream is of the device that it feeds. */
+static bool feeder_reads(const struct weir_node *leaf)
+{
+	return !leaf->t.buf || leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST;
+}
+
+static uint8_t marks_of(const struct weir_node *node)
+{
+	uint8_t marks = 0;
+
+	if (node->op == WEIR_OP_LEAF)
+		marks |= WEIR__MARK_LEAF;
+	else if (node->op == WEIR_OP_INPUT)
+		marks |= WEIR__MARK_INPUT;
+	if (node->flags & WEIR_NODE_OBSERVED)
+		marks |= WEIR__MARK_OBSERVED;
+	if (node->flags & WEIR_NODE_CONSTANT && feeder_reads(node))
+		marks |= WEIR__MARK_CONSTANT;
+	return marks;
+}
+
+/* Has @src each element where the result of @node, in its place, would? */
+static bool same_layout(const struct weir_node *node,
+			const struct weir_node *src)
+{
+	const struct weir_tensor *a = &node->t, *b = &src->t;
+	uint64_t begins = src->storage == src ? 0 : src->t.offset;
+
+	return a->dtype == b->dtype && a->ndim == b->ndim && !begins &&
+	       !memcmp(a->shape, b->shape, a->ndim * sizeof(*a->shape)) &&
+	       !memcmp(a->stride, b->stride, a->ndim * sizeof(*a->stride));
+}
+
+/*
+ * Where two sources share their bytes, the result must be allowed in the place
+ * of both: another source is read after elements of the result were written.
+ */
+static bool may_take(const struct weir_node *node, const struct weir_node *src)
+{
+	for (uint32_t s = 0; s < node->n_src; s++)
+		if (node->src[s] && node->src[s]->storage == src->storage &&
+		    !(node->row->in_place & 1u << s &&
+		      same_layout(node, node->src[s])))
+			return false;
+	return true;
+}
+
+static uint8_t fits_of(const struct weir_node *node)
+{
+	uint8_t fits = 0;
+
+	for (uint32_t s = 0; s < node->n_src && s < 8; s++)
+		if (node->row->in_place & 1u << s && node->src[s] &&
+		    may_take(node, node->src[s]))
+			fits |= (uint8_t)(1u << s);
+	return fits;
+}
+
+static int no_memory(const struct weir__draft *d)
+{
+	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
+			  d->g->n);
+}
+
+static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
+{
+	size_t n = d->g->n + 1; /* never 0 */
+
+	d->marks = weir__array_alloc(n, sizeof(*d->marks));
+	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
+	d->usable = weir__array_alloc(n, sizeof(*d->usable));
+	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
+	return d->marks && d->bytes && d->usable && *ret_fits ? 0
+							      : no_memory(d);
+}
+
+/*
+ * The devices that can use the memory of a leaf: all, if it is not placed; none, if
+ * it is in a file.
+ */
+static uint64_t devices_for(const struct weir_sched *s,
+			    const struct weir_node *leaf)
+{
+	uint64_t devs = 0;
+
+	if (weir__node_file(leaf))
+		return 0;
+	if (!leaf->t.buf)
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < s->n_devs; i++)
+		if (weir__sched_can_use(&s->dev[i], leaf->t.buf->buft))
+			devs |= UINT64_C(1) << i;
+	return devs;
+}
+
+/* Nodes with nothing to compute use no bytes, and no order is needed for them. */
+static void draft_marks(struct weir__draft *d)
+{
+	for (size_t i = 0; i < d->g->n; i++) {
+		const struct weir_node *node = d->g->node[i];
+
+		d->marks[i] = marks_of(node);
+		if (computes_nothing(node))
+			d->in.flags[i] |= WEIR__REACH_STILL;
+		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
+				       ? devices_for(d->sched, node)
+				       : 0;
+	}
+}
+
+/* With one device there is no choice; plan.c asks whether it has the operations. */
+static int draft_one_device(struct weir__draft *d)
+{
+	size_t n = d->g->n + 1; /* never 0 */
+
+	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
+	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
+	if (!d->assign.dev || !d->assign.cause)
+		return no_memory(d);
+	for (uint32_t i = 0; i < d->in.n; i++) {
+		bool computed = weir__order_computes(&d->in, &d->reach, i);
+
+		d->assign.dev[i] = 0;
+		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
+					      : WEIR_NODE_CAUSE_NONE;
+	}
+	return 0;
+}
+
+static int draft_assign(struct weir__draft *d,
+			const struct weir__choice *choice)
+{
+	const struct weir_sched *s = d->sched;
+	struct weir_dev *devs[WEIR__LANES];
+	const struct weir__assign_in in = { .in = &d->in,
+					    .reach = &d->reach,
+					    .marks = d->marks,
+					    .n_devs = s->n_devs,
+					    .rates = choice->rates,
+					    .shares = s->shares,
+					    .usable = d->usable,
+					    .pin = choice->pin };
+
+	if (s->n_devs == 1)
+		return draft_one_device(d);
+	for (uint32_t i = 0; i < s->n_devs; i++)
+		devs[i] = s->dev[i].dev;
+	return weir__assign_graph(d->g, devs, &in, &d->assign);
+}
+
+static int draft_order(struct weir__draft *d)
+{
+	const struct weir__order_in in = { .in = &d->in,
+					   .reach = &d->reach,
+					   .marks = d->marks,
+					   .dev = d->assign.dev,
+					   .n_devs = d->sched->n_devs,
+					   .first = d->sched->first,
+					   .usable = d->usable,
+					   .shares = d->sched->shares };
+	const struct weir_node *node;
+	int r = weir__order(&in, &d->order);
+
+	if (r < 0 || d->order.refused == WEIR__REACH_NONE)
+		return r;
+	node = d->g->node[d->order.refused];
+	return weir__fail(
+		-EOPNOTSUPP,
+		"node %u (%s) writes leaf %s, whose memory %s cannot use",
+		node->index, node->row->name,
+		weir__tensor_words(&node->storage->t, node->storage->index),
+		d->sched->dev[d->assign.dev[node->index]].dev->desc.name);
+}
+
+static struct weir_buft *lane_buft(const struct weir__draft *d, uint32_t lane)
+{
+	return d->sched->dev[d->order.lane_dev[lane]].buft;
+}
+
+static int draft_bytes(struct weir__draft *d)
+{
+	const struct weir__order *o = &d->order;
+	int r = 0;
+
+	d->image_bytes = weir__array_alloc((size_t)o->n_images + 1,
+					   sizeof(*d->image_bytes));
+	d->sizes = weir__array_alloc(d->order.n_lanes, sizeof(*d->sizes));
+	if (!d->image_bytes || !d->sizes)
+		return weir__fail(-ENOMEM, "no memory for %u images",
+				  o->n_images);
+	memset(d->sizes, 0, d->order.n_lanes * sizeof(*d->sizes));
+	for (uint32_t i = 0; i < d->in.n && !r; i++) {
+		const struct weir_node *node = d->g->node[i];
+
+		d->bytes[i] = 0;
+		if (node->storage != node)
+			continue;
+		r = weir__buft_need(lane_buft(d, o->lane[i]), &node->t,
+				    &d->bytes[i]);
+	}
+	for (uint32_t k = 0; k < o->n_images && !r; k++)
+		r = weir__buft_need(lane_buft(d, o->image[k].lane),
+				    &d->g->node[o->image[k].node]->t,
+				    &d->image_bytes[k]);
+	return r;
+}
+
+/* A needed leaf, to be sorted by where its bytes begin. */
+struct needed_leaf {
+	struct weir__sort_key key;
+	uint64_t node;
+};
+
+/* The address of a leaf, or its offset in a file. */
+static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
+{
+	const struct weir__in_file *in = weir__node_file(d->g->node[i]);
+
+	return in ? in->offset : d->in.span[i].lo;
+}
+
+/* Have two leaves that begin at the same number the same bytes, in one lane? */
+static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
+{
+	const struct weir__in_file *x = weir__node_file(d->g->node[a]);
+	const struct weir__in_file *y = weir__node_file(d->g->node[b]);
+
+	return (x ? x->file : NULL) == (y ? y->file : NULL) &&
+	       d->bytes[a] == d->bytes[b] &&
+	       d->order.lane[a] == d->order.lane[b];
+}
+
+/* The bytes of the leaves of each lane; those of equal leaves once. */
+static int draft_leaves(struct weir__draft *d)
+{
+	struct needed_leaf *list =
+		weir__array_alloc((size_t)d->in.n + 1, sizeof(*list));
+	uint32_t n = 0, first = 0;
+	int r = list ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < d->in.n && !r; i++)
+		if (d->g->node[i]->op == WEIR_OP_LEAF && d->reach.needed[i])
+			list[n++] = (struct needed_leaf){
+				.key = { leaf_at(d, i), i }, .node = i
+			};
+	if (r == 0)
+		r = weir__sort(list, n, sizeof(*list));
+	for (uint32_t k = 0; k < n && !r; k++) {
+		uint32_t i = (uint32_t)list[k].node, j;
+
+		if (list[k].key.major != list[first].key.major)
+			first = k;
+		for (j = first; !leaves_equal(d, (uint32_t)list[j].node, i);)
+			j++;
+		if (j == k)
+			d->sizes[d->order.lane[i]].leaves += d->bytes[i];
+	}
+	weir__array_free(list);
+	return r < 0 ? weir__fail(r, "no memory for %u leaves", n) : 0;
+}
+
+static int lane_sizes(struct weir__draft *d, uint32_t l)
+{
+	const struct weir__placed *m = d->places.placement->memory;
+	struct weir__sizes *sizes = &d->sizes[l];
+	uint32_t copies = d->sched->opts.copies;
+	uint64_t all;
+
+	sizes->results = m[WEIR__IN_RESULTS(l)].info.bytes;
+	if (weir__mul_over(m[WEIR__IN_COPY(l)].info.bytes, copies,
+			   &sizes->inputs) ||
+	    weir__add_over(sizes->results, sizes->inputs, &all) ||
+	    all > INT64_MAX)
+		return weir__fail(
+			-EOVERFLOW,
+			"results, and inputs of %u copies, are over 2^63 - 1 bytes",
+			copies);
+	sizes->lowest = m[WEIR__IN_RESULTS(l)].info.bound;
+	sizes->computed = d->order.step_at[l + 1] - d->order.step_at[l];
+	return 0;
+}
+
+static int draft_sizes(struct weir__draft *d)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < d->order.n_lanes && !r; l++)
+		r = lane_sizes(d, l);
+	for (uint32_t i = 0; i < d->in.n; i++)
+		if (d->places.over[i] != WEIR__REACH_NONE)
+			d->sizes[d->order.lane[i]].in_place++;
+	return r;
+}
+
+static int draft_place(struct weir__draft *d, uint8_t *fits)
+{
+	struct weir_place_memory memory[2 * WEIR__LANES] = { 0 };
+	const struct weir__place_in in = {
+		.in = &d->in,
+		.reach = &d->reach,
+		.order = &d->order,
+		.marks = d->marks,
+		.bytes = d->bytes,
+		.fits = fits,
+		.image_bytes = d->image_bytes,
+		.memory = memory,
+		.copies = d->sched->opts.copies > 1,
+	};
+	int r;
+
+	for (uint32_t m = 0; m < 2 * d->order.n_lanes; m++) {
+		const struct weir__buft_desc *desc = &lane_buft(d, m / 2)->desc;
+
+		memory[m].align = desc->align;
+		memory[m].max = desc->max == SIZE_MAX ? 0 : desc->max;
+	}
+	for (size_t i = 0; i < d->g->n; i++)
+		fits[i] = fits_of(d->g->node[i]);
+	r = weir__place_nodes(&in, &d->places);
+	return r < 0 ? r : draft_sizes(d);
+}
+
+int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
+		const struct weir__choice *choice, struct weir__draft *ret)
+{
+	struct weir__draft d = { .g = g, .sched = sched };
+	uint8_t *fits = NULL;
+	int r = weir__reach_graph(g, &d.in);
+
+	if (r == 0)
+		r = draft_alloc(&d, &fits);
+	if (r == 0) {
+		for (uint32_t i = 0; i < sched->n_devs; i++)
+			d.in.images |= sched->shares[i] !=
+				       sched->shares[sched->first];
+		draft_marks(&d);
+		r = weir__reach(&d.in, &d.reach);
+	}
+	if (r == 0)
+		r = draft_assign(&d, choice);
+	if (r == 0)
+		r = draft_order(&d);
+	if (r == 0)
+		r = draft_bytes(&d);
+	if (r == 0)
+		r = draft_leaves(&d);
+	if (r == 0)
+		r = draft_place(&d, fits);
+	weir__array_free(fits);
+	if (r < 0)
+		weir__draft_free(&d);
+	else
+		*ret = d;
+	return r;
+}
+
+void weir__draft_free(struct weir__draft *draft)
+{
+	weir__places_free(&draft->places);
+	weir__order_free(&draft->order);
+	weir__reach_free(&draft->reach);
+	weir__reach_in_free(&draft->in);
+	weir__array_free(draft->marks);
+	weir__array_free(draft->bytes);
+	weir__assign_free(&draft->assign);
+	weir__array_free(draft->usable);
+	weir__array_free(draft->image_bytes);
+	weir__array_free(draft->sizes);
+	memset(draft, 0, sizeof(*draft));
+}

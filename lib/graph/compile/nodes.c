@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* A plan's operations as the backend gets them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/util.h"
+#include "graph/prefetch/feed.h"
+#include "graph/ops.h"
+#include "graph/compile/plan.h"
+#include "graph/exec/sched.h"
+#include "mem/buf.h"
+#include "mem/dtype.h"
+
+/* A copy of @bytes bytes in the plan's memory. *@ret is NULL if there are none. */
+static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
+		const void **ret)
+{
+	void *to = bytes ? weir__bump_take(&p->memory, bytes) : NULL;
+
+	if (bytes && !to)
+		return weir__fail(-ENOMEM, "no memory for a node's %zu bytes",
+				  bytes);
+	if (bytes)
+		memcpy(to, from, bytes);
+	*ret = to;
+	return 0;
+}
+
+static void operand_set(struct weir_operand *o, const struct weir_tensor *t)
+{
+	memset(o, 0, sizeof(*o));
+	o->data = (void *)WEIR__NOWHERE;
+	o->dtype = t->dtype;
+	o->ndim = t->ndim;
+	memcpy(o->shape, t->shape, t->ndim * sizeof(*o->shape));
+	memcpy(o->stride, t->stride, t->ndim * sizeof(*o->stride));
+}
+
+void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+		     struct weir_operand *src)
+{
+	const struct weir__op *row = from->row;
+	bool views = row->flags & WEIR__OP_VIEWS;
+
+	*to = (struct weir__node){ .size = sizeof(*to),
+				   .op = from->op,
+				   .n_src = from->n_src,
+				   .index = from->index,
+				   .name = from->t.name,
+				   .params = views ? NULL : from->params,
+				   .params_size = views ? 0 : row->params,
+				   .src = src };
+	operand_set(&to->dst, &from->t);
+	for (uint32_t s = 0; s < from->n_src; s++)
+		if (from->src[s])
+			operand_set(&src[s], &from->src[s]->t);
+		else
+			memset(&src[s], 0, sizeof(src[s]));
+}
+
+/* With a name and parameters in the plan's memory. */
+static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
+		     struct weir__node *to, struct weir_operand *src)
+{
+	const void *kept = NULL;
+	int r;
+
+	weir__node_flat(from, to, src);
+	r = keep(p, to->name, to->name ? strlen(to->name) + 1 : 0, &kept);
+	if (r < 0)
+		return r;
+	to->name = kept;
+	return keep(p, to->params, to->params_size, &to->params);
+}
+
+int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
+		     struct weir__graph_lane *lane)
+{
+	const uint32_t *step = &d->order.node[d->order.step_at[lane - p->lane]];
+	struct weir__lane_copy *copy = &lane->copy[0];
+	struct weir_operand *operand = lane->operand;
+	struct weir__node_spot *spot = lane->spot;
+	int r = 0;
+
+	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
+		const struct weir_node *from = d->g->node[step[i]];
+		uint32_t first = d->in.src_at[step[i]];
+
+		r = node_make(p, from, &copy->node[i], operand);
+		copy->list[i] = &copy->node[i];
+		operand += from->n_src;
+		*spot++ = weir__result_spot(p, step[i]);
+		for (uint32_t s = 0; s < from->n_src; s++, spot++)
+			if (from->src[s])
+				*spot = weir__source_spot(p, d, first + s);
+			else
+				spot->lane = WEIR__NO_LANE;
+	}
+	return r;
+}
+
+void weir__nodes_copy(struct weir__graph_plan *p, struct weir__graph_lane *lane)
+{
+	for (uint32_t c = 1; c < p->n_copies; c++) {
+		struct weir__lane_copy *copy = &lane->copy[c];
+		struct weir_operand *operand =
+			lane->operand + c * lane->n_operands;
+
+		memcpy(operand, lane->operand,
+		       lane->n_operands * sizeof(*operand));
+		memcpy(copy->node, lane->copy[0].node,
+		       lane->n_steps * sizeof(*copy->node));
+		for (uint32_t i = 0; i < lane->n_steps; i++) {
+			copy->node[i].src = operand;
+			copy->list[i] = &copy->node[i];
+			operand += copy->node[i].n_src;
+		}
+	}
+}
+
+/* A joined buffer has several parts, which are not neighbours. */
+static int address_of(const struct weir__graph_plan *p,
+		      const struct weir__node_spot *spot, uint32_t copy,
+		      void **ret)
+{
+	struct weir_buf *buf = weir__spot_buf(p, spot, copy), *member;
+	uint64_t off = spot->offset, base = WEIR__NOWHERE;
+	int r = 0;
+
+	if (spot->image != WEIR__REACH_NONE) {
+		if (p->image[spot->image].address)
+			base = p->image[spot->image].address;
+	} else if (spot->where == WEIR_NODE_LEAF && spot->offset) {
+		base = 0;
+	} else if (buf) {
+		r = weir__buf_range(buf, spot->offset, spot->bytes, &member,
+				    &off);
+		if (r == 0)
+			base = (uintptr_t)member->mem.base;
+	}
+	*ret = (void *)(uintptr_t)(base + off);
+	return r;
+}
+
+/*
+ * Is the import that source 0 of @node is in read by this node alone, and once? Of the
+ * spots of sources only those in imports have an image.
+ */
+static bool reads_alone(const struct weir__graph_plan *p,
+			const struct weir__graph_lane *lane,
+			const struct weir__node *node,
+			const struct weir__node_spot *src)
+{
+	uint32_t entry = p->image[src->image].entry;
+	const struct weir__import *import = &lane->feed->fed[entry].import;
+
+	if (import->first != import->last)
+		return false;
+	for (uint32_t s = 1; s < node->n_src; s++)
+		if (src[s].lane != WEIR__NO_LANE &&
+		    src[s].image != WEIR__REACH_NONE &&
+		    p->image[src[s].image].entry == entry)
+			return false;
+	return true;
+}
+
+/* @src: the spots of its sources. */
+static struct weir__provider *node_provider(const struct weir__graph_plan *p,
+					    const struct weir__graph_lane *lane,
+					    const struct weir__node *node,
+					    const struct weir__node_spot *src)
+{
+	const struct weir__compute_ops *ops = lane->on->compute;
+	struct weir_dev *dev = lane->on->dev;
+	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
+
+	if (!lane->feed || k == WEIR__REACH_NONE ||
+	    !reads_alone(p, lane, node, src) || !ops->takes_provider ||
+	    !ops->takes_provider(dev, node))
+		return NULL;
+	return weir__feed_provider(lane->feed, p->image[k].entry,
+				   p->image[k].of.node);
+}
+
+/* The bytes of the rows that get_rows needs; 0: it needs about all. */
+static uint64_t rows_bytes(const struct weir__node *node, uint64_t all)
+{
+	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
+	const struct weir_dtype_info *info = weir__dtype(a->dtype);
+	uint64_t bytes =
+		(uint64_t)a->shape[a->ndim - 1] / info->block * info->bytes;
+
+	for (uint32_t i = 0; i + 1 < dst->ndim; i++)
+		if (weir__mul_over(bytes, (uint64_t)dst->shape[i], &bytes))
+			return 0;
+	return bytes < all ? bytes : 0;
+}
+
+/* Does no other step, and no other source of the node, read the image? */
+static bool image_alone(const struct weir__copied *image,
+			const struct weir__node *node,
+			const struct weir__node_spot *src)
+{
+	for (uint32_t s = 1; s < node->n_src; s++)
+		if (src[s].lane != WEIR__NO_LANE && src[s].image == src->image)
+			return false;
+	return image->of.first == image->of.last;
+}
+
+void weir__nodes_by_rows(struct weir__graph_plan *p,
+			 const struct weir__graph_lane *lane)
+{
+	const struct weir__compute_ops *ops = lane->on->compute;
+	const struct weir__node_spot *src = lane->spot;
+	const struct weir__node *node = lane->copy[0].node;
+
+	for (uint32_t i = 0; i < lane->n_steps; i++, src += node++->n_src) {
+		struct weir__copied *image;
+
+		src++; /* the result's */
+		if (node->op != WEIR_OP_GET_ROWS ||
+		    src->image == WEIR__REACH_NONE || !ops->takes_provider ||
+		    !ops->takes_provider(lane->on->dev, node))
+			continue;
+		image = &p->image[src->image];
+		if (image_alone(image, node, src))
+			image->by_rows = rows_bytes(node, image->from.bytes);
+	}
+}
+
+int weir__nodes_address(struct weir__graph_plan *p,
+			struct weir__graph_lane *lane, uint32_t copy)
+{
+	struct weir_operand *operand = lane->operand + copy * lane->n_operands;
+	const struct weir__node_spot *spot = lane->spot;
+	int r = 0;
+
+	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
+		struct weir__node *node = &lane->copy[copy].node[i];
+
+		r = address_of(p, spot++, copy, &node->dst.data);
+		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
+			if (spot->lane != WEIR__NO_LANE && !r)
+				r = address_of(p, spot, copy, &operand->data);
+		node->provider =
+			node_provider(p, lane, node, spot - node->n_src);
+	}
+	return r;
+}
+
+const char *weir__node_words(const struct weir__node *node,
+			     char text[WEIR__NODE_WORDS])
+{
+	const char *op = weir__op_row(node->op)->name;
+	unsigned long long i = node->index;
+
+	if (node->name)
+		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s '%s')", i, op,
+			 weir__quote(node->name, strnlen(node->name, 60)));
+	else
+		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s)", i, op);
+	return text;
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two loops over the nodes. The first finds which lane has each node, and which
+ * steps other lanes wait for; the second numbers the steps, and adds gates and
+ * images as they are needed.
+ */
+#include "graph/compile/order.h"
+
+#include <string.h>
+
+#include "core/array.h"
+#include "core/error.h"
+
+#define NONE WEIR__REACH_NONE
+
+/* The state of one call of weir__order(). */
+struct ordering {
+	const struct weir__order_in *x;
+	const struct weir__reach_in *in;
+	const struct weir__reach *reach;
+	struct weir__order o;
+	struct weir__gate *gate; /* of all lanes, in the order of nodes */
+	size_t gate_cap, image_cap, wait_cap;
+	uint32_t n;
+	uint8_t lane_of[WEIR__LANES]; /* of each device that has one */
+	uint32_t *steps;              /* of each lane so far */
+	uint32_t *made;    /* of each node: the computed node whose value it
+			      has; NONE: a leaf or an input has it */
+	uint8_t *released; /* of each node: others wait for its step */
+	/*
+	 * Of lane l and class c, at l * n + c: 1 + the image of the class or, of a
+	 * leaf whose memory the lane can use, 1 + its gate. In the
+	 * first loop: 1 + the last node of the lane that uses the class.
+	 */
+	uint32_t *of;
+	/* Of lanes l and k, at l * n_lanes + k: steps of k that l waits for. */
+	uint32_t *seen;
+};
+
+static bool computes(const struct ordering *s, uint32_t i)
+{
+	return weir__order_computes(s->in, s->reach, i);
+}
+
+static bool is_leaf(const struct ordering *s, uint32_t class)
+{
+	return s->x->marks[class] & WEIR__MARK_LEAF;
+}
+
+/* Can lane @l use the bytes of @class where they are? */
+static bool lane_can_use(const struct ordering *s, uint32_t l, uint32_t class)
+{
+	const uint8_t *dev = s->o.lane_dev;
+
+	return is_leaf(s, class)
+		       ? s->x->usable[class] >> dev[l] & 1
+		       : s->x->shares[dev[l]] >> dev[s->o.lane[class]] & 1;
+}
+
+static bool is_import(const struct ordering *s, uint32_t l, uint32_t class)
+{
+	return s->x->marks[class] & WEIR__MARK_CONSTANT &&
+	       !lane_can_use(s, l, class);
+}
+
+/* Each device that computes a node has a lane. */
+static void lanes_find(struct ordering *s)
+{
+	uint64_t devs = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		if (computes(s, i))
+			devs |= UINT64_C(1) << s->x->dev[i];
+	if (!devs)
+		devs = UINT64_C(1) << s->x->first;
+	for (uint32_t d = 0; d < s->x->n_devs; d++)
+		if (devs >> d & 1) {
+			s->lane_of[d] = (uint8_t)s->o.n_lanes;
+			s->o.lane_dev[s->o.n_lanes++] = (uint8_t)d;
+		}
+}
+
+/* Leaves and inputs belong to the first lane that uses them. */
+static void nodes_find(struct ordering *s)
+{
+	const struct weir__reach_in *in = s->in;
+	uint8_t *lane = s->o.lane;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		bool computed = computes(s, i);
+
+		lane[i] = computed ? s->lane_of[s->x->dev[i]] : WEIR__NO_LANE;
+		s->made[i] = computed         ? i
+			     : in->of[i] == i ? NONE
+					      : s->made[in->of[i]];
+		if (!computed)
+			continue;
+		s->o.step_at[lane[i] + 1]++;
+		for (uint32_t e = in->src_at[i]; e < in->src_at[i + 1]; e++)
+			if (in->src[e] != NONE &&
+			    lane[s->reach->alias[in->src[e]]] == WEIR__NO_LANE)
+				lane[s->reach->alias[in->src[e]]] = lane[i];
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		if (in->of[i] != i && s->made[i] != i)
+			lane[i] = lane[s->made[i] != NONE ? s->made[i]
+							  : in->of[i]];
+		else if (lane[i] == WEIR__NO_LANE)
+			lane[i] = 0;
+	for (uint32_t l = 0; l < s->o.n_lanes; l++) {
+		s->o.step_at[l + 1] += s->o.step_at[l];
+		s->steps[l] = 0;
+	}
+	s->o.n = s->o.step_at[s->o.n_lanes];
+}
+
+/* Lane @l waits for the step of node @b. */
+static void release(struct ordering *s, uint32_t l, uint32_t b)
+{
+	s->released[b] |= s->o.lane[b] != l;
+}
+
+static void crossings_of(struct ordering *s, uint32_t i)
+{
+	const struct weir__reach_in *in = s->in;
+	uint32_t l = s->o.lane[i];
+
+	for (uint32_t b = s->reach->before_at[i];
+	     b < s->reach->before_at[i + 1]; b++) {
+		release(s, l, s->reach->before[b]);
+		s->o.shared |= s->o.lane[s->reach->before[b]] != l;
+	}
+	if (!computes(s, i))
+		return; /* it is only observed */
+	for (uint32_t e = in->src_at[i]; e < in->src_at[i + 1]; e++) {
+		uint32_t p, class;
+
+		if (in->src[e] == NONE)
+			continue;
+		p = s->made[in->src[e]];
+		class = s->reach->alias[in->src[e]];
+		if (is_import(s, l, class))
+			s->of[l * (size_t)s->n + class] = 1 + i;
+		if (p == NONE)
+			continue;
+		release(s, l, p);
+		s->o.exported[p] |= p == class && s->o.lane[p] != l;
+	}
+}
+
+/* The steps that others wait for: another lane, or the feeder. */
+static void crossings_find(struct ordering *s)
+{
+	size_t all = (size_t)s->o.n_lanes * s->n;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		if (computes(s, i) || s->in->flags[i] & WEIR__REACH_SEEN)
+			crossings_of(s, i);
+	for (size_t k = 0; k < all; k++) {
+		if (s->of[k])
+			s->released[s->of[k] - 1] = 1;
+		s->of[k] = 0;
+	}
+}
+
+static int no_memory(const struct ordering *s)
+{
+	return weir__fail(-ENOMEM, "no memory for the order of %u nodes", s->n);
+}
+
+/* Before the next step of lane @l. Returns the gate, for the caller to fill in. */
+static struct weir__gate *gate_add(struct ordering *s, uint32_t l,
+				   enum weir__gate_kind kind, uint32_t of)
+{
+	struct weir__gate *gate = &s->gate[s->o.n_gates++];
+
+	*gate = (struct weir__gate){ .step = s->steps[l],
+				     .of = of,
+				     .kind = (uint8_t)kind,
+				     .lane = (uint8_t)l };
+	s->o.gate_at[l + 1]++;
+	return gate;
+}
+
+/* Room for all gates of a node, and for its images. */
+static int node_room(struct ordering *s, uint32_t i)
+{
+	uint32_t edges = s->in->src_at[i + 1] - s->in->src_at[i];
+	uint32_t before = s->reach->before_at[i + 1] - s->reach->before_at[i];
+	size_t images = (size_t)s->o.n_images + edges;
+	void *more;
+
+	more = weir__array_grow(s->gate, &s->gate_cap,
+				(size_t)s->o.n_gates + 2 * edges + before + 4,
+				sizeof(*s->gate));
+	if (!more)
+		return no_memory(s);
+	s->gate = more;
+	more = weir__array_grow(s->o.image, &s->image_cap, images,
+				sizeof(*s->o.image));
+	if (!more)
+		return no_memory(s);
+	s->o.image = more;
+	more = weir__array_grow(s->o.wait, &s->wait_cap, images * s->o.n_lanes,
+				sizeof(*s->o.wait));
+	if (!more)
+		return no_memory(s);
+	s->o.wait = more;
+	return 0;
+}
+
+/* Lane @l has to wait until node @b is computed. */
+static void lane_wait(struct ordering *s, uint32_t l, uint32_t b)
+{
+	uint32_t k = s->o.lane[b], until = s->o.step[b] + 1;
+	uint32_t *seen = &s->seen[l * s->o.n_lanes + k];
+
+	if (k == l || *seen >= until)
+		return;
+	*seen = until;
+	gate_add(s, l, WEIR__GATE_LANE, k)->until = until;
+}
+
+/* The gate of the leaf in lane @l, which can use its memory. */
+static struct weir__gate *leaf_wait(struct ordering *s, uint32_t l,
+				    uint32_t leaf)
+{
+	uint32_t *of = &s->of[l * (size_t)s->n + leaf];
+
+	if (*of)
+		return &s->gate[*of - 1];
+	gate_add(s, l, WEIR__GATE_LEAF, leaf);
+	*of = s->o.n_gates;
+	return &s->gate[*of - 1];
+}
+
+static bool writes(const struct ordering *s, uint32_t i)
+{
+	return s->in->writes[i] != NONE;
+}
+
+/* Has a node before @i, which reads the leaf, written it since then? */
+static bool image_is_old(const struct ordering *s,
+			 const struct weir__image *image, uint32_t i,
+			 uint32_t made)
+{
+	const uint32_t *before = s->reach->before;
+
+	if (image->kind != WEIR__IMAGE_TRANSFER || !is_leaf(s, image->node))
+		return false;
+	if (made != NONE && made > image->after)
+		return true;
+	for (uint32_t b = s->reach->before_at[i];
+	     b < s->reach->before_at[i + 1]; b++)
+		if (writes(s, before[b]) && before[b] > image->after)
+			return true;
+	return false;
+}
+
+static void transfer_wait(struct ordering *s, uint32_t image, uint32_t b)
+{
+	uint32_t l = s->o.lane[b];
+	uint32_t *wait = &s->o.wait[image * s->o.n_lanes + l];
+
+	if (l != s->o.image[image].lane && *wait <= s->o.step[b])
+		*wait = s->o.step[b] + 1;
+}
+
+/* What the copy of a new image, whose first reader is @i, has to wait for. */
+static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
+			  uint32_t made)
+{
+	struct weir__image *image = &s->o.image[k];
+
+	image->after = made == image->node ? made : i - 1;
+	gate_add(s, image->lane, WEIR__GATE_TRANSFER, k);
+	if (made != NONE)
+		transfer_wait(s, k, made);
+	if (!is_leaf(s, image->node))
+		return;
+	for (uint32_t b = s->reach->before_at[i];
+	     b < s->reach->before_at[i + 1]; b++)
+		if (writes(s, s->reach->before[b]))
+			transfer_wait(s, k, s->reach->before[b]);
+}
+
+/* The image of @class that node @i, of lane @l, reads. */
+static uint32_t image_use(struct ordering *s, uint32_t l, uint32_t i,
+			  uint32_t class, uint32_t made)
+{
+	uint32_t *of = &s->of[l * (size_t)s->n + class];
+	uint32_t k = s->o.n_images;
+	struct weir__image *image = *of ? &s->o.image[*of - 1] : NULL;
+
+	if (!image || image_is_old(s, image, i, made)) {
+		image = &s->o.image[k];
+		*image = (struct weir__image){ .node = class,
+					       .first = s->steps[l],
+					       .kind = WEIR__IMAGE_TRANSFER,
+					       .lane = (uint8_t)l };
+		memset(&s->o.wait[k * s->o.n_lanes], 0,
+		       s->o.n_lanes * sizeof(*s->o.wait));
+		*of = ++s->o.n_images;
+		if (s->x->marks[class] & WEIR__MARK_INPUT)
+			image->kind = WEIR__IMAGE_INPUT;
+		else if (is_import(s, l, class))
+			image->kind = WEIR__IMAGE_IMPORT;
+		if (image->kind == WEIR__IMAGE_IMPORT)
+			gate_add(s, l, WEIR__GATE_IMPORT, k);
+		if (image->kind == WEIR__IMAGE_TRANSFER)
+			transfer_make(s, k, i, made);
+	}
+	image->last = s->steps[l];
+	return *of - 1;
+}
+
+/* The bytes of @class are used in its own lane before step @until. */
+static void class_use(struct ordering *s, uint32_t class, uint32_t until)
+{
+	if (s->o.until[class] < until)
+		s->o.until[class] = until;
+}
+
+/* Source @e of node @i, of lane @l. */
+static void source_use(struct ordering *s, uint32_t l, uint32_t i, uint32_t e)
+{
+	uint32_t class = s->reach->alias[s->in->src[e]];
+	uint32_t made = s->made[s->in->src[e]];
+
+	if (!lane_can_use(s, l, class)) {
+		s->o.image_of[e] = image_use(s, l, i, class, made);
+		return;
+	}
+	if (is_leaf(s, class))
+		leaf_wait(s, l, class);
+	if (made != NONE)
+		lane_wait(s, l, made);
+	if (is_leaf(s, class) || s->o.lane[class] == l)
+		class_use(s, class, s->steps[l] + 1);
+}
+
+static void result_use(struct ordering *s, uint32_t l, uint32_t i)
+{
+	uint32_t class = s->reach->alias[i];
+
+	if (is_leaf(s, class))
+		leaf_wait(s, l, class)->writes = true;
+	if (!lane_can_use(s, l, class) && s->o.refused == NONE)
+		s->o.refused = i;
+	class_use(s, class, s->steps[l] + 1);
+}
+
+static void node_compute(struct ordering *s, uint32_t i)
+{
+	const struct weir__reach_in *in = s->in;
+	uint32_t l = s->o.lane[i];
+
+	for (uint32_t b = s->reach->before_at[i];
+	     b < s->reach->before_at[i + 1]; b++)
+		lane_wait(s, l, s->reach->before[b]);
+	for (uint32_t e = in->src_at[i]; e < in->src_at[i + 1]; e++)
+		if (in->src[e] != NONE)
+			source_use(s, l, i, e);
+	result_use(s, l, i);
+	s->o.node[s->o.step_at[l] + s->steps[l]++] = i;
+	if (s->released[i])
+		gate_add(s, l, WEIR__GATE_RELEASE, i);
+}
+
+/*
+ * An observed view is read after the step before it, which must not have taken
+ * its place, so its bytes stay for one step more.
+ */
+static void node_observe(struct ordering *s, uint32_t i)
+{
+	uint32_t l = s->o.lane[i], class = s->reach->alias[i];
+
+	for (uint32_t b = s->reach->before_at[i];
+	     !computes(s, i) && b < s->reach->before_at[i + 1]; b++)
+		lane_wait(s, l, s->reach->before[b]);
+	class_use(s, class, s->steps[l] + !computes(s, i));
+	if (is_leaf(s, class) && lane_can_use(s, l, class))
+		leaf_wait(s, l, class);
+	else if (is_leaf(s, class))
+		gate_add(s, l, WEIR__GATE_LEAF, class);
+	gate_add(s, l, WEIR__GATE_OBSERVE, i);
+}
+
+static int nodes_order(struct ordering *s)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		int r = node_room(s, i);
+
+		if (r < 0)
+			return r;
+		s->o.step[i] = s->steps[s->o.lane[i]];
+		if (!s->reach->needed[i])
+			continue;
+		if (computes(s, i))
+			node_compute(s, i);
+		if (s->x->marks[i] & WEIR__MARK_OBSERVED)
+			node_observe(s, i);
+	}
+	return 0;
+}
+
+/* The gates of each lane together. */
+static int gates_sort(struct ordering *s)
+{
+	uint32_t n = s->o.n_lanes, *to = s->steps;
+
+	s->o.gate =
+		weir__array_alloc((size_t)s->o.n_gates + 1, sizeof(*s->o.gate));
+	if (!s->o.gate)
+		return no_memory(s);
+	for (uint32_t l = 0; l < n; l++) {
+		to[l] = s->o.gate_at[l];
+		s->o.gate_at[l + 1] += s->o.gate_at[l];
+	}
+	for (uint32_t i = 0; i < s->o.n_gates; i++)
+		s->o.gate[to[s->gate[i].lane]++] = s->gate[i];
+	return 0;
+}
+
+static void *zeroed(size_t n, size_t size)
+{
+	void *array = weir__array_alloc(n, size);
+
+	return array ? memset(array, 0, n * size) : NULL;
+}
+
+static int order_alloc(struct ordering *s)
+{
+	size_t n = (size_t)s->n + 1, lanes = s->o.n_lanes; /* never 0 */
+	size_t edges = (size_t)s->in->src_at[s->n] + 1;
+	struct weir__order *o = &s->o;
+
+	o->lane = weir__array_alloc(n, sizeof(*o->lane));
+	o->step_at = zeroed(lanes + 1, sizeof(*o->step_at));
+	o->node = weir__array_alloc(n, sizeof(*o->node));
+	o->step = weir__array_alloc(n, sizeof(*o->step));
+	o->until = zeroed(n, sizeof(*o->until));
+	o->exported = zeroed(n, sizeof(*o->exported));
+	o->gate_at = zeroed(lanes + 1, sizeof(*o->gate_at));
+	o->image_of = weir__array_alloc(edges, sizeof(*o->image_of));
+	s->steps = weir__array_alloc(lanes, sizeof(*s->steps));
+	s->made = weir__array_alloc(n, sizeof(*s->made));
+	s->released = zeroed(n, sizeof(*s->released));
+	s->of = zeroed(lanes * n, sizeof(*s->of));
+	s->seen = zeroed(lanes * lanes, sizeof(*s->seen));
+	if (!o->lane || !o->step_at || !o->node || !o->step || !o->until ||
+	    !o->exported || !o->gate_at || !o->image_of || !s->steps ||
+	    !s->made || !s->released || !s->of || !s->seen)
+		return no_memory(s);
+	memset(o->image_of, 0xff, edges * sizeof(*o->image_of));
+	return 0;
+}
+
+int weir__order(const struct weir__order_in *in, struct weir__order *ret)
+{
+	struct ordering s = { .x = in,
+			      .in = in->in,
+			      .reach = in->reach,
+			      .n = in->in->n,
+			      .o = { .refused = NONE } };
+	int r;
+
+	lanes_find(&s);
+	r = order_alloc(&s);
+	if (r == 0) {
+		nodes_find(&s);
+		crossings_find(&s);
+		r = nodes_order(&s);
+	}
+	if (r == 0)
+		r = gates_sort(&s);
+	weir__array_free(s.gate);
+	weir__array_free(s.steps);
+	weir__array_free(s.made);
+	weir__array_free(s.released);
+	weir__array_free(s.of);
+	weir__array_free(s.seen);
+	if (r < 0)
+		weir__order_free(&s.o);
+	else
+		*ret = s.o;
+	return r;
+}
+
+void weir__order_free(struct weir__order *order)
+{
+	weir__array_free(order->lane);
+	weir__array_free(order->step_at);
+	weir__array_free(order->node);
+	weir__array_free(order->step);
+	weir__array_free(order->until);
+	weir__array_free(order->exported);
+	weir__array_free(order->gate_at);
+	weir__array_free(order->gate);
+	weir__array_free(order->image);
+	weir__array_free(order->image_of);
+	weir__array_free(order->wait);
+	memset(order, 0, sizeof(*order));
+}

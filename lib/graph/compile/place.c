@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/compile/place.h"
+
+#include <string.h>
+
+#include "core/array.h"
+#include "core/error.h"
+#include "place/placement.h"
+
+#define NONE WEIR__REACH_NONE
+
+struct placing {
+	const struct weir__place_in *in;
+	struct weir__places p;
+	struct weir_lifetime *life; /* of each item */
+	uint32_t n;
+};
+
+/* The first source whose place the result of @i may take; NONE. */
+static uint32_t over_of(const struct placing *x, uint32_t i)
+{
+	const struct weir__place_in *in = x->in;
+	uint32_t first = in->in->src_at[i];
+
+	for (uint32_t s = 0; first + s < in->in->src_at[i + 1] && s < 8; s++) {
+		const struct weir_lifetime *life;
+		uint32_t class;
+
+		if (!(in->fits[i] & 1u << s))
+			continue;
+		class = in->reach->alias[in->in->src[first + s]];
+		if (x->p.item[class] == NONE)
+			continue;
+		life = &x->life[x->p.item[class]];
+		if (life->memory == WEIR__IN_RESULTS(in->order->lane[i]) &&
+		    !life->flags &&
+		    in->order->until[class] == in->order->step[i] + 1 &&
+		    in->bytes[i] <= in->bytes[class])
+			return class;
+	}
+	return NONE;
+}
+
+/* Bytes of a copy, which nothing else has. */
+static uint32_t place_kept(struct placing *x, uint32_t lane, uint64_t bytes)
+{
+	x->life[x->n] = (struct weir_lifetime){ .lower = 0,
+						.upper = 1,
+						.bytes = bytes,
+						.memory = WEIR__IN_COPY(lane),
+						.flags = WEIR_PLACE_INPUT |
+							 WEIR_PLACE_OUTPUT };
+	return x->n++;
+}
+
+static void place_result(struct placing *x, uint32_t i)
+{
+	const struct weir__place_in *in = x->in;
+	struct weir_lifetime *life = &x->life[x->n];
+
+	*life = (struct weir_lifetime){ .lower = in->order->step[i],
+					.upper = in->order->until[i],
+					.bytes = in->bytes[i],
+					.memory = WEIR__IN_RESULTS(
+						in->order->lane[i]) };
+	/* Nothing to compute, or nothing used. */
+	if (life->upper <= life->lower)
+		life->upper = life->lower + 1;
+	if (in->reach->last[i] == NONE)
+		life->flags = WEIR_PLACE_OUTPUT;
+	x->p.over[i] = over_of(x, i);
+	if (x->p.over[i] != NONE)
+		life->over = 1 + (uint64_t)x->p.item[x->p.over[i]];
+	x->p.item[i] = x->n++;
+}
+
+/* Is the class @i in the memory of copies? */
+static bool is_kept(const struct weir__place_in *in, uint32_t i)
+{
+	return in->marks[i] & WEIR__MARK_INPUT || in->order->exported[i] ||
+	       (in->copies && in->reach->last[i] == NONE);
+}
+
+static void place_items(struct placing *x)
+{
+	const struct weir__place_in *in = x->in;
+	const struct weir__order *o = in->order;
+
+	for (uint32_t i = 0; i < in->in->n; i++) {
+		x->p.item[i] = NONE;
+		x->p.over[i] = NONE;
+		if (in->reach->alias[i] != i || in->marks[i] & WEIR__MARK_LEAF)
+			continue;
+		if (!in->reach->needed[i] && !(in->marks[i] & WEIR__MARK_INPUT))
+			continue;
+		if (is_kept(in, i))
+			x->p.item[i] = place_kept(x, o->lane[i], in->bytes[i]);
+		else
+			place_result(x, i);
+	}
+	for (uint32_t k = 0; k < o->n_images; k++)
+		x->p.image[k] = o->image[k].kind == WEIR__IMAGE_IMPORT
+					? NONE
+					: place_kept(x, o->image[k].lane,
+						     in->image_bytes[k]);
+}
+
+/* What the planner did not place in place after all. */
+static void place_check_over(struct placing *x)
+{
+	const struct weir_placement *p = x->p.placement;
+	uint32_t *over = x->p.over;
+
+	for (uint32_t i = 0; i < x->in->in->n; i++)
+		if (over[i] != NONE &&
+		    weir_placement_offset(p, x->p.item[i]) !=
+			    weir_placement_offset(p, x->p.item[over[i]]))
+			over[i] = NONE;
+}
+
+static int place_alloc(struct placing *x)
+{
+	size_t n = (size_t)x->in->in->n + 1; /* never 0 */
+	size_t images = x->in->order->n_images;
+
+	x->p.item = weir__array_alloc(n, sizeof(*x->p.item));
+	x->p.over = weir__array_alloc(n, sizeof(*x->p.over));
+	x->p.image = weir__array_alloc(images + 1, sizeof(*x->p.image));
+	x->life = weir__array_alloc(n + images, sizeof(*x->life));
+	if (x->p.item && x->p.over && x->p.image && x->life)
+		return 0;
+	return weir__fail(-ENOMEM, "no memory to place %u nodes", x->in->in->n);
+}
+
+int weir__place_nodes(const struct weir__place_in *in, struct weir__places *ret)
+{
+	struct weir_placement_opts o = { .size = sizeof(o),
+					 .memory = in->memory,
+					 .n_memories = 2 * in->order->n_lanes };
+	struct placing x = { .in = in };
+	int r = place_alloc(&x);
+
+	if (r == 0) {
+		place_items(&x);
+		r = weir__placement_new(x.life, x.n, &o, &x.p.placement);
+	}
+	if (r == 0)
+		place_check_over(&x);
+	weir__array_free(x.life);
+	if (r < 0)
+		weir__places_free(&x.p);
+	else
+		*ret = x.p;
+	return r;
+}
+
+void weir__places_free(struct weir__places *places)
+{
+	weir_placement_free(places->placement);
+	weir__array_free(places->item);
+	weir__array_free(places->over);
+	weir__array_free(places->image);
+	memset(places, 0, sizeof(*places));
+}

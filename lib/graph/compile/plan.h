@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plan of a graph: what all schedules of equal graphs share. It has the
+ * place of each node, the operations as the backend gets them, and the memory.
+ * Only the members at the end of the struct change after it was made.
+ */
+#ifndef WEIR__GRAPH_PLAN_H
+#define WEIR__GRAPH_PLAN_H
+
+#include <pthread.h>
+
+#include "core/source.h"
+#include "dev/backend.h"
+#include "graph/bump.h"
+#include "graph/compile/draft.h"
+
+struct weir__feed_list;
+struct weir_sched;
+struct weir__choice;
+struct weir__sched_dev;
+struct weir__split;
+
+/* Where the bytes of a node are, and why: weir_schedule_explain(). */
+struct weir__node_at {
+	/* In its memory; of a leaf its address, 0 if it is not placed. */
+	uint64_t offset;
+	uint64_t bytes;
+	uint32_t over;  /* 1 + node; 0: none */
+	uint32_t step;  /* as in struct weir__order */
+	uint32_t until; /* UINT32_MAX: kept */
+	uint8_t where;  /* enum weir_node_where */
+	uint8_t why;    /* enum weir_node_why */
+	uint8_t lane;   /* that computes it, and in whose memory it is */
+	uint8_t cause;  /* enum weir_node_cause */
+	bool computed;
+	bool written; /* a leaf that a run writes */
+};
+
+/* Bytes that an operation reads or writes. */
+struct weir__node_spot {
+	uint64_t offset, bytes; /* as in struct weir__node_at */
+	uint32_t image;         /* of an import; NONE */
+	uint8_t where;          /* enum weir_node_where */
+	uint8_t lane;           /* whose planned memory it is in */
+};
+
+/* An input, an output or an observed node. */
+struct weir__port {
+	uint32_t node;
+	uint8_t flags;        /* WEIR__PORT_* */
+	struct weir_tensor t; /* not placed; its name is the plan's */
+};
+#define WEIR__PORT_INPUT 0x01u
+#define WEIR__PORT_OUTPUT 0x02u
+#define WEIR__PORT_NEEDED 0x04u /* an input that a run uses */
+
+/* Bytes of the program's, from the first of a leaf: of it and of neighbours. */
+struct weir__leaf {
+	uint32_t node;
+	bool write;
+	uint64_t bytes;
+};
+
+/* What a lane has for each copy of the inputs. */
+struct weir__lane_copy {
+	struct weir_buf *buf; /* NULL: no inputs */
+	struct weir__node *node;
+	const struct weir__node **list;
+	void *prepared; /* NULL: nothing to compute */
+};
+
+/* What one device computes of a graph. */
+struct weir__graph_lane {
+	struct weir__sched_dev *on;
+	uint32_t n_steps, n_gates, n_leaves;
+	struct weir__gate *gate;      /* part of the plan's */
+	struct weir__leaf *leaf;      /* part of the plan's: all that it uses
+					 where it is, by address */
+	struct weir__lane_copy *copy; /* n_copies */
+	struct weir__node_spot *spot; /* of each step: result, then sources */
+	struct weir_operand *operand; /* of all copies */
+	size_t n_operands;            /* of one copy */
+	struct weir_buf *results;     /* NULL: none */
+	struct weir_buf *workspace;   /* NULL: none */
+	uint64_t reads; /* bit l: it reads planned memory of lane l */
+	struct weir__feed_list *feed; /* its imports; NULL: none */
+	uint32_t *import;             /* of each of these: its image */
+	struct weir__sizes sizes;
+
+	/*
+	 * Under the scheduler's start_lock: the operation of the newest run. The
+	 * lane's results and workspace are used by one run after another.
+	 */
+	struct weir__source *last; /* referenced; NULL: none yet */
+	uint64_t last_number;
+};
+
+/* An image, and for a transfer where it comes from. */
+struct weir__copied {
+	struct weir__image of;
+	struct weir__node_spot from, to; /* whole classes */
+	uint32_t copier; /* TRANSFER: the stream that copies it */
+	/* IMPORT: its entry in the lane's list, and its address there. */
+	uint32_t entry;
+	uint64_t address;
+	uint64_t by_rows; /* as of struct weir__import */
+	bool fed;         /* IMPORT: into memory that other imports use too */
+};
+
+/* The stream of a run that copies to or from one device. */
+struct weir__copier {
+	struct weir__sched_dev *on;
+	bool out; /* from the device */
+};
+
+struct weir__graph_plan {
+	struct weir_sched *sched; /* referenced while refs > 0 */
+	uint64_t fingerprint[2];
+	uint64_t key; /* of the choice that it was made with */
+	uint32_t n, n_ports, n_copies, n_lanes;
+	uint32_t n_gates, n_leaves; /* of all lanes */
+	uint32_t n_images, n_copiers, n_splits;
+	struct weir__bump memory; /* of all arrays */
+	struct weir_placement *placement;
+	struct weir__node_at *at;
+	struct weir__gate *gate; /* lane after lane */
+	struct weir__leaf *leaf; /* lane after lane */
+	struct weir__port *port; /* by node */
+	struct weir__graph_lane *lane;
+	struct weir__copied *image;
+	uint32_t *wait;     /* as in struct weir__order */
+	uint32_t *transfer; /* the images that are copied, in the order in which
+			       copies are queued */
+	uint32_t n_transfers;
+	struct weir__copier *copier;
+	struct weir__split *split;
+	bool shared;        /* a leaf is written that another lane uses, too */
+	uint64_t *reserved; /* of each device: bytes of the budget */
+	bool *taken;        /* of each copy: by a run; under the scheduler's
+			       lock */
+
+	/* Under the scheduler's lock. */
+	struct weir__graph_plan *next, **link; /* newest first */
+	uint32_t refs; /* schedules; 0: kept for later */
+	uint64_t times;
+};
+
+/*
+ * Make the plan of a sound graph: passes, check of each operation, memory,
+ * preparation. @ret has one reference and is on no list. Errors of
+ * weir_schedule_new().
+ */
+int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
+			 const struct weir__choice *choice,
+			 struct weir__graph_plan **ret);
+/* No run is left. Gives back what it has reserved. */
+void weir__graph_plan_free(struct weir__graph_plan *p);
+/*
+ * The sizes of the plan that weir__graph_plan_new() would make, of each device of
+ * the scheduler.
+ */
+int weir__graph_plan_measure(struct weir_sched *sched,
+			     const struct weir_graph *g,
+			     const struct weir__choice *choice,
+			     struct weir__sizes *ret);
+/* @n entries of @size bytes; never NULL for want of entries. */
+void *weir__plan_take(struct weir__graph_plan *p, size_t n, size_t size);
+
+/* where.c: the places of all nodes, the ports, the images. */
+int weir__plan_where(struct weir__graph_plan *p, const struct weir__draft *d);
+/* The port of @node; NULL: it is none. */
+const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
+					 uint64_t node);
+/* Where source @e of d->in is read, and where the result of @i is. */
+struct weir__node_spot weir__source_spot(const struct weir__graph_plan *p,
+					 const struct weir__draft *d,
+					 uint32_t e);
+struct weir__node_spot weir__result_spot(const struct weir__graph_plan *p,
+					 uint32_t i);
+/*
+ * Planned memory that contains the spot, for copy @copy; NULL: the spot is in a
+ * leaf, or nothing is allocated (an estimate).
+ */
+struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
+				const struct weir__node_spot *spot,
+				uint32_t copy);
+
+/*
+ * leaves.c: check that lanes can use their leaves, and join those that are
+ * neighbours. -EINVAL, -ENOMEM.
+ */
+int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g);
+/*
+ * passes.c: the lists of imports of all lanes, and the addresses of the images.
+ * Errors of weir__feed_list_new().
+ */
+int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g);
+/* Only the sizes, for an estimate. */
+int weir__plan_imports_measure(struct weir__graph_plan *p,
+			       const struct weir_graph *g);
+/*
+ * nodes.c: @from as a backend gets it, without addresses; its name and parameters
+ * are those of the graph. @src: an entry for each of its sources.
+ */
+void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+		     struct weir_operand *src);
+/* The nodes of copy 0, without the addresses of a copy's memory. */
+int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
+		     struct weir__graph_lane *lane);
+/* The same of the other copies. */
+void weir__nodes_copy(struct weir__graph_plan *p,
+		      struct weir__graph_lane *lane);
+/*
+ * Find the imports that only one step of the lane reads, some rows of them, and that
+ * it can get from a provider.
+ */
+void weir__nodes_by_rows(struct weir__graph_plan *p,
+			 const struct weir__graph_lane *lane);
+/*
+ * Fill in the addresses. Without memory (an estimate) nodes get addresses that
+ * are not NULL and belong to nothing.
+ */
+int weir__nodes_address(struct weir__graph_plan *p,
+			struct weir__graph_lane *lane, uint32_t copy);
+/* "node 3 (mul_mat 'name')" */
+#define WEIR__NODE_WORDS 160
+const char *weir__node_words(const struct weir__node *node,
+			     char text[WEIR__NODE_WORDS]);
+
+/*
+ * split.c: neighbouring nodes that one device computes. Views never end a split.
+ */
+struct weir__split {
+	uint32_t lane, first, n; /* the first node; how many are computed */
+	uint32_t inputs;         /* classes that it gets from elsewhere */
+	uint64_t bytes;          /* of these */
+};
+int weir__plan_splits(struct weir__graph_plan *p, const struct weir__draft *d);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lane of a started run moves from gate to gate. It is one operation of its
+ * stream, and at any time has one work in the device's queue, or waits for one
+ * event, or is moved by one thread: that which issued the operation, completed the
+ * work, or woke the waiter. So the thread that moves a lane needs no lock for it,
+ * except for what the run's other lanes and the program look at.
+ */
+#include <stdarg.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/util.h"
+#include "dev/dev.h"
+#include "graph/exec/races.h"
+#include "graph/exec/run.h"
+
+enum move {
+	MOVE_ON,  /* look again */
+	MOVE_AWAY /* another thread has the lane now, or it is gone */
+};
+
+/* Add the time since the last call to @sum, a time of the report. */
+static void lane_note(struct weir__run_lane *lane, int64_t *sum)
+{
+	int64_t now = weir__now();
+
+	pthread_mutex_lock(&lane->run->lock);
+	*sum += now - lane->begun;
+	pthread_mutex_unlock(&lane->run->lock);
+	lane->begun = now;
+}
+
+static bool lane_checked(const struct weir__run_lane *lane)
+{
+	return weir__races_on(lane->run->plan->sched->weir);
+}
+
+/* The run may be gone on return. */
+static enum move lane_end(struct weir__run_lane *lane,
+			  const struct weir_failure *f)
+{
+	if (lane_checked(lane))
+		weir__run_lane_races_end(lane);
+	weir__run_lane_ended(lane, f);
+	weir__stream_op_finish(lane->op, f);
+	return MOVE_AWAY;
+}
+
+static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
+			   const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
+			   const char *fmt, ...)
+{
+	struct weir_failure f;
+	va_list ap;
+
+	va_start(ap, fmt);
+	weir__stream_op_failure(lane->op, &f, err, native, fmt, ap);
+	va_end(ap);
+	return lane_end(lane, &f);
+}
+
+/* Because of the program, or of a failure elsewhere. */
+static enum move lane_end_stopped(struct weir__run_lane *lane)
+{
+	struct weir_failure cause, f;
+
+	pthread_mutex_lock(&lane->run->lock);
+	cause = lane->run->failure;
+	pthread_mutex_unlock(&lane->run->lock);
+	if (!cause.err)
+		return lane_fail(lane, -ECANCELED, 0,
+				 "the run was cancelled before step %u of %u",
+				 lane->step, lane->until);
+	weir__cancelled(&f, &cause);
+	return lane_end(lane, &f);
+}
+
+/* All steps are computed, perhaps with weights of a file that has changed. */
+static enum move lane_end_computed(struct weir__run_lane *lane)
+{
+	struct weir__error_saved saved;
+	enum move next;
+	int r;
+
+	if (!lane->pass.feed)
+		return lane_end(lane, NULL);
+	/* On the thread that starts the run this is in a call that succeeds. */
+	weir__error_save(&saved);
+	r = weir__feed_list_unchanged(lane->of->feed);
+	next = r < 0 ? lane_fail(lane, r, 0, "%s", weir__error_text())
+		     : lane_end(lane, NULL);
+	weir__error_restore(&saved);
+	return next;
+}
+
+static bool lane_stops(const struct weir__run_lane *lane)
+{
+	return atomic_load(&lane->run->stop) ||
+	       atomic_load(&lane->op->stream->abandoned);
+}
+
+static enum move lane_submit(struct weir__run_lane *lane)
+{
+	struct weir_run *run = lane->run;
+	unsigned sentences = weir__error_count();
+	struct weir__error_saved saved;
+	enum move next;
+	int r;
+
+	pthread_mutex_lock(&run->lock);
+	run->report.works++;
+	pthread_mutex_unlock(&run->lock);
+	/* As in lane_end_computed(). */
+	weir__error_save(&saved);
+	r = weir__stream_op_submit(lane->op);
+	if (r >= 0)
+		return MOVE_AWAY;
+	next = lane_fail(lane, r, 0, "step %u was refused: %s", lane->step,
+			 weir__error_since(sentences, r));
+	weir__error_restore(&saved);
+	return next;
+}
+
+static void lane_move(struct weir__run_lane *lane);
+
+static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
+{
+	const struct weir__compute *c = &lane->compute;
+	const struct weir_dev *dev = lane->op->stream->dev;
+	const struct weir__node *const *list =
+		lane->of->copy[lane->run->copy].list;
+	char words[WEIR__NODE_WORDS];
+
+	if (c->failed < lane->of->n_steps)
+		lane_fail(lane, err, native, "%s: %s%s",
+			  weir__node_words(list[c->failed], words),
+			  c->why[0] ? c->why : weir__errno_words(-err),
+			  weir__dev_words(dev, native));
+	else
+		lane_fail(lane, err, native, "steps %u to %u: %s%s", lane->step,
+			  lane->end - 1, weir__errno_words(-err),
+			  weir__dev_words(dev, native));
+}
+
+/* Is the observer called before anything else? */
+static bool observer_next(const struct weir__run_lane *lane)
+{
+	const struct weir__gate *gate = &lane->of->gate[lane->gate];
+	const struct weir__gate *end = &lane->of->gate[lane->gates];
+
+	while (gate < end && gate->kind == WEIR__GATE_RELEASE &&
+	       gate->step == lane->step)
+		gate++;
+	return gate < end && gate->kind == WEIR__GATE_OBSERVE &&
+	       gate->step == lane->step && gate->of >= lane->run->first &&
+	       lane->run->plan->sched->opts.observe;
+}
+
+/*
+ * Other lanes go on with what is computed, but after the observer has seen it: it
+ * may end the run.
+ */
+static void lane_publish(struct weir__run_lane *lane)
+{
+	if (!observer_next(lane))
+		weir__progress_to(lane->progress, lane->base + lane->step);
+}
+
+/* On a thread of the backend. */
+static void range_done(struct weir__work *work, int res, int32_t native)
+{
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
+	struct weir__run_lane *lane = op->owner;
+	struct weir_run *run = lane->run;
+	int err = weir__dev_result(op->stream->dev, "work", res);
+
+	lane_note(lane, &run->report.compute_ns);
+	if (err == -ECANCELED && lane_stops(lane)) {
+		lane_end_stopped(lane);
+		return;
+	}
+	if (err) {
+		range_failed(lane, err, native);
+		return;
+	}
+	pthread_mutex_lock(&run->lock);
+	run->report.nodes += lane->end - lane->step;
+	pthread_mutex_unlock(&run->lock);
+	if (lane_checked(lane))
+		weir__run_lane_races_computed(lane);
+	lane->step = lane->end;
+	lane_publish(lane);
+	lane_move(lane);
+}
+
+static enum move lane_compute(struct weir__run_lane *lane, uint32_t end)
+{
+	const struct weir__graph_lane *of = lane->of;
+	struct weir__work *work = &lane->op->work;
+
+	lane->end = end;
+	lane->compute = (struct weir__compute){
+		.size = sizeof(lane->compute),
+		.prepared = of->copy[lane->run->copy].prepared,
+		.workspace = of->workspace ? of->workspace->mem.base : NULL,
+		.first = lane->step,
+		.n = end - lane->step,
+		.stop = &lane->run->stop,
+		.failed = SIZE_MAX
+	};
+	work->kind = WEIR__WORK_COMPUTE;
+	work->arg = &lane->compute;
+	work->done = range_done;
+	return lane_submit(lane);
+}
+
+/* Works of one stream follow each other, so the result is there. */
+static int observer_call(void *arg)
+{
+	struct weir__run_lane *lane = arg;
+	struct weir_run *run = lane->run;
+	const struct weir__graph_plan *p = run->plan;
+	uint32_t node = lane->of->gate[lane->gate].of;
+	const struct weir__port *port = weir__port_find(p, node);
+	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - p->port));
+	const struct weir_sched_opts *o = &p->sched->opts;
+	int r;
+
+	if (lane_checked(lane))
+		weir__run_lane_races_call(lane, false);
+	r = o->observe(o->observe_arg, run, node, &t);
+	if (lane_checked(lane))
+		weir__run_lane_races_call(lane, true);
+	return r;
+}
+
+static void observer_done(struct weir__work *work, int res, int32_t native)
+{
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
+	struct weir__run_lane *lane = op->owner;
+	int err = weir__dev_result(op->stream->dev, "work", res);
+
+	lane_note(lane, &lane->run->report.observe_ns);
+	if (err) {
+		lane_fail(lane, err, native,
+			  "the observer returned %d for node %u%s", res,
+			  lane->of->gate[lane->gate].of,
+			  weir__dev_words(op->stream->dev, native));
+		return;
+	}
+	lane->gate++;
+	lane_publish(lane);
+	lane_move(lane);
+}
+
+static enum move lane_observe(struct weir__run_lane *lane)
+{
+	struct weir__work *work = &lane->op->work;
+
+	work->kind = WEIR__WORK_CALL;
+	work->call = observer_call;
+	work->arg = lane;
+	work->done = observer_done;
+	return lane_submit(lane);
+}
+
+/* @p is done. */
+static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
+{
+	if (lane_checked(lane))
+		weir__run_lane_races_knows(lane, p->src, p->number);
+	weir__source_put(p->src);
+	p->src = NULL;
+}
+
+/* Add the time that the lane has waited to the report. */
+static void lane_waited(struct weir__run_lane *lane)
+{
+	struct weir_run_report *report = &lane->run->report;
+	bool fed = lane->gate < lane->gates &&
+		   lane->of->gate[lane->gate].kind == WEIR__GATE_IMPORT;
+
+	lane_note(lane, fed ? &report->feed_ns : &report->wait_ns);
+}
+
+static void lane_woken(struct weir__waiter *waiter)
+{
+	struct weir__run_lane *lane =
+		weir__container(waiter, struct weir__run_lane, waiter);
+
+	pthread_mutex_lock(&lane->run->lock);
+	lane->waiting = NULL;
+	pthread_mutex_unlock(&lane->run->lock);
+	lane_waited(lane);
+	lane_move(lane);
+}
+
+/* Under the lock, so that a stop comes before the wait or finds it. */
+static enum move lane_wait(struct weir__run_lane *lane, struct weir__pending *p)
+{
+	struct weir_run *run = lane->run;
+	enum move move = MOVE_ON;
+
+	pthread_mutex_lock(&run->lock);
+	if (!lane_stops(lane)) {
+		lane->waiting = p;
+		lane->waiter.number = p->number;
+		lane->waiter.wake = lane_woken;
+		run->report.waits++;
+		if (weir__source_wait(p->src, &lane->waiter) == 0)
+			move = MOVE_AWAY;
+		else
+			lane->waiting = NULL;
+	}
+	pthread_mutex_unlock(&run->lock);
+	return move;
+}
+
+void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
+{
+	struct weir_run *run = lane->run;
+	bool mine = false;
+
+	pthread_mutex_lock(&run->lock);
+	if (lane->waiting &&
+	    weir__source_unwait(lane->waiting->src, &lane->waiter)) {
+		lane->waiting = NULL;
+		mine = true;
+	}
+	pthread_mutex_unlock(&run->lock);
+	if (!mine)
+		return;
+	lane_waited(lane);
+	lane_move(lane);
+}
+
+/* The copy of an image, or what it waits for, has failed. */
+static enum move image_failed(struct weir__run_lane *lane, uint32_t image,
+			      const struct weir_failure *cause)
+{
+	return lane_fail(lane, cause->err, cause->native, "node %u for %s: %s",
+			 lane->run->plan->image[image].of.node,
+			 lane->of->on->dev->desc.name, cause->text);
+}
+
+/* Wait for @p, or end the lane if @p has failed. @gate: NULL for an input. */
+static enum move lane_await(struct weir__run_lane *lane,
+			    struct weir__pending *p,
+			    const struct weir__gate *gate)
+{
+	struct weir_failure cause, f;
+	int state = p->src->ops->state(p->src, p->number, &cause);
+
+	if (state == 0)
+		return lane_wait(lane, p);
+	if (state > 0) {
+		pending_drop(lane, p);
+		return MOVE_ON;
+	}
+	if (lane_stops(lane))
+		return lane_end_stopped(lane);
+	if (gate && (gate->kind == WEIR__GATE_TRANSFER ||
+		     gate->kind == WEIR__GATE_IMPORT))
+		return image_failed(lane, gate->of, &cause);
+	weir__cancelled(&f, &cause);
+	return lane_end(lane, &f);
+}
+
+/* Does the lane have to stop at the gate? What it waits for may be done by now. */
+static bool gate_stops(struct weir__run_lane *lane, uint32_t i)
+{
+	const struct weir__gate *gate = &lane->of->gate[i];
+	struct weir__pending *p = &lane->pending[i];
+	const struct weir_run *run = lane->run;
+
+	if (gate->kind == WEIR__GATE_OBSERVE)
+		return run->plan->sched->opts.observe != NULL &&
+		       gate->of >= run->first;
+	if (gate->kind == WEIR__GATE_RELEASE)
+		return gate->step > lane->step;
+	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
+		pending_drop(lane, p);
+	return p->src != NULL;
+}
+
+/* The copies of inputs that were queued in any lane's stream; NULL: none. */
+static struct weir__pending *input_pending(struct weir__run_lane *lane)
+{
+	struct weir__pending *p = &lane->pending[lane->of->n_gates];
+
+	for (uint32_t l = 0; l < lane->run->plan->n_lanes; l++)
+		if (p[l].src)
+			return &p[l];
+	return NULL;
+}
+
+/* Compute up to the next gate that stops, or act on it. */
+static enum move lane_next(struct weir__run_lane *lane)
+{
+	struct weir__pending *inputs = input_pending(lane);
+	const struct weir__gate *gate;
+
+	if (lane_stops(lane))
+		return lane_end_stopped(lane);
+	if (inputs)
+		return lane_await(lane, inputs, NULL);
+	if (lane == lane->run->lane && lane->run->queued) {
+		weir__run_inputs(lane->run, WEIR__INPUT_SET);
+		lane->run->queued = false;
+	}
+	while (lane->gate < lane->gates && !gate_stops(lane, lane->gate))
+		lane->gate++;
+	gate = &lane->of->gate[lane->gate];
+	if (lane->gate == lane->gates && lane->step == lane->until)
+		return lane_end_computed(lane);
+	if (lane->gate == lane->gates)
+		return lane_compute(lane, lane->until);
+	if (gate->step > lane->step)
+		return lane_compute(lane, gate->step);
+	return gate->kind == WEIR__GATE_OBSERVE
+		       ? lane_observe(lane)
+		       : lane_await(lane, &lane->pending[lane->gate], gate);
+}
+
+static void lane_move(struct weir__run_lane *lane)
+{
+	while (lane_next(lane) == MOVE_ON)
+		;
+}
+
+void weir__run_lane_begin(struct weir__stream_op *op)
+{
+	struct weir__run_lane *lane = op->owner;
+	struct weir_run *run = lane->run;
+	int64_t now = weir__now();
+
+	/* The first lane to begin ends the time in the queue. */
+	pthread_mutex_lock(&run->lock);
+	if (!run->report.queued_ns)
+		run->report.queued_ns = now - lane->begun;
+	pthread_mutex_unlock(&run->lock);
+	lane->begun = now;
+	if (lane_checked(lane))
+		weir__run_lane_races_begin(lane);
+	lane_move(lane);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/exec/progress.h"
+
+#include <stdio.h>
+
+#include "core/error.h"
+#include "core/races.h"
+#include "core/sys.h"
+
+static int progress_state(struct weir__source *src, uint64_t number,
+			  struct weir_failure *cause)
+{
+	struct weir__progress *p = (struct weir__progress *)(void *)src;
+
+	if (number <= atomic_load(&p->done))
+		return 1;
+	if (!atomic_load(&p->failed))
+		return 0;
+	/* What was done before it failed is seen now. */
+	if (number <= atomic_load(&p->done))
+		return 1;
+	if (cause)
+		*cause = p->failure;
+	return p->failure.err;
+}
+
+static void progress_free(struct weir__source *src)
+{
+	weir__source_fini(src);
+	weir__free(src);
+}
+
+static const struct weir__source_ops progress_ops = {
+	.size = sizeof(progress_ops),
+	.state = progress_state,
+	.free = progress_free,
+};
+
+static void progress_watch(struct weir__progress *p, const char *on,
+			   const char *unit)
+{
+	char label[64];
+
+	snprintf(label, sizeof(label), "the run on %s", on);
+	weir__races_add(&p->src, label, unit);
+}
+
+int weir__progress_new(struct weir *weir, const char *on, const char *unit,
+		       struct weir__progress **ret)
+{
+	struct weir__progress *p = weir__calloc(1, sizeof(*p));
+
+	if (!p)
+		return weir__fail(-ENOMEM, "no memory for a run's progress");
+	weir__source_init(&p->src, &progress_ops, weir);
+	if (on && weir__races_on(weir))
+		progress_watch(p, on, unit);
+	*ret = p;
+	return 0;
+}
+
+void weir__progress_to(struct weir__progress *p, uint64_t number)
+{
+	uint64_t done = atomic_load(&p->done);
+
+	/* A thread that has ended a run may come after the end of the next one. */
+	while (done < number &&
+	       !atomic_compare_exchange_weak(&p->done, &done, number))
+		;
+	weir__source_complete(&p->src, number);
+}
+
+void weir__progress_fail(struct weir__progress *p, const struct weir_failure *f)
+{
+	if (atomic_load(&p->failed))
+		return;
+	p->failure = *f;
+	atomic_store(&p->failed, true);
+	weir__source_complete(&p->src, UINT64_MAX);
+}

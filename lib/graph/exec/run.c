@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs: made, given their inputs, waited for, read, freed. */
+#include "graph/exec/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "graph/exec/races.h"
+#include "core/refs.h"
+#include "core/sys.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+#include "stream/event.h"
+
+typedef unsigned long long ull;
+
+static int copy_take(struct weir__graph_plan *p, uint32_t *ret_copy)
+{
+	uint32_t c = 0;
+
+	pthread_mutex_lock(&p->sched->lock);
+	while (c < p->n_copies && p->taken[c])
+		c++;
+	if (c < p->n_copies)
+		p->taken[c] = true;
+	pthread_mutex_unlock(&p->sched->lock);
+	if (c == p->n_copies)
+		return weir__fail(
+			-EAGAIN,
+			"all %u copies of the schedule's inputs are taken by runs",
+			p->n_copies);
+	*ret_copy = c;
+	return 0;
+}
+
+static void copy_give(struct weir__graph_plan *p, uint32_t copy)
+{
+	pthread_mutex_lock(&p->sched->lock);
+	p->taken[copy] = false;
+	pthread_mutex_unlock(&p->sched->lock);
+}
+
+static size_t members_of(const struct weir_buf *buf)
+{
+	return buf && buf->member ? buf->n_members : buf != NULL;
+}
+
+/* All of planned memory, which only runs write. */
+static void touch_planned(struct weir__run_lane *lane, struct weir_buf *buf,
+			  bool write)
+{
+	for (size_t i = 0; i < members_of(buf); i++) {
+		struct weir_buf *member = buf->member ? buf->member[i] : buf;
+
+		lane->touched[lane->n_touched++] = (struct weir__touched){
+			.buf = member, .hi = member->bytes, .write = write
+		};
+	}
+}
+
+static int touched_cmp(const void *a, const void *b)
+{
+	const struct weir__touched *x = a, *y = b;
+	uint64_t p = (uintptr_t)x->buf->mem.base + x->lo;
+	uint64_t q = (uintptr_t)y->buf->mem.base + y->lo;
+
+	return (p > q) - (p < q);
+}
+
+/* The copies of other lanes have results that this one reads. */
+static bool lane_reads(const struct weir__graph_lane *of, uint32_t l)
+{
+	return of->reads >> l & 1;
+}
+
+static void lane_touch(struct weir__run_lane *lane,
+		       const struct weir__touched *leaves)
+{
+	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__graph_lane *of = lane->of;
+
+	for (uint32_t i = 0; i < of->n_leaves; i++)
+		lane->touched[lane->n_touched++] = leaves[i];
+	touch_planned(lane, of->results, true);
+	touch_planned(lane, of->workspace, true);
+	for (uint32_t l = 0; l < p->n_lanes; l++)
+		if (&p->lane[l] == of || lane_reads(of, l))
+			touch_planned(lane,
+				      p->lane[l].copy[lane->run->copy].buf,
+				      &p->lane[l] == of);
+	qsort(lane->touched, lane->n_touched, sizeof(*lane->touched),
+	      touched_cmp);
+}
+
+static void lane_drop(struct weir__run_lane *lane)
+{
+	weir__free(lane->touched);
+	weir__free(lane->access);
+	weir__free(lane->range);
+	weir__free(lane->pending);
+	if (lane->progress)
+		weir__source_put(&lane->progress->src);
+}
+
+static void run_drop(struct weir_run *run)
+{
+	for (uint32_t l = 0; run->lane && l < run->plan->n_lanes; l++)
+		lane_drop(&run->lane[l]);
+	if (run->end)
+		weir__source_put(&run->end->src);
+	weir__free(run->lane);
+	weir__free(run->input);
+	weir__free(run->copier);
+	weir__free(run->copied);
+	weir__free(run->part);
+	weir__free(run);
+}
+
+int weir__run_lane_progress_new(struct weir__run_lane *lane,
+				struct weir__progress **ret)
+{
+	const struct weir_dev *dev = lane->of->on->dev;
+
+	return weir__progress_new(dev->weir, dev->desc.name, "step", ret);
+}
+
+static int lane_alloc(struct weir_run *run, uint32_t l)
+{
+	const struct weir__graph_plan *p = run->plan;
+	const struct weir__graph_lane *of = &p->lane[l];
+	struct weir__run_lane *lane = &run->lane[l];
+	size_t n = 1 + of->n_leaves + members_of(of->results) +
+		   members_of(of->workspace);
+
+	for (uint32_t k = 0; k < p->n_lanes; k++)
+		n += members_of(p->lane[k].copy[0].buf);
+	lane->run = run;
+	lane->of = &run->plan->lane[l];
+	lane->touched = weir__calloc(n, sizeof(*lane->touched));
+	lane->access = weir__calloc(n, sizeof(*lane->access));
+	lane->range = weir__calloc(n, sizeof(*lane->range));
+	lane->pending = weir__calloc((size_t)of->n_gates + p->n_lanes,
+				     sizeof(*lane->pending));
+	if (!lane->touched || !lane->access || !lane->range || !lane->pending)
+		return weir__fail(-ENOMEM, "no memory for a run");
+	return weir__run_lane_progress_new(lane, &lane->progress);
+}
+
+int weir__run_end_new(struct weir_run *run, struct weir__progress **ret)
+{
+	return weir__progress_new(run->plan->sched->weir,
+				  run->plan->n_lanes > 1 ? "several devices"
+							 : NULL,
+				  "start", ret);
+}
+
+static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
+{
+	size_t ports = (size_t)p->n_ports + 1, images = (size_t)p->n_images + 1;
+	struct weir_run *run = weir__calloc(1, sizeof(*run));
+	int r = -ENOMEM;
+
+	if (!run)
+		return weir__fail(-ENOMEM, "no memory for a run");
+	run->plan = p;
+	run->lane = weir__calloc(p->n_lanes, sizeof(*run->lane));
+	run->input = weir__calloc(ports, sizeof(*run->input));
+	run->copier = weir__calloc((size_t)p->n_copiers + 1,
+				   sizeof(struct weir_stream *));
+	run->copied = weir__calloc(images, sizeof(*run->copied));
+	run->part = weir__calloc((size_t)p->n_lanes + p->n_copiers,
+				 sizeof(*run->part));
+	if (run->lane && run->input && run->copier && run->copied && run->part)
+		r = weir__run_end_new(run, &run->end);
+	else
+		weir__fail(r, "no memory for a run");
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_alloc(run, l);
+	if (r < 0)
+		run_drop(run);
+	else
+		*ret_run = run;
+	return r;
+}
+
+int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
+{
+	struct weir__graph_plan *p = schedule->plan;
+	const struct weir__touched *leaves = schedule->touched;
+	struct weir_run *run = NULL;
+	uint32_t copy = 0;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(p->sched->weir);
+	if (r == 0)
+		r = copy_take(p, &copy);
+	if (r < 0)
+		return r;
+	r = run_alloc(p, &run);
+	if (r < 0) {
+		copy_give(p, copy);
+		return r;
+	}
+	atomic_init(&run->refs, 1);
+	pthread_mutex_init(&run->lock, NULL);
+	weir__refs_add(&schedule->refs, 1);
+	run->schedule = schedule;
+	run->copy = copy;
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		lane_touch(&run->lane[l], leaves);
+		leaves += p->lane[l].n_leaves;
+	}
+	*ret_run = run;
+	return 0;
+}
+
+/* Perhaps on a thread of the library, when its last operation is gone. */
+void weir__run_put(struct weir_run *run)
+{
+	struct weir_schedule *schedule = run->schedule; /* has the plan */
+	struct weir__graph_plan *p = run->plan;
+
+	if (!weir__refs_drop(&run->refs))
+		return;
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (lane->own)
+			weir__sched_stream_back(p->sched, lane->of->on,
+						lane->own);
+		if (lane->stream)
+			weir__source_put(&lane->stream->src);
+	}
+	for (uint32_t c = 0; c < p->n_copiers; c++)
+		if (run->copier[c])
+			weir__sched_stream_back(p->sched, p->copier[c].on,
+						run->copier[c]);
+	/* The next run may have its copy, in other lanes than this one did. */
+	if (p->n_lanes > 1 && run->end_src)
+		weir__races_host_knows(run->end_src, run->end_number);
+	if (run->end_src)
+		weir__source_put(run->end_src);
+	copy_give(p, run->copy);
+	pthread_mutex_destroy(&run->lock);
+	run_drop(run);
+	weir__schedule_put(schedule);
+}
+
+void weir__run_lane_forget(struct weir__run_lane *lane)
+{
+	for (uint32_t i = 0; i < lane->of->n_gates + lane->run->plan->n_lanes;
+	     i++) {
+		if (!lane->pending[i].src)
+			continue;
+		weir__source_put(lane->pending[i].src);
+		lane->pending[i].src = NULL;
+	}
+}
+
+void weir_run_free(struct weir_run *run)
+{
+	if (!run || !weir__root_is_ours(run->plan->sched->weir))
+		return;
+	if (atomic_load(&run->running))
+		weir__run_stop(run);
+	weir__run_put(run);
+}
+
+int weir_run_cancel(struct weir_run *run)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(run->plan->sched->weir);
+	if (r == 0 && atomic_load(&run->running))
+		weir__run_stop(run);
+	return r;
+}
+
+struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
+{
+	const struct weir__graph_plan *p = run->plan;
+	struct weir__node_spot spot = weir__result_spot(p, p->port[i].node);
+	struct weir_tensor t = run->schedule->port[i];
+
+	if (spot.where == WEIR_NODE_LEAF)
+		return t;
+	t.buf = weir__spot_buf(p, &spot, run->copy);
+	t.offset = spot.offset;
+	return t;
+}
+
+/*
+ * The next place of input @i: the input itself (*@k is 0), then its images. False:
+ * there is no more.
+ */
+static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
+			struct weir_tensor *t, uint32_t *ret_lane)
+{
+	const struct weir__graph_plan *p = run->plan;
+	uint32_t node = p->port[i].node;
+	const struct weir__copied *image;
+
+	*t = weir__run_port(run, i);
+	*ret_lane = p->at[node].lane;
+	if (*k == 0) {
+		*k = 1;
+		return true;
+	}
+	while (*k <= p->n_images) {
+		image = &p->image[(*k)++ - 1];
+		if (image->of.node != node)
+			continue;
+		t->buf = weir__spot_buf(p, &image->to, run->copy);
+		t->offset = image->to.offset;
+		*ret_lane = image->of.lane;
+		return true;
+	}
+	return false;
+}
+
+/* The port of a node that has the flag, which is called @what. */
+static int port_of(const struct weir_run *run, const struct weir_node *node,
+		   uint8_t flag, const char *what, uint32_t *ret_i)
+{
+	const struct weir__graph_plan *p = run->plan;
+	const struct weir__port *port = weir__port_find(p, node->index);
+
+	if (!port || !(port->flags & flag))
+		return weir__fail(-EINVAL, "node %u is no %s of the schedule",
+				  node->index, what);
+	*ret_i = (uint32_t)(port - p->port);
+	return 0;
+}
+
+static int input_begin(const struct weir_run *run, const struct weir_node *node,
+		       uint32_t *ret_i, struct weir_tensor *ret_t)
+{
+	int r = weir__root_enter(run->plan->sched->weir);
+
+	if (r == 0 && atomic_load(&run->running))
+		r = weir__fail(-EBUSY, "the run has not ended");
+	if (r == 0)
+		r = port_of(run, node, WEIR__PORT_INPUT, "input", ret_i);
+	if (r == 0)
+		*ret_t = weir__run_port(run, *ret_i);
+	return r;
+}
+
+int weir_run_input(struct weir_run *run, const struct weir_node *node,
+		   const void *data, size_t bytes)
+{
+	uint32_t i = 0, k = 0, lane;
+	struct weir_tensor t;
+	uint64_t want;
+	int r;
+
+	WEIR__ENTER();
+	r = input_begin(run, node, &i, &t);
+	if (r == 0)
+		r = weir__tensor_bytes(&t, &want);
+	if (r < 0)
+		return r;
+	if (bytes != want)
+		return weir__fail(-EINVAL, "input %s has %llu bytes, not %zu",
+				  weir__tensor_words(&t, node->index),
+				  (ull)want, bytes);
+	if (bytes && !data)
+		return weir__fail(-EINVAL, "%zu bytes from NULL", bytes);
+	/* If a copy fails, the places have parts of two values. */
+	run->input[i] = WEIR__INPUT_UNSET;
+	while (r == 0 && bytes && input_place(run, i, &k, &t, &lane))
+		r = weir__tensor_set(&t, 0, data, bytes);
+	if (r == 0)
+		run->input[i] = WEIR__INPUT_SET;
+	return r;
+}
+
+void weir__run_inputs(struct weir_run *run, enum weir__input_state now)
+{
+	for (uint32_t i = 0; i < run->plan->n_ports; i++)
+		if (run->input[i] == WEIR__INPUT_QUEUED)
+			run->input[i] = now;
+}
+
+int weir__run_lane_own(struct weir__run_lane *lane)
+{
+	struct weir_run *run = lane->run;
+
+	if (lane->own && !weir__stream_has_failed(lane->own))
+		return 0;
+	if (lane->own) {
+		weir__run_inputs(run, WEIR__INPUT_UNSET);
+		weir__source_put(&lane->own->src);
+		lane->own = NULL;
+	}
+	return weir__sched_stream(run->plan->sched, lane->of->on, &lane->own);
+}
+
+/*
+ * @changed: set if the copy, or a part of it, was queued, or the event has failed
+ * and with it the stream.
+ */
+static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
+		      const struct weir_tensor *t, struct weir_event *event,
+		      bool *changed)
+{
+	int r = weir__run_lane_own(lane);
+	uint64_t tail;
+
+	if (r == 0 && event)
+		r = weir__stream_wait_event(lane->own, event);
+	if (r == 0) {
+		tail = weir__stream_tail(lane->own);
+		r = weir__stream_copy(lane->own, to, t);
+		*changed |= weir__stream_tail(lane->own) != tail;
+	}
+	*changed |= r == -ECANCELED;
+	return r;
+}
+
+int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
+			  const struct weir_tensor *t, struct weir_event *event)
+{
+	uint32_t i = 0, k = 0, lane;
+	struct weir_tensor to;
+	bool changed = false;
+	uint64_t bytes;
+	int r;
+
+	WEIR__ENTER();
+	r = input_begin(run, node, &i, &to);
+	if (r == 0)
+		r = weir__tensor_bytes(t, &bytes);
+	if (r == 0)
+		r = weir__tensor_same(&to, t);
+	if (r < 0)
+		return r;
+	while (r == 0 && input_place(run, i, &k, &to, &lane))
+		r = input_copy(&run->lane[lane], &to, t, event, &changed);
+	if (r == 0)
+		run->input[i] = WEIR__INPUT_QUEUED;
+	else if (changed)
+		run->input[i] = WEIR__INPUT_UNSET;
+	return r;
+}
+
+int weir_run_output(struct weir_run *run, const struct weir_node *node,
+		    struct weir_tensor *ret_tensor)
+{
+	uint32_t i = 0;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(run->plan->sched->weir);
+	if (r == 0)
+		r = port_of(run, node, WEIR__PORT_OUTPUT, "output", &i);
+	if (r == 0)
+		*ret_tensor = weir__run_port(run, i);
+	return r;
+}
+
+static int check_started(const struct weir_run *run)
+{
+	int r = weir__root_read(run->plan->sched->weir);
+
+	if (r == 0 && !run->started)
+		r = weir__fail(-EINVAL, "the run was never started");
+	return r;
+}
+
+int weir_run_record(struct weir_run *run, struct weir_event *event)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = check_started(run);
+	return r < 0 ? r
+		     : weir__event_record(event, run->end_src, run->end_number);
+}
+
+int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = check_started(run);
+	return r < 0 ? r
+		     : weir__source_block(run->end_src, run->end_number,
+					  timeout_ns);
+}
+
+int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
+{
+	struct weir_run_report report;
+	int64_t end;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(run->plan->sched->weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&run->lock);
+	report = run->report;
+	report.running = atomic_load(&run->running) != 0;
+	end = report.running ? weir__now() : run->ended_at;
+	report.total_ns = end - run->started_at;
+	pthread_mutex_unlock(&run->lock);
+	weir__run_fed(run, &report);
+	report.size = sizeof(report);
+	report.started = run->started;
+	if (run->end_src && !atomic_load(&run->running))
+		weir__races_host_knows(run->end_src, run->end_number);
+	return weir__info_out(ret_report, &report, sizeof(report));
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs from the inside. One thread at a time calls the functions of run.c and
+ * start.c; once a run is started, advance.c moves its lanes on threads of the
+ * library, each lane by one thread at a time.
+ */
+#ifndef WEIR__GRAPH_RUN_H
+#define WEIR__GRAPH_RUN_H
+
+#include "core/source.h"
+#include "graph/exec/progress.h"
+#include "graph/exec/sched.h"
+#include "stream/stream.h"
+
+struct weir__pending {            /* what a lane waits for before a gate */
+	struct weir__source *src; /* referenced; NULL: nothing */
+	uint64_t number;
+};
+
+enum weir__input_state {
+	WEIR__INPUT_UNSET,
+	WEIR__INPUT_SET,   /* its bytes were copied */
+	WEIR__INPUT_QUEUED /* copies are queued in the lanes' own streams */
+};
+
+/* The part of a run on one device. */
+struct weir__run_lane {
+	struct weir_run *run;
+	struct weir__graph_lane *of;
+	struct weir_stream *own;    /* a stream of the scheduler's, or NULL */
+	struct weir_stream *stream; /* referenced: where it was started last */
+	uint64_t number;            /* of its operation there */
+
+	/* What its operation accesses, by address; and memory lent to it. */
+	struct weir__touched *touched;
+	struct weir__access *access;
+	struct weir__range *range;
+	size_t n_touched;
+
+	/* Number @base + s: s steps are computed. Replaced after a failure. */
+	struct weir__progress *progress; /* referenced */
+	uint64_t base;
+	struct weir__pass pass; /* its imports; feed NULL: none */
+
+	/* From start to end of the thread that moves the lane. */
+	struct weir__stream_op *op;
+	struct weir__compute compute;
+	uint32_t until;     /* step after the part that is run */
+	uint32_t gates;     /* number of gates before its end */
+	uint32_t step, end; /* of the range; after it */
+	uint32_t gate;      /* the next one */
+	/* Of each gate, then of the copies of inputs in each lane's stream. */
+	struct weir__pending *pending;
+	struct weir__waiter waiter;
+	int64_t begun; /* of what it does now */
+	bool ended;    /* by itself: its operation is finished */
+
+	struct weir__pending *waiting; /* @waiter is on its list; NULL; under
+					  the run's lock */
+};
+
+/* A stream whose work a run of several lanes waits for at its end. */
+struct weir__run_part {
+	struct weir__waiter waiter;
+	struct weir_run *run;
+	struct weir__source *src; /* referenced */
+	uint64_t number;
+};
+
+/*
+ * new ----> started ----> ended
+ *              ^------------'
+ * started: weir_run_start() or weir_stream_compute() has queued an operation for
+ * each lane. ended: all operations are gone (weir__run_lane_gone): each has been
+ * computed, has failed, was cancelled, or never began because its stream had
+ * failed. With several lanes the copies between them have ended too.
+ */
+struct weir_run {
+	_Atomic uint32_t refs; /* the program's, and those of operations */
+	struct weir_schedule *schedule; /* referenced */
+	struct weir__graph_plan *plan;
+	uint32_t copy;
+	struct weir__run_lane *lane; /* n_lanes of the plan */
+	uint32_t started;            /* how often */
+	uint32_t first;              /* node with which its part begins */
+	uint8_t *input;              /* of each port: enum weir__input_state */
+	bool queued; /* copies of inputs were queued when it was started */
+	_Atomic uint32_t running; /* operations, and the end, that are open */
+	_Atomic uint32_t stop;    /* 1: begin nothing any more */
+
+	/* Where its newest end is recorded: that of its only operation, or @end. */
+	struct weir__source *end_src; /* referenced; NULL: never started */
+	uint64_t end_number;
+
+	/* Of several lanes. */
+	struct weir__progress *end;  /* referenced; its numbers are starts */
+	struct weir_stream **copier; /* of each of the plan's; NULL: not yet */
+	uint64_t *copied;            /* of each image: number of its copy */
+	struct weir__run_part *part; /* lanes, then copiers */
+	_Atomic uint32_t parts;      /* that have not ended */
+
+	pthread_mutex_t lock; /* guards what follows; source->lock inside */
+	struct weir_failure failure; /* the first one of this start */
+	int64_t started_at;
+	int64_t ended_at; /* of the last part that has ended; see running */
+	struct weir_run_report report;
+};
+
+/* advance.c: start() of its operation; the thread that calls it moves the lane. */
+void weir__run_lane_begin(struct weir__stream_op *op);
+/* If the lane waits at a gate, end it now: the run is stopped. */
+void weir__run_lane_stop_waiting(struct weir__run_lane *lane);
+
+/* end.c: the first failure of a run, and its end. */
+/* Begin nothing any more, and wait no longer. */
+void weir__run_stop(struct weir_run *run);
+/* The lane has ended, and its operation is about to; f: NULL, or why. */
+void weir__run_lane_ended(struct weir__run_lane *lane,
+			  const struct weir_failure *f);
+/* The operation of a lane is gone; @lane is a struct weir__run_lane. */
+void weir__run_lane_gone(void *lane);
+/* All operations are queued: the run of several lanes ends after them. */
+void weir__run_ends(struct weir_run *run);
+
+/*
+ * passes.c: start the passes of all lanes, and end that of one whose operation is
+ * gone. sched->start_lock is held by the first.
+ */
+int weir__run_passes_start(struct weir_run *run);
+void weir__run_pass_end(struct weir__run_lane *lane);
+/* Fill in the bytes of imports. */
+void weir__run_fed(struct weir_run *run, struct weir_run_report *report);
+
+/* transfer.c: the copies between lanes. */
+int weir__transfers_queue(struct weir_run *run);
+/*
+ * @s waits for the operation of the newest run of the plan in lane @of, well or
+ * not. sched->start_lock is held.
+ */
+int weir__wait_for_last(struct weir_stream *s,
+			const struct weir__graph_lane *of);
+
+/* run.c */
+void weir__run_put(struct weir_run *run);
+/* The source of a lane's steps. */
+int weir__run_lane_progress_new(struct weir__run_lane *lane,
+				struct weir__progress **ret);
+/* The source of a run's ends. */
+int weir__run_end_new(struct weir_run *run, struct weir__progress **ret);
+/* Forget what the lane waits for. */
+void weir__run_lane_forget(struct weir__run_lane *lane);
+/* The copies of inputs that were queued: @now is their state. */
+void weir__run_inputs(struct weir_run *run, enum weir__input_state now);
+/* Make sure that the lane has a stream of its own, which has not failed. */
+int weir__run_lane_own(struct weir__run_lane *lane);
+/* The tensor of port @i, placed in the run's memory. */
+struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i);
+
+#endif

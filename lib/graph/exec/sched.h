@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Schedulers and schedules from the inside. */
+#ifndef WEIR__GRAPH_SCHED_H
+#define WEIR__GRAPH_SCHED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <weir/sched.h>
+
+#include "graph/prefetch/feed.h"
+#include "graph/compile/pins.h"
+#include "graph/compile/plan.h"
+
+/* Plans that no schedule uses, at most; and their bytes, if they are several. */
+#define WEIR__SCHED_KEPT 8u
+#define WEIR__SCHED_KEPT_BYTES ((uint64_t)64 << 20)
+#define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
+
+/* A device of a scheduler. */
+struct weir__sched_dev {
+	struct weir_dev *dev;
+	struct weir_buft *buft; /* of planned memory: the device's first */
+	const struct weir__compute_ops *compute; /* NULL: memory and copies */
+	uint64_t budget;                         /* 0: no limit of its own */
+	struct weir__feeder *feeder;             /* NULL: it does not compute */
+
+	/* Under the scheduler's lock. */
+	struct weir_rates rates; /* that the program has set; size 0: none */
+	uint64_t reserved;       /* bytes of the budget */
+	struct weir_stream *stream[WEIR__SCHED_STREAMS];
+	uint32_t n_streams;
+};
+
+struct weir_sched {
+	_Atomic uint32_t refs; /* the program's, and those of plans in use */
+	struct weir *weir;     /* referenced */
+	struct weir__sched_dev *dev;
+	uint32_t n_devs;
+	uint32_t first; /* the first device that computes */
+	uint64_t
+		*shares; /* of device i: bit k: it computes in planned memory of
+			     device k */
+	struct weir_sched_opts opts;
+
+	/*
+	 * Held while a run is started, so that all lanes have the runs in the
+	 * same order. Locks of streams are taken inside.
+	 */
+	pthread_mutex_t start_lock;
+
+	pthread_mutex_t lock;           /* guards what follows; taken last */
+	struct weir__pins *pins;        /* referenced; NULL: none */
+	struct weir__graph_plan *plans; /* the one that was used last first */
+	uint32_t n_kept;                /* of them without references */
+	uint32_t n_freeing; /* that are off the list, and have memory yet */
+	pthread_cond_t freed_one; /* n_freeing is less */
+	uint64_t reserved;        /* bytes of the budget, of all devices */
+	bool freed;               /* by the program: keep nothing */
+};
+
+/* Bytes of a buffer that a run accesses. */
+struct weir__touched {
+	struct weir_buf *buf; /* referenced; no joined one */
+	uint64_t lo, hi;
+	bool write;
+};
+
+struct weir_schedule {
+	_Atomic uint32_t refs; /* the program's, and runs' */
+	struct weir__graph_plan *plan;
+	/*
+	 * Of each gate, then of each image: what it waits for; NULL: nothing.
+	 */
+	struct weir_event **event;
+	struct weir_tensor *port;  /* of each port; placed if it is in a leaf */
+	struct weir_tensor *image; /* of each image of a leaf: where its bytes
+				      come from; its buffer is referenced */
+	struct weir__import_src *import; /* of each image that is an import;
+					    NULL: all are in files */
+	struct weir__touched *touched;   /* of leaves, lane after lane */
+	uint32_t n_touched;
+	bool waits; /* there is an event */
+	bool feeds; /* lists of imports count it as a user */
+};
+
+void weir__sched_put(struct weir_sched *sched);
+/*
+ * Free the plans that are only kept, and wait for those that other threads free.
+ * False: there are none.
+ */
+bool weir__sched_drop_kept(struct weir_sched *sched);
+/* Can the device compute in memory of this kind? */
+bool weir__sched_can_use(const struct weir__sched_dev *d,
+			 const struct weir_buft *buft);
+/* The index of the device in the scheduler; n_devs: it is not there. */
+uint32_t weir__sched_index(const struct weir_sched *sched,
+			   const struct weir_dev *dev);
+/*
+ * Count bytes[i] towards the budget of each device i; frees plans that are only
+ * kept if that is what it takes, and waits for those that other threads free.
+ * -ENOMEM with both numbers; nothing has changed then. No lock is held.
+ */
+int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
+void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
+/*
+ * A plan with this fingerprint that was made with an equal choice, and a reference
+ * to it; NULL: there is none.
+ */
+struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
+					  const uint64_t fingerprint[2],
+					  uint64_t key);
+/* Put a new plan on the list. Equal ones may be there. */
+void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
+void weir__graph_plan_put(struct weir__graph_plan *p);
+/* A stream of the device for one run, and its return. */
+int weir__sched_stream(struct weir_sched *sched, struct weir__sched_dev *d,
+		       struct weir_stream **ret_stream);
+void weir__sched_stream_back(struct weir_sched *sched,
+			     struct weir__sched_dev *d, struct weir_stream *s);
+
+void weir__schedule_put(struct weir_schedule *s);
+/* passes.c: the imports of a schedule, from its making to its end. */
+int weir__schedule_imports(struct weir_schedule *s);
+void weir__schedule_imports_end(struct weir_schedule *s);
+/* Add the sizes of a device. */
+void weir__sizes_add(const struct weir__sizes *sizes,
+		     struct weir_sched_estimate *e);
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* Starting a run: one operation of a stream for each lane. */
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/refs.h"
+#include "graph/exec/races.h"
+#include "graph/exec/run.h"
+#include "mem/buf.h"
+#include "stream/event.h"
+
+/* Before anything of the run has changed. */
+static int start_check(struct weir_run *run)
+{
+	const struct weir__graph_plan *p = run->plan;
+	int r = weir__root_enter(p->sched->weir);
+
+	if (r < 0)
+		return r;
+	if (atomic_load(&run->running))
+		return weir__fail(-EBUSY, "the run has not ended");
+	if (run->end_src)
+		weir__races_host_knows(run->end_src, run->end_number);
+	/* The failure of a stream may have lost inputs. */
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		if (run->lane[l].own)
+			r = weir__run_lane_own(&run->lane[l]);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < p->n_ports; i++) {
+		const struct weir__port *port = &p->port[i];
+
+		if (port->flags & WEIR__PORT_INPUT &&
+		    port->flags & WEIR__PORT_NEEDED &&
+		    run->input[i] == WEIR__INPUT_UNSET)
+			return weir__fail(
+				-EINVAL,
+				"input %s is not set: it was never set, or a copy of it failed",
+				weir__tensor_words(&port->t, port->node));
+	}
+	return 0;
+}
+
+static int start_access(const struct weir__run_lane *lane,
+			struct weir__stream_op *op)
+{
+	const struct weir_tensor t = { .name = "memory of the graph" };
+	int r = 0;
+
+	weir__stream_op_lend(op, lane->access, lane->range, lane->n_touched);
+	for (size_t i = 0; i < lane->n_touched && !r; i++) {
+		const struct weir__touched *b = &lane->touched[i];
+
+		r = weir__stream_op_access_buf(op, &t, b->buf, b->lo,
+					       b->hi - b->lo, b->write);
+	}
+	return r;
+}
+
+/* Takes over the reference to @src. What is done already is left out. */
+static void pending_set(struct weir__run_lane *lane, uint32_t i,
+			struct weir__source *src, uint64_t number)
+{
+	struct weir__pending *p = &lane->pending[i];
+
+	if (src->ops->state(src, number, NULL) == 1) {
+		if (weir__races_on(src->weir))
+			weir__run_lane_races_knows(lane, src, number);
+		weir__source_put(src);
+		return;
+	}
+	p->src = src;
+	p->number = number;
+}
+
+/* The events of leaves, as they are recorded now. */
+static int start_events(struct weir__run_lane *lane)
+{
+	const struct weir_run *run = lane->run;
+	struct weir *weir = run->plan->sched->weir;
+	struct weir_event **event =
+		&run->schedule->event[lane->of->gate - run->plan->gate];
+	int r = 0;
+
+	for (uint32_t i = 0;
+	     run->schedule->waits && i < lane->of->n_gates && !r; i++) {
+		struct weir__source *src = NULL;
+		uint64_t number;
+
+		if (!event[i])
+			continue;
+		r = weir__event_get(event[i], weir, &src, &number);
+		if (r == 0 && src)
+			pending_set(lane, i, src, number);
+	}
+	return r;
+}
+
+/* Set the lane's waits for steps of other lanes, copies and imports. */
+static void start_gates(struct weir__run_lane *lane)
+{
+	const struct weir_run *run = lane->run;
+
+	for (uint32_t i = 0; i < lane->of->n_gates; i++) {
+		const struct weir__gate *gate = &lane->of->gate[i];
+
+		if (gate->kind == WEIR__GATE_LANE) {
+			const struct weir__run_lane *other =
+				&run->lane[gate->of];
+
+			pending_set(lane, i,
+				    weir__source_ref(&other->progress->src),
+				    other->base + gate->until);
+		} else if (gate->kind == WEIR__GATE_TRANSFER) {
+			uint32_t c = run->plan->image[gate->of].copier;
+
+			pending_set(lane, i,
+				    weir__source_ref(&run->copier[c]->src),
+				    run->copied[gate->of]);
+		} else if (gate->kind == WEIR__GATE_IMPORT) {
+			uint32_t entry = run->plan->image[gate->of].entry;
+
+			pending_set(lane, i,
+				    weir__source_ref(&lane->pass.feed->source),
+				    lane->pass.first + entry);
+		}
+	}
+}
+
+/* The copies of inputs that are queued in the lanes' own streams. */
+static void start_inputs(struct weir__run_lane *lane)
+{
+	const struct weir_run *run = lane->run;
+
+	for (uint32_t l = 0; run->queued && l < run->plan->n_lanes; l++) {
+		struct weir_stream *own = run->lane[l].own;
+
+		if (own)
+			pending_set(lane, lane->of->n_gates + l,
+				    weir__source_ref(&own->src),
+				    weir__stream_tail(own));
+	}
+}
+
+/*
+ * Is the gate after all nodes before @end, whose steps are those before @until?
+ * That of a leaf which is only observed has the step that comes next.
+ */
+static bool gate_is_after(const struct weir__graph_lane *of, uint32_t i,
+			  uint32_t end, uint32_t until)
+{
+	const struct weir__gate *gate = &of->gate[i];
+
+	if (gate->kind == WEIR__GATE_OBSERVE)
+		return gate->of >= end;
+	if (gate->step != until)
+		return gate->step > until;
+	return i + 1 == of->n_gates || gate[1].kind != WEIR__GATE_OBSERVE ||
+	       gate[1].of >= end;
+}
+
+/* The nodes [first, end), in one lane. Gates of leaves before it count too. */
+static void start_part(struct weir__run_lane *lane, uint32_t first,
+		       uint32_t end)
+{
+	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__graph_lane *of = lane->of;
+
+	lane->gate = 0;
+	lane->gates = of->n_gates;
+	lane->step = 0;
+	lane->until = of->n_steps;
+	if (first)
+		lane->step = first < p->n ? p->at[first].step : of->n_steps;
+	/* What only earlier steps read is not fed again. */
+	weir__progress_to(lane->progress, lane->base + lane->step);
+	if (end == p->n)
+		return;
+	lane->until = p->at[end].step;
+	lane->gates = 0;
+	while (lane->gates < of->n_gates &&
+	       !gate_is_after(of, lane->gates, end, lane->until))
+		lane->gates++;
+}
+
+/* Of the lane or, if that is NULL, of the run's end. */
+static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
+{
+	struct weir__progress **progress = lane ? &lane->progress : &run->end;
+	struct weir__progress *fresh;
+	int r = lane ? weir__run_lane_progress_new(lane, &fresh)
+		     : weir__run_end_new(run, &fresh);
+
+	if (r < 0)
+		return r;
+	weir__source_put(&(*progress)->src);
+	*progress = fresh;
+	return 0;
+}
+
+/*
+ * A source that has failed is replaced: its numbers keep their failure, and the
+ * thread that has ended the run may still be about to complete them.
+ */
+static int start_progress(struct weir_run *run)
+{
+	bool failed;
+	int r = 0;
+
+	pthread_mutex_lock(&run->lock);
+	failed = run->failure.err != 0;
+	pthread_mutex_unlock(&run->lock);
+	if (failed)
+		r = progress_renew(run, NULL);
+	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (failed)
+			r = progress_renew(run, lane);
+		lane->base = atomic_load(&lane->progress->done);
+	}
+	return r;
+}
+
+static void start_reset(struct weir_run *run)
+{
+	int64_t now = weir__now();
+
+	atomic_store(&run->stop, 0);
+	run->queued = false;
+	for (uint32_t i = 0; i < run->plan->n_ports; i++)
+		run->queued |= run->input[i] == WEIR__INPUT_QUEUED;
+	pthread_mutex_lock(&run->lock);
+	memset(&run->report, 0, sizeof(run->report));
+	memset(&run->failure, 0, sizeof(run->failure));
+	run->started_at = now;
+	run->ended_at = 0;
+	pthread_mutex_unlock(&run->lock);
+	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+		run->lane[l].begun = now;
+		run->lane[l].ended = false;
+		run->lane[l].pass.bytes = 0;
+	}
+}
+
+/* The end that the program waits for. Takes over the reference to @src. */
+static void end_set(struct weir_run *run, struct weir__source *src,
+		    uint64_t number)
+{
+	if (run->end_src)
+		weir__source_put(run->end_src);
+	run->end_src = src;
+	run->end_number = number;
+	run->started++;
+}
+
+/*
+ * After the run of this plan that was queued last, well or not: both write the
+ * lane's results.
+ */
+static int lane_wait_last(struct weir__run_lane *lane)
+{
+	struct weir__graph_plan *p = lane->run->plan;
+	struct weir_stream *s = lane->op->stream;
+	int r = 0;
+
+	if (!p->shared)
+		return weir__wait_for_last(s, lane->of);
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = weir__wait_for_last(s, &p->lane[l]);
+	return r;
+}
+
+/* sched->start_lock is held. The operation owns what it needs of the run. */
+static int lane_queue(struct weir__run_lane *lane)
+{
+	struct weir__stream_op *op = lane->op;
+	struct weir_stream *s = op->stream;
+	struct weir__graph_lane *of = lane->of;
+	uint64_t number = 0;
+	int r;
+
+	op->ret_number = &number;
+	/* The stream may be gone with the run, if the run ends at once. */
+	weir__source_ref(&s->src);
+	r = weir__stream_op_queue(op);
+	if (r < 0) {
+		weir__source_put(&s->src);
+		return r;
+	}
+	if (lane->stream)
+		weir__source_put(&lane->stream->src);
+	lane->stream = s;
+	lane->number = number;
+	if (of->last)
+		weir__source_put(of->last);
+	of->last = weir__source_ref(&s->src);
+	of->last_number = number;
+	return 0;
+}
+
+/* From here on the operations end the run, whatever happens. */
+static int start_queue(struct weir_run *run)
+{
+	uint32_t n = run->plan->n_lanes;
+	int r = 0;
+
+	weir__refs_add(&run->refs, n + (n > 1));
+	atomic_store(&run->running, n + (n > 1));
+	for (uint32_t l = 0; l < n; l++) {
+		struct weir__stream_op *op = run->lane[l].op;
+
+		op->start = weir__run_lane_begin;
+		op->owner = &run->lane[l];
+		op->gone = weir__run_lane_gone;
+	}
+	if (n > 1)
+		end_set(run, weir__source_ref(&run->end->src),
+			run->started + 1);
+	if (run->plan->n_copiers)
+		r = weir__transfers_queue(run);
+	/*
+	 * First all lanes wait for the earlier run: from lane_queue() on, the
+	 * last run of a lane is this one.
+	 */
+	for (uint32_t l = 0; l < n && !r; l++)
+		r = lane_wait_last(&run->lane[l]);
+	if (r == 0)
+		r = weir__run_passes_start(run);
+	for (uint32_t l = 0; l < n && !r; l++)
+		start_gates(&run->lane[l]);
+	for (uint32_t l = 0; l < n; l++)
+		if (r == 0)
+			r = lane_queue(&run->lane[l]);
+		else
+			weir__stream_op_drop(run->lane[l].op);
+	return r;
+}
+
+static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
+{
+	int r = weir__stream_op_begin(s, "compute", WEIR__WORK_COMPUTE,
+				      &lane->op);
+
+	if (r < 0)
+		return r;
+	r = start_access(lane, lane->op);
+	if (r == 0)
+		r = start_events(lane);
+	if (r == 0)
+		return 0;
+	weir__run_lane_forget(lane);
+	weir__stream_op_drop(lane->op);
+	return r;
+}
+
+/* In a stream of the program's if it is not NULL; then there is one lane. */
+static int start_lanes(struct weir_run *run, struct weir_stream *s,
+		       uint32_t first, uint32_t end)
+{
+	struct weir_sched *sched = run->plan->sched;
+	uint32_t n = 0;
+	int r = start_progress(run);
+
+	for (; n < run->plan->n_lanes && !r; n++) {
+		struct weir__run_lane *lane = &run->lane[n];
+
+		if (!s)
+			r = weir__run_lane_own(lane);
+		if (r == 0)
+			r = lane_prepare(lane, s ? s : lane->own);
+		if (r < 0)
+			break;
+	}
+	while (r < 0 && n-- > 0) {
+		weir__run_lane_forget(&run->lane[n]);
+		weir__stream_op_drop(run->lane[n].op);
+	}
+	if (r < 0)
+		return r;
+	start_reset(run);
+	run->first = first;
+	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+		start_part(&run->lane[l], first, end);
+		start_inputs(&run->lane[l]);
+	}
+	pthread_mutex_lock(&sched->start_lock);
+	r = start_queue(run);
+	pthread_mutex_unlock(&sched->start_lock);
+	if (run->plan->n_lanes > 1)
+		weir__run_ends(run);
+	else if (r == 0)
+		end_set(run, weir__source_ref(&run->lane[0].stream->src),
+			run->lane[0].number);
+	return r;
+}
+
+/* -EOPNOTSUPP, unless the schedule has one lane. @what: what needs that. */
+static int check_one_lane(const struct weir__graph_plan *p, const char *what)
+{
+	return p->n_lanes == 1
+		       ? 0
+		       : weir__fail(
+				 -EOPNOTSUPP,
+				 "the schedule computes on %u devices: %s needs one that computes on one",
+				 p->n_lanes, what);
+}
+
+static int run_start(struct weir_run *run, uint64_t first, uint64_t n)
+{
+	uint32_t nodes = run->plan->n;
+	int r = start_check(run);
+
+	if (r == 0 && (first > nodes || n > nodes - first))
+		r = weir__fail(-EINVAL,
+			       "%llu nodes from node %llu on: the graph has %u",
+			       (unsigned long long)n, (unsigned long long)first,
+			       nodes);
+	if (r == 0 && n < nodes)
+		r = check_one_lane(run->plan, "a part of a run");
+	return r < 0 ? r
+		     : start_lanes(run, NULL, (uint32_t)first,
+				   (uint32_t)(first + n));
+}
+
+int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
+{
+	WEIR__ENTER();
+	return run_start(run, first, n);
+}
+
+int weir_run_start(struct weir_run *run)
+{
+	WEIR__ENTER();
+	return run_start(run, 0, run->plan->n);
+}
+
+int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
+{
+	const struct weir__graph_plan *p = run->plan;
+	const struct weir_dev *dev = p->lane[0].on->dev;
+	int r;
+
+	WEIR__ENTER();
+	r = start_check(run);
+	if (r == 0)
+		r = check_one_lane(p, "an operation of a stream");
+	if (r < 0)
+		return r;
+	if (stream->dev != dev)
+		return weir__fail(-EINVAL,
+				  "%s is of %s, the schedule is for %s",
+				  stream->label, stream->dev->desc.name,
+				  dev->desc.name);
+	if (stream->mode != &weir__stream_managed)
+		return weir__fail(-EOPNOTSUPP,
+				  "%s is native: no run can be queued in it",
+				  stream->label);
+	return start_lanes(run, stream, 0, p->n);
+}

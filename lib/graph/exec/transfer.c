@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Transfers: copies of results and leaves into memory of the lanes that read
+ * them. A run has one stream for each device and direction. There each copy waits
+ * for the progress of the lanes that write its source, and the reader waits for
+ * the copy. Copies are queued in the order of the nodes that they come after, so
+ * none waits for a lane that waits for a later copy.
+ */
+#include "core/error.h"
+#include "core/races.h"
+#include "graph/exec/run.h"
+#include "mem/tensor.h"
+
+static int copier_own(struct weir_run *run, uint32_t c)
+{
+	struct weir__graph_plan *p = run->plan;
+
+	if (run->copier[c] && !weir__stream_has_failed(run->copier[c]))
+		return 0;
+	if (run->copier[c])
+		weir__source_put(&run->copier[c]->src);
+	run->copier[c] = NULL;
+	return weir__sched_stream(p->sched, p->copier[c].on, &run->copier[c]);
+}
+
+int weir__wait_for_last(struct weir_stream *s,
+			const struct weir__graph_lane *of)
+{
+	struct weir__source *last = of->last;
+
+	if (!last || last == &s->src)
+		return 0;
+	if (last->ops->state(last, of->last_number, NULL) != 0) {
+		weir__races_next_knows(&s->src, last, of->last_number);
+		return 0;
+	}
+	return weir__stream_wait_ended(s, last, of->last_number);
+}
+
+/* Earlier runs may write the leaves that this one copies. */
+static int copier_wait(struct weir_run *run, uint32_t c)
+{
+	struct weir__graph_plan *p = run->plan;
+	int r = copier_own(run, c);
+
+	for (uint32_t l = 0; p->shared && l < p->n_lanes && !r; l++)
+		r = weir__wait_for_last(run->copier[c], &p->lane[l]);
+	return r;
+}
+
+static int transfer_wait(struct weir_run *run, uint32_t k,
+			 struct weir_stream *s)
+{
+	const struct weir__graph_plan *p = run->plan;
+	struct weir_event *event = run->schedule->event[p->n_gates + k];
+	int r = event ? weir__stream_wait_event(s, event) : 0;
+
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		const struct weir__run_lane *lane = &run->lane[l];
+		uint32_t steps = p->wait[k * p->n_lanes + l];
+
+		if (!steps)
+			continue;
+		r = weir__stream_wait_source(
+			s, weir__source_ref(&lane->progress->src),
+			lane->base + steps);
+	}
+	return r;
+}
+
+/* All bytes of a class. */
+static struct weir_tensor class_bytes(const struct weir_run *run,
+				      const struct weir__node_spot *spot)
+{
+	return weir__flat_tensor(weir__spot_buf(run->plan, spot, run->copy),
+				 spot->offset, spot->bytes);
+}
+
+static int transfer_queue(struct weir_run *run, uint32_t k)
+{
+	const struct weir__copied *image = &run->plan->image[k];
+	struct weir_stream *s = run->copier[image->copier];
+	struct weir_tensor from = class_bytes(run, &image->from);
+	struct weir_tensor to = class_bytes(run, &image->to);
+	int r = transfer_wait(run, k, s);
+
+	if (image->from.where == WEIR_NODE_LEAF) {
+		from.buf = run->schedule->image[k].buf;
+		from.offset = run->schedule->image[k].offset;
+	}
+	if (r == 0 && image->from.bytes)
+		r = weir__stream_copy(s, &to, &from);
+	run->copied[k] = weir__stream_tail(s);
+	return r;
+}
+
+int weir__transfers_queue(struct weir_run *run)
+{
+	const struct weir__graph_plan *p = run->plan;
+	int r = 0;
+
+	for (uint32_t c = 0; c < p->n_copiers && !r; c++)
+		r = copier_wait(run, c);
+	for (uint32_t i = 0; i < p->n_transfers && !r; i++)
+		r = transfer_queue(run, p->transfer[i]);
+	return r;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Feeders (feed.h) as plans, schedules and runs use them. */
+#include <string.h>
+
+#include "core/array.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "graph/exec/run.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+
+static bool is_import(const struct weir__graph_plan *p, uint32_t k, uint32_t l)
+{
+	return p->image[k].of.kind == WEIR__IMAGE_IMPORT &&
+	       p->image[k].of.lane == l;
+}
+
+static uint32_t count_imports(const struct weir__graph_plan *p, uint32_t l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < p->n_images; k++)
+		n += is_import(p, k, l);
+	return n;
+}
+
+static void import_set(const struct weir__graph_plan *p,
+		       const struct weir_graph *g,
+		       const struct weir__copied *image,
+		       struct weir__import *ret)
+{
+	uint32_t node = image->of.node;
+	const struct weir__in_file *in = weir__node_file(g->node[node]);
+
+	*ret = (struct weir__import){ .bytes = p->at[node].bytes,
+				      .by_rows = in ? image->by_rows : 0,
+				      .first = image->of.first,
+				      .last = image->of.last,
+				      .file = in ? in->file : NULL,
+				      .at = in ? in->offset
+					       : p->at[node].offset };
+}
+
+/* What imports_of() has while it makes the entries of a lane's list. */
+struct merging {
+	struct weir__import *import; /* of each image, then of each entry */
+	uint32_t *same;              /* of each image: weir__imports_same() */
+	uint32_t
+		*newest; /* of the first of several: the newest entry of them */
+};
+
+/*
+ * Images with the same bytes become one entry if one is read before another is
+ * released: so they have one place. Returns the number of entries.
+ */
+static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
+{
+	uint32_t entries = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t *newest = &m->newest[m->same[i]];
+		const struct weir__import import = m->import[i];
+
+		if (m->same[i] != i &&
+		    import.first <= m->import[*newest].last) {
+			if (import.last > m->import[*newest].last)
+				m->import[*newest].last = import.last;
+			m->import[*newest].by_rows = 0;
+		} else {
+			*newest = entries;
+			m->import[entries++] = import;
+		}
+		entry_of[i] = *newest;
+	}
+	return entries;
+}
+
+/*
+ * The entries of the list of a lane with *@n images that are imports, and their number.
+ * Images are in the order of first use. NULL: no memory, with a sentence.
+ */
+static struct weir__import *imports_of(struct weir__graph_plan *p,
+				       const struct weir_graph *g, uint32_t l,
+				       uint32_t *n)
+{
+	struct weir__graph_lane *lane = &p->lane[l];
+	size_t room = *n + (size_t)1;
+	struct merging m = {
+		.import = weir__array_alloc(room, sizeof(*m.import)),
+		.same = weir__array_alloc(room, sizeof(*m.same)),
+		.newest = weir__array_alloc(room, sizeof(*m.newest))
+	};
+	uint32_t *entry_of = weir__array_alloc(room, sizeof(*entry_of));
+	uint32_t i = 0, entries = 0;
+	int r = -ENOMEM;
+
+	lane->import = weir__plan_take(p, *n, sizeof(*lane->import));
+	if (m.import && m.same && m.newest && entry_of && lane->import)
+		r = 0;
+	else
+		weir__fail(r, "no memory for %u constant leaves", *n);
+	for (uint32_t k = 0; k < p->n_images && !r; k++)
+		if (is_import(p, k, l))
+			import_set(p, g, &p->image[k], &m.import[i++]);
+	if (r == 0)
+		r = weir__imports_same(m.import, *n, m.same);
+	if (r == 0)
+		entries = imports_merge(&m, *n, entry_of);
+	/* Backwards: of several images the first stands for the entry. */
+	for (uint32_t k = p->n_images; k-- > 0 && !r;)
+		if (is_import(p, k, l)) {
+			p->image[k].entry = entry_of[--i];
+			lane->import[entry_of[i]] = k;
+		}
+	weir__array_free(m.same);
+	weir__array_free(m.newest);
+	weir__array_free(entry_of);
+	if (r < 0)
+		weir__array_free(m.import);
+	*n = entries;
+	return r < 0 ? NULL : m.import;
+}
+
+/*
+ * Plans that are only kept may have memory that this list needs. If the list is
+ * refused for that reason, or more is fed than if it were alone, these plans
+ * are freed, and the list is made again.
+ */
+static int list_new(struct weir__graph_plan *p, struct weir__graph_lane *lane,
+		    const struct weir__import *imports, uint32_t n)
+{
+	struct weir__feeder *f = lane->on->feeder;
+	struct weir__feed_sizes alone;
+	int r = weir__feed_measure(f, imports, n, &alone);
+
+	if (r < 0)
+		return r;
+	r = weir__feed_list_new(f, imports, n, &lane->feed);
+	if (r != -ENOMEM && (r < 0 || lane->feed->fed_bytes <= alone.fed))
+		return r;
+	if (!weir__sched_drop_kept(p->sched))
+		return r;
+	weir__feed_list_free(r < 0 ? NULL : lane->feed);
+	lane->feed = NULL;
+	return weir__feed_list_new(f, imports, n, &lane->feed);
+}
+
+static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
+			uint32_t l, bool measure)
+{
+	struct weir__graph_lane *lane = &p->lane[l];
+	uint32_t n = count_imports(p, l);
+	struct weir__feed_sizes sizes;
+	struct weir__import *imports;
+	int r;
+
+	if (!n)
+		return 0;
+	weir__nodes_by_rows(p, lane);
+	imports = imports_of(p, g, l, &n);
+	if (!imports)
+		return -ENOMEM;
+	if (measure) {
+		r = weir__feed_measure(lane->on->feeder, imports, n, &sizes);
+	} else {
+		r = list_new(p, lane, imports, n);
+		if (r == 0)
+			sizes = weir__feed_list_sizes(lane->feed);
+	}
+	weir__array_free(imports);
+	if (r < 0)
+		return r;
+	lane->sizes.kept = sizes.kept;
+	lane->sizes.fed = sizes.fed;
+	lane->sizes.ring = sizes.ring;
+	return 0;
+}
+
+static void lane_addresses(struct weir__graph_plan *p, uint32_t l)
+{
+	const struct weir__feed_list *list = p->lane[l].feed;
+
+	for (uint32_t k = 0; list && k < p->n_images; k++) {
+		struct weir__copied *image = &p->image[k];
+		const struct weir__fed *fed;
+
+		if (!is_import(p, k, l))
+			continue;
+		fed = &list->fed[image->entry];
+		image->address =
+			weir__fed_by_rows(fed)
+				? WEIR__NOWHERE
+				: (uintptr_t)fed->buf->mem.base + fed->offset;
+		image->fed = !fed->kept;
+	}
+}
+
+int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		r = lane_imports(p, g, l, false);
+		if (r == 0)
+			lane_addresses(p, l);
+	}
+	return r;
+}
+
+int weir__plan_imports_measure(struct weir__graph_plan *p,
+			       const struct weir_graph *g)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_imports(p, g, l, true);
+	return r;
+}
+
+/* Where the bytes of a placed leaf are, without regard to their shape. */
+static void source_set(struct weir_schedule *s, uint32_t k,
+		       struct weir__import_src *to)
+{
+	const struct weir_tensor *t = &s->image[k];
+
+	to->event = s->event[s->plan->n_gates + k];
+	to->t = weir__flat_tensor(t->buf, t->offset,
+				  s->plan->image[k].from.bytes);
+	to->t.name = t->name;
+}
+
+static bool has_placed(const struct weir_schedule *s)
+{
+	for (uint32_t k = 0; k < s->plan->n_images; k++)
+		if (s->image[k].buf &&
+		    s->plan->image[k].of.kind == WEIR__IMAGE_IMPORT)
+			return true;
+	return false;
+}
+
+int weir__schedule_imports(struct weir_schedule *s)
+{
+	const struct weir__graph_plan *p = s->plan;
+	struct weir__import_src *to = NULL;
+
+	if (has_placed(s)) {
+		to = weir__calloc(p->n_images, sizeof(*to));
+		if (!to)
+			return weir__fail(-ENOMEM, "no memory for a schedule");
+	}
+	s->import = to;
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		const struct weir__graph_lane *lane = &p->lane[l];
+
+		if (!lane->feed)
+			continue;
+		weir__feed_list_use(lane->feed);
+		for (uint32_t i = 0; to && i < lane->feed->n; i++, to++)
+			if (s->image[lane->import[i]].buf)
+				source_set(s, lane->import[i], to);
+	}
+	s->feeds = true;
+	return 0;
+}
+
+/* Those of lane @l; NULL: all are in files. */
+static const struct weir__import_src *
+lane_sources(const struct weir_schedule *s, uint32_t l)
+{
+	const struct weir__import_src *src = s->import;
+
+	while (src && l--)
+		if (s->plan->lane[l].feed)
+			src += s->plan->lane[l].feed->n;
+	return src;
+}
+
+void weir__schedule_imports_end(struct weir_schedule *s)
+{
+	const struct weir__graph_plan *p = s->plan;
+
+	for (uint32_t l = 0; s->feeds && l < p->n_lanes; l++)
+		if (p->lane[l].feed)
+			weir__feed_list_unuse(p->lane[l].feed,
+					      lane_sources(s, l));
+	weir__free(s->import);
+}
+
+int weir__run_passes_start(struct weir_run *run)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (!lane->of->feed)
+			continue;
+		lane->pass.list = lane->of->feed;
+		lane->pass.src = lane_sources(run->schedule, l);
+		lane->pass.progress = &lane->progress->src;
+		lane->pass.base = lane->base;
+		r = weir__pass_start(&lane->pass);
+	}
+	return r;
+}
+
+void weir__run_pass_end(struct weir__run_lane *lane)
+{
+	if (lane->pass.feed)
+		weir__pass_end(&lane->pass);
+}
+
+void weir__run_fed(struct weir_run *run, struct weir_run_report *report)
+{
+	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (!lane->of->feed)
+			continue;
+		report->kept += lane->of->feed->kept_bytes;
+		/* The first start may have failed before it started a pass. */
+		if (lane->pass.list)
+			report->fed += weir__pass_bytes(&lane->pass);
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/format/split.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "model/format/format.h"
+
+#define DIGITS 5u
+#define OF "-of-"
+#define TAIL (1u + DIGITS + 4u + DIGITS) /* "-00001-of-00003" */
+
+/* The format whose parts have names that end as @name does; NULL: none. */
+static const struct weir__format *format_of_suffix(const char *name, size_t n,
+						   size_t *ret_n)
+{
+	for (size_t i = 0; weir__formats[i]; i++) {
+		const struct weir__format *f = weir__formats[i];
+		size_t len = strlen(f->suffix);
+
+		if (f->split && n >= len &&
+		    !strcmp(name + n - len, f->suffix)) {
+			*ret_n = n - len;
+			return f;
+		}
+	}
+	return NULL;
+}
+
+static bool read_digits(const char *s, uint32_t *ret)
+{
+	*ret = 0;
+	for (unsigned i = 0; i < DIGITS; i++) {
+		if (s[i] < '0' || s[i] > '9')
+			return false;
+		*ret = *ret * 10 + (uint32_t)(s[i] - '0');
+	}
+	return true;
+}
+
+bool weir__split_parse(const char *name, struct weir__split *ret_split)
+{
+	struct weir__split s = { 0 };
+	size_t n = strlen(name);
+	const char *tail;
+
+	s.format = format_of_suffix(name, n, &n);
+	if (!s.format || n < TAIL)
+		return false;
+	s.stem = n - TAIL;
+	tail = name + s.stem;
+	if (*tail != '-' || !read_digits(tail + 1, &s.no) ||
+	    strncmp(tail + 1 + DIGITS, OF, strlen(OF)) != 0 ||
+	    !read_digits(tail + TAIL - DIGITS, &s.count))
+		return false;
+	*ret_split = s;
+	return s.no >= 1 && s.no <= s.count;
+}
+
+bool weir__split_same(const char *a, const char *b)
+{
+	struct weir__split x, y;
+
+	return weir__split_parse(a, &x) && weir__split_parse(b, &y) &&
+	       x.format == y.format && x.count == y.count && x.stem == y.stem &&
+	       !memcmp(a, b, x.stem);
+}
+
+/* Change the number in the name of a part. */
+static void set_number(char *name, const struct weir__split *split, uint32_t no)
+{
+	for (char *digit = name + split->stem + DIGITS; *digit != '-';
+	     digit--) {
+		*digit = (char)('0' + no % 10);
+		no /= 10;
+	}
+}
+
+/* Open and read part @i, counted from 0. */
+static int read_part(struct weir_model *m, const struct weir_file *file,
+		     const char *name, uint32_t i, bool lenient)
+{
+	struct weir__str str = { name, strlen(name) };
+	int r = weir__shard_open(m, file, &str, i, m->n_parts);
+
+	return r < 0 ? r : weir__shard_read(m, i, lenient);
+}
+
+int weir__split_read(struct weir_model *m, struct weir_file *file,
+		     const struct weir__split *split, bool lenient)
+{
+	char *name = weir__strdup(file->base);
+	int r = 0;
+
+	if (!name)
+		return weir__fail(-ENOMEM, "%s: no memory for a name",
+				  file->base);
+	m->format = split->format; /* of every part */
+	m->n_parts = split->count;
+	for (uint32_t i = 0; r >= 0 && i < split->count; i++) {
+		set_number(name, split, i + 1);
+		r = read_part(m, file, name, i, lenient);
+	}
+	weir__free(name);
+	return r;
+}

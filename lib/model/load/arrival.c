@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/load/arrival.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "core/races.h"
+#include "core/sys.h"
+
+const struct weir_failure weir__cause_cancelled = {
+	.err = -ECANCELED,
+	.text = "the load was cancelled",
+};
+const struct weir_failure weir__cause_closed = {
+	.err = -ESHUTDOWN,
+	.text = "the root was closed and the read did not end in time",
+};
+static const struct weir_failure cause_no_memory = {
+	.err = -ENOMEM,
+	.text = "a read failed, and there was no memory to say why",
+};
+
+/* Tensors may share a cause, so the number is @i, not that of the cause. */
+int weir__arrival_error(struct weir__arrival *a, uint64_t i,
+			struct weir_failure *ret_failure)
+{
+	uint64_t first = atomic_load(&a->first);
+	const struct weir_failure *cause;
+
+	if (i == a->n && first)
+		i = first - 1;
+	cause = atomic_load(&a->item[i].cause);
+	if (!cause)
+		return 0;
+	*ret_failure = *cause;
+	ret_failure->number = i;
+	return cause->err;
+}
+
+static struct weir__arrival *arrival_of(struct weir__source *src)
+{
+	return (struct weir__arrival *)src;
+}
+
+static int arrival_state(struct weir__source *src, uint64_t number,
+			 struct weir_failure *ret_cause)
+{
+	struct weir__arrival *a = arrival_of(src);
+	struct weir_failure failure;
+	bool out = number == a->n
+			   ? !atomic_load(&a->finished)
+			   : atomic_load(&a->item[number].remaining) != 0;
+	int r;
+
+	if (out)
+		return 0;
+	r = weir__arrival_error(a, number, ret_cause ? ret_cause : &failure);
+	return r < 0 ? r : 1;
+}
+
+static void arrival_destroy(struct weir__source *src)
+{
+	struct weir__arrival *a = arrival_of(src);
+	struct weir__cause *c = atomic_load(&a->causes);
+
+	while (c) {
+		struct weir__cause *next = c->next;
+
+		weir__free(c);
+		c = next;
+	}
+	weir__source_fini(src);
+	weir__ended_fini(&a->ended);
+	weir__free(a->not_in_driver);
+	weir__free(a);
+}
+
+/* NULL for number n: a load ends with a check of its files, on the host. */
+static const struct weir__queue_ops *
+arrival_copies_in_driver(struct weir__source *src, uint64_t number)
+{
+	struct weir__arrival *a = arrival_of(src);
+
+	if (!a->not_in_driver || number == a->n)
+		return NULL;
+	return atomic_load(&a->not_in_driver[number]) ? NULL : a->copies_by;
+}
+
+static const struct weir__source_ops arrival_ops = {
+	.size = sizeof(arrival_ops),
+	.state = arrival_state,
+	.free = arrival_destroy,
+	.copies_in_driver = arrival_copies_in_driver,
+};
+
+int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
+{
+	size_t fixed = sizeof(struct weir__arrival) +
+		       (n + 1) * sizeof(struct weir__item);
+	struct weir__arrival *a =
+		weir__calloc(1, fixed + n * sizeof(*a->ended.entry));
+
+	if (!a)
+		return -ENOMEM;
+	weir__ended_init(&a->ended, (void *)((char *)a + fixed), n);
+	a->n = n;
+	weir__source_init(&a->source, &arrival_ops, weir);
+	*ret = a;
+	return 0;
+}
+
+const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
+					      int32_t native, uint64_t number,
+					      const char *fmt, ...)
+{
+	struct weir__cause *c = weir__calloc(1, sizeof(*c));
+	char text[sizeof(c->failure.text)];
+	va_list ap;
+
+	if (!c)
+		return &cause_no_memory;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	weir__failure_set(&c->failure, err, native, number, "%s", text);
+	c->next = atomic_load(&a->causes);
+	while (!atomic_compare_exchange_weak(&a->causes, &c->next, c))
+		;
+	return &c->failure;
+}
+
+/* Keep the first cause of @i, and the first number that fails. */
+static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
+				const struct weir_failure *cause)
+{
+	const struct weir_failure *none = NULL;
+	uint64_t nobody = 0;
+
+	atomic_compare_exchange_strong(&a->item[i].cause, &none, cause);
+	atomic_compare_exchange_strong(&a->first, &nobody, i + 1);
+}
+
+void weir__arrival_fail(struct weir__arrival *a,
+			const struct weir_failure *cause)
+{
+	arrival_note_failed(a, a->n, cause);
+}
+
+/* Mapped and empty tensors have arrived, and stay in the queue as such. */
+void weir__arrival_fail_all(struct weir__arrival *a,
+			    const struct weir_failure *cause)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		uint64_t bytes = atomic_load(&a->item[i].remaining);
+
+		if (bytes)
+			weir__arrival_add(a, i, bytes, cause);
+		else
+			arrival_note_failed(a, i, cause);
+	}
+	weir__arrival_fail(a, cause);
+	/* The call that starts the load returns the failure. */
+	weir__races_host_knows(&a->source, a->n);
+}
+
+void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
+		       const struct weir_failure *cause)
+{
+	if (cause)
+		arrival_note_failed(a, i, cause);
+	if (atomic_fetch_sub(&a->item[i].remaining, bytes) != bytes)
+		return;
+	if (atomic_load(&a->item[i].cause))
+		atomic_fetch_add_explicit(&a->failed, 1, memory_order_relaxed);
+	weir__ended_add(&a->ended, i);
+	weir__source_complete_one(&a->source, i);
+}
+
+int weir__arrival_expect_copies(struct weir__arrival *a,
+				const struct weir__queue_ops *by)
+{
+	a->not_in_driver = weir__calloc(a->n, sizeof(*a->not_in_driver));
+	a->copies_by = by;
+	if (!a->not_in_driver)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n; i++)
+		atomic_init(&a->not_in_driver[i],
+			    atomic_load(&a->item[i].remaining));
+	return 0;
+}
+
+void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes)
+{
+	if (atomic_fetch_sub(&a->not_in_driver[i], bytes) == bytes)
+		weir__source_changed(&a->source);
+}
+
+void weir__arrival_finish(struct weir__arrival *a)
+{
+	atomic_store(&a->finished, true);
+	weir__source_complete_one(&a->source, a->n);
+}

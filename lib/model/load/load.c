@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/load/load.h"
+
+#include <errno.h>
+
+#include "core/array.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/refs.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
+#include "model/load/portion.h"
+#include "model/load/sink.h"
+
+/* Cache misses overlap if the CPU fetches so many items ahead. */
+#define COUNTERS_AHEAD 4u
+
+static struct weir_load *load_of(struct weir__job *job)
+{
+	return job->arg;
+}
+
+static const struct weir__record *record_of(const struct weir_load *l,
+					    size_t spot)
+{
+	return &l->model->rec[l->weights->layout->spot[spot].record];
+}
+
+/*
+ * Tensors arrive in the order of the file, and are counted in their own order:
+ * let the CPU fetch the counter of a later one.
+ */
+static void fetch_later(const struct weir_load *l, size_t ext)
+{
+	const struct weir__run *run;
+
+	if (ext >= l->n_ext)
+		return;
+	run = &l->weights->layout->run[l->arrays->ext_run[ext]];
+	weir__fetch_to_write(&l->arrival->item[run->spot]);
+}
+
+/* Bytes [lo, hi) of extent @ext. */
+static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
+					uint64_t lo, uint64_t hi)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	uint64_t off = l->arrays->ext[ext].off;
+
+	return weir__portion_begin(layout,
+				   &layout->run[l->arrays->ext_run[ext]],
+				   off + lo, off + hi);
+}
+
+const struct weir_failure *
+weir__load_explain(struct weir_load *l, const struct weir__portion *p,
+		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
+		   const struct weir__outcome *outcome)
+{
+	const struct weir_file *file = e->file;
+	const struct weir__record *rec = record_of(l, p->spot);
+	const char *name =
+		weir__quote(l->model->text + rec->name, rec->name_len);
+	unsigned long long a = p->a, b = p->b;
+
+	if (outcome->end == WEIR__CANCELLED)
+		return &weir__cause_cancelled;
+	if (outcome->end == WEIR__ABANDONED)
+		return &weir__cause_closed;
+	if (outcome->end == WEIR__END_OF_FILE)
+		return weir__arrival_note(
+			l->arrival, -ESTALE, 0, p->spot,
+			"%s: tensor '%s': the file ended before all of bytes %llu to %llu, which are read together, were read; it had %llu bytes when it was opened",
+			file->base, name, (unsigned long long)(e->off + lo),
+			(unsigned long long)(e->off + hi),
+			(unsigned long long)file->id.bytes);
+	if (outcome->after)
+		return weir__arrival_note(
+			l->arrival, weir__outcome_errno(outcome),
+			outcome->native, p->spot,
+			"%s: tensor '%s': bytes %llu to %llu were not read, because a read of %s had ended the load: %s",
+			file->base, name, a, b, outcome->after,
+			weir__outcome_words(outcome));
+	return weir__arrival_note(
+		l->arrival, weir__outcome_errno(outcome), outcome->native,
+		p->spot, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
+		file->base, name, outcome->in_copy ? "copy" : "read", a, b,
+		weir__outcome_words(outcome),
+		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
+}
+
+static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+			    uint64_t hi, const struct weir__outcome *outcome,
+			    enum weir__chunk_way way)
+{
+	struct weir_load *l = load_of(job);
+	const struct weir__extent *e = &l->arrays->ext[ext];
+	struct weir__portion p = portions_of(l, ext, lo, hi);
+	bool arrived = outcome->end == WEIR__DONE;
+	uint64_t ours = 0;
+
+	fetch_later(l, ext + COUNTERS_AHEAD);
+	for (; weir__portion_next(&p); ours += p.take)
+		weir__arrival_add(l->arrival, p.spot, p.take,
+				  arrived ? NULL
+					  : weir__load_explain(l, &p, e, lo, hi,
+							       outcome));
+	if (!arrived)
+		return;
+	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
+	if (hi - lo > ours)
+		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
+					  memory_order_relaxed);
+}
+
+static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+				 uint64_t hi)
+{
+	struct weir_load *l = load_of(job);
+	struct weir__portion p = portions_of(l, ext, lo, hi);
+
+	while (weir__portion_next(&p))
+		weir__arrival_in_driver(l->arrival, p.spot, p.take);
+}
+
+static void load_put(struct weir_load *l)
+{
+	if (!weir__refs_drop(&l->refs))
+		return;
+	if (l->weights)
+		weir__load_arrays_give(l->weights->layout, l->arrays);
+	weir_weights_free(l->weights);
+	weir__model_put(l->model);
+	weir__arrival_put(l->arrival);
+	weir__free(l->job);
+	weir__sinks_free(l);
+	weir__free(l);
+}
+
+/* If a file has changed since it was opened, tensors may mix two versions. */
+static void check_files(struct weir_load *l)
+{
+	const struct weir_model *m = l->model;
+	struct weir__error_saved saved;
+
+	if (l->flags & WEIR_LOAD_UNCHECKED)
+		return;
+	/* On the calling thread weir_load_start(), which succeeds, does this. */
+	weir__error_save(&saved);
+	for (uint32_t i = 0; i < m->n_files; i++) {
+		int r = weir__file_unchanged(m->file[i]);
+
+		if (r < 0)
+			weir__arrival_fail(
+				l->arrival,
+				weir__arrival_note(l->arrival, r, 0,
+						   l->arrival->n, "%s",
+						   weir__error_text()));
+	}
+	weir__error_restore(&saved);
+}
+
+static void leave_engine(struct weir_load *l)
+{
+	bool leaked = weir__sinks_end(l) || atomic_load(&l->job->leaked);
+	struct weir_io_info info;
+
+	atomic_store(&l->arrival->leaked, leaked);
+	weir__load_writes_end(l, leaked);
+	weir__engine_info(l->eng, &info);
+	l->enters = info.enters - l->enters;
+	l->staging = info.staging;
+}
+
+/* All is read or has failed. What is left before the arrival finishes: */
+static void load_conclude(struct weir_load *l)
+{
+	weir__load_touch_stop(l);
+	if (!atomic_load(&l->arrival->first))
+		check_files(l);
+	if (l->eng)
+		leave_engine(l);
+	atomic_store_explicit(&l->elapsed, weir__now() - l->begun,
+			      memory_order_release);
+	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
+			 l->total);
+}
+
+static void load_end(struct weir__task *task)
+{
+	struct weir_load *l = weir__container(task, struct weir_load, task);
+	struct weir__arrival *arrival = l->arrival;
+
+	weir__source_ref(&arrival->source);
+	load_conclude(l);
+	/*
+	 * Memory that the kernel may still write to is leaked, with the load.
+	 * Otherwise the load's references go before its waiters wake, so that
+	 * what they free then is really freed.
+	 */
+	if (!atomic_load(&arrival->leaked))
+		load_put(l);
+	weir__arrival_finish(arrival);
+	weir__arrival_put(arrival);
+}
+
+void weir__load_part_done(struct weir_load *l)
+{
+	if (atomic_fetch_sub(&l->parts, 1) == 1)
+		weir__engine_task(l->eng, &l->task);
+}
+
+static void load_job_done(struct weir__job *job)
+{
+	weir__load_part_done(load_of(job));
+}
+
+static int no_memory(const struct weir_model *m, size_t n, size_t size)
+{
+	return weir__fail(-ENOMEM,
+			  "%s: no memory for a load: %zu items of %zu bytes",
+			  m->path, n, size);
+}
+
+/* Mapped and empty tensors arrive at once, the others when they are read. */
+static void count_down(struct weir_load *l)
+{
+	const struct weir__layout *layout = l->weights->layout;
+
+	for (size_t i = 0; i < layout->n; i++) {
+		uint64_t bytes = layout->spot[i].take;
+		uint32_t buf = layout->spot[i].buf;
+
+		l->total += bytes;
+		if (buf != WEIR__NO_BUF &&
+		    layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED) {
+			l->mapped += bytes;
+			bytes = 0;
+		}
+		atomic_init(&l->arrival->item[i].remaining, bytes);
+		if (!bytes)
+			weir__arrival_add(l->arrival, i, 0, NULL);
+	}
+}
+
+/* If all tensors go to devices of one backend, count the copies in the driver. */
+static int count_copies(struct weir_load *l)
+{
+	const struct weir__queue_ops *by = NULL;
+
+	for (size_t i = 0; i < l->n_ext; i++) {
+		const struct weir_dev *dev = l->arrays->ext[i].dev;
+
+		if (!dev || (by && dev->backend->queue != by))
+			return 0;
+		by = dev->backend->queue;
+	}
+	if (!by || !by->all_in_driver || l->n_sinks)
+		return 0;
+	l->job->chunk_in_driver = load_chunk_in_driver;
+	return weir__arrival_expect_copies(l->arrival, by);
+}
+
+/* The weights to fill, new ones or @into, and the sinks. */
+static int take_weights(struct weir_load *l, struct weir_plan *plan,
+			struct weir_weights *into)
+{
+	struct weir__layout *layout;
+	int r = weir__layout_get(plan, &layout);
+
+	if (r < 0)
+		return r;
+	r = weir__sinks_new(l, layout);
+	if (r >= 0 && !into)
+		return weir__weights_new(plan, layout, &l->weights);
+	if (r >= 0)
+		r = weir__weights_reuse(into, plan->model, layout);
+	weir__layout_put(layout);
+	if (r >= 0)
+		l->weights = weir_weights_ref(into);
+	return r;
+}
+
+/* Start the engine, and make the job and the extents. */
+static int use_engine(struct weir_load *l)
+{
+	int r;
+
+	l->job = weir__calloc(1, sizeof(*l->job));
+	l->arrays = weir__load_arrays_take(l->weights->layout);
+	if (!l->job || !l->arrays)
+		return no_memory(l->model, 1, sizeof(*l->job));
+	r = weir__engine_get(l->weir, &l->eng);
+	if (r >= 0)
+		r = weir__load_extents(l);
+	if (r < 0)
+		return r;
+	r = count_copies(l);
+	if (r < 0)
+		return no_memory(l->model, l->weights->layout->n,
+				 sizeof(*l->arrival->not_in_driver));
+	return weir__sinks_make(l);
+}
+
+static int load_prepare(struct weir_load *l, struct weir_plan *plan,
+			struct weir_weights *into)
+{
+	int r = take_weights(l, plan, into);
+
+	if (r < 0)
+		return r;
+	r = weir__arrival_new(l->weir, l->weights->layout->n, &l->arrival);
+	if (r < 0)
+		return no_memory(l->model, l->weights->layout->n,
+				 sizeof(l->arrival->item[0]));
+	count_down(l);
+	if (!weir__load_is_small(l))
+		r = use_engine(l);
+	return r < 0 ? r : weir__weights_attach(l->weights, l->arrival);
+}
+
+/* The arrival is attached: from here on it must finish, whatever fails. */
+static int start_job(struct weir_load *l, uint32_t depth)
+{
+	struct weir_io_info info;
+	int r = 0;
+
+	if (!l->eng && weir__load_nowait(l)) {
+		load_conclude(l);
+		weir__arrival_finish(l->arrival);
+		return 0;
+	}
+	if (!l->eng)
+		r = use_engine(l);
+	if (r < 0)
+		return r;
+	/* Threads that touch may wake the job before it is started. */
+	l->job->eng = l->eng;
+	r = weir__load_touch(l);
+	if (r < 0)
+		return r;
+	weir__engine_info(l->eng, &info);
+	l->enters = info.enters;
+	weir__load_writes_begin(l);
+	l->job->ext = l->arrays->ext;
+	l->job->n_ext = l->n_ext;
+	l->job->depth = depth;
+	l->job->reads = &l->reads;
+	l->job->chunk_done = load_chunk_done;
+	l->job->done = load_job_done;
+	l->job->arg = l;
+	l->task.run = load_end;
+	weir__refs_add(&l->refs, 1);
+	atomic_init(&l->parts, 1 + (uint32_t)l->n_sinks);
+	r = weir__job_start(l->eng, l->job);
+	if (r >= 0) {
+		weir__sinks_start(l, depth);
+		return 0;
+	}
+	weir__load_writes_end(l, false);
+	weir__refs_drop(&l->refs);
+	return r;
+}
+
+/* The load did not start: fail the arrival, for which others may wait. */
+static void load_fail_start(struct weir_load *l, int err)
+{
+	struct weir__arrival *a = l->arrival;
+	const struct weir_failure *cause;
+
+	if (!a)
+		return;
+	weir__touch_stop(l->touch);
+	l->touch = NULL;
+	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir__error_text());
+	weir__arrival_fail_all(a, cause);
+	weir__arrival_finish(a);
+}
+
+int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
+		    struct weir_load **ret_load)
+{
+	struct weir *weir = plan->model->weir;
+	struct weir_load_opts o;
+	struct weir_load *l;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (!r && (o.flags & ~WEIR_LOAD_UNCHECKED))
+		r = weir__fail(-EINVAL, "unknown flags %#x",
+			       o.flags & ~WEIR_LOAD_UNCHECKED);
+	if (!r)
+		r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	l = weir__calloc(1, sizeof(*l));
+	if (!l)
+		return no_memory(plan->model, 1, sizeof(*l));
+	atomic_init(&l->refs, 1);
+	l->weir = weir;
+	l->model = weir__model_ref(plan->model);
+	l->flags = o.flags;
+	l->begun = weir__now();
+	l->traced = weir__trace_now(weir);
+	r = load_prepare(l, plan, o.into);
+	if (r >= 0)
+		weir__load_races(l);
+	if (r >= 0)
+		r = start_job(l, o.depth);
+	if (r < 0) {
+		load_fail_start(l, r);
+		load_put(l);
+		return r;
+	}
+	*ret_load = l;
+	return 0;
+}
+
+void weir_load_free(struct weir_load *load)
+{
+	if (!load || !weir__root_is_ours(load->weir))
+		return;
+	weir__ended_close_fd(&load->arrival->ended);
+	load_put(load);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A load. It is referenced by the caller's handle, and by itself until its job
+ * has ended. The weights and the arrival may live longer.
+ *
+ * weir_load_start	allocates memory, makes extents, starts touching, passes
+ *			the job to the engine
+ * load_chunk_done	on reactors: a chunk has arrived or failed; its bytes
+ *			are counted for its tensors
+ * load_job_done	on a reactor: no chunk is in flight; the rest may block
+ * sink_main		on a thread of each sink (sink.c): reads its tensors and
+ *			passes them on
+ * load_end		when job and sinks have ended, on a thread of the
+ *			engine's pool: checks that the files are unchanged,
+ *			completes number n
+ *
+ * A small load of what is in the page cache is read by weir_load_start itself
+ * (small.c), and has ended when that returns.
+ */
+#ifndef WEIR__MODEL_LOAD_H
+#define WEIR__MODEL_LOAD_H
+
+#include "alloc/touch.h"
+#include "io/engine.h"
+#include "mem/access.h"
+#include "model/load/portion.h"
+#include "model/load/weights.h"
+
+struct weir__load_arrays {
+	struct weir__extent *ext;
+	uint32_t *ext_run; /* for each extent, its run in the layout */
+	size_t max_ext;
+};
+
+struct weir_load {
+	_Atomic uint32_t refs;
+	struct weir *weir;        /* referenced by the model */
+	struct weir__engine *eng; /* NULL: this load does not need it */
+	struct weir_model *model; /* the plan's; its files are read */
+	struct weir_weights *weights;
+	struct weir__arrival *arrival;
+	uint32_t flags;                   /* WEIR_LOAD_* */
+	struct weir__job *job;            /* NULL where eng is */
+	struct weir__task task;           /* load_end */
+	struct weir__load_arrays *arrays; /* NULL where eng is */
+	size_t n_ext;
+	bool direct;                  /* extents may be read in place */
+	struct weir__accesses writes; /* while the engine reads */
+	struct weir__touch *touch;    /* of fresh memory; NULL: there is none */
+	struct weir__sink *sink;      /* n_sinks: of the layout */
+	size_t n_sinks;
+	struct weir__reads reads; /* of the job and the sinks */
+	_Atomic uint32_t parts;   /* the job and sinks that have not ended */
+	uint64_t total;           /* bytes of all tensors */
+	int64_t begun, traced;
+	_Atomic int64_t elapsed; /* set when the load ends */
+	int64_t touch_ns;
+	uint64_t enters,
+		staging;         /* engine counters: at the start, then since */
+	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
+	_Atomic uint64_t gaps;   /* bytes read that belong to no tensor */
+	uint64_t mapped;
+};
+
+/*
+ * arrays.c: those that the layout keeps, or new ones. NULL: no memory. Then back
+ * to the layout. Any thread.
+ */
+struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
+void weir__load_arrays_give(struct weir__layout *layout,
+			    struct weir__load_arrays *arrays);
+
+/* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
+int weir__load_extents(struct weir_load *l);
+/* Should [off, off + len) be read through the page cache? */
+bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
+			 uint64_t off, uint64_t len);
+
+/* Why the tensor of @p failed: the outcome of bytes [lo, hi) of extent @e. */
+const struct weir_failure *
+weir__load_explain(struct weir_load *l, const struct weir__portion *p,
+		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
+		   const struct weir__outcome *outcome);
+/* The job, or a sink, has ended; the last part ends the load. */
+void weir__load_part_done(struct weir_load *l);
+
+/* writes.c: blocking calls wait for the load's tensors; fork(2) hides them. */
+void weir__load_writes_begin(struct weir_load *l);
+/* @leaked: the kernel may still write to the memory. */
+void weir__load_writes_end(struct weir_load *l, bool leaked);
+
+/* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
+int weir__load_touch(struct weir_load *l);
+/* The load has ended: stop touching, and note which memory is touched. */
+void weir__load_touch_stop(struct weir_load *l);
+
+/* races.c: report all writes of the load to the race checker, before it begins. */
+void weir__load_races(struct weir_load *l);
+/* The program has asked how far the load is, so it knows if all has arrived. */
+void weir__load_races_arrived(struct weir_load *l);
+
+/*
+ * small.c: may the calling thread make this load by itself, without waiting?
+ * Called when the weights exist and the remaining bytes of tensors are counted.
+ */
+bool weir__load_is_small(const struct weir_load *l);
+/*
+ * Read the whole load. True: all tensors have arrived. False: none has, and the
+ * engine has to read them.
+ */
+bool weir__load_nowait(struct weir_load *l);
+
+#endif

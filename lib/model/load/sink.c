@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/load/sink.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "alloc/arena.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "model/load/portion.h"
+
+#define BUFFER_BYTES (64ull << 20) /* of a sink that does not say */
+/*
+ * Bytes from the page cache need no reading ahead: a few small windows of them
+ * stay in the CPU's cache.
+ */
+#define CACHED_WINDOW (1u << 20)
+#define MAX_CACHED 4u
+#define LEAST_WINDOW (64u << 10)
+#define MAX_PIECES 32u /* of a window */
+
+/*
+ * Neighbours in one file. A run that does not fit a window is cut where chunks
+ * of the engine end.
+ */
+struct piece {
+	const struct weir__run *run;
+	uint64_t off, len; /* in the file */
+	unsigned char *addr;
+	bool buffered;
+};
+
+struct window {
+	struct weir__sink *sink;
+	struct weir__job job;
+	struct weir__extent ext[MAX_PIECES];
+	struct piece piece[MAX_PIECES];
+	size_t n;
+	bool cached; /* has pieces that are buffered */
+	unsigned char *base;
+	bool started;            /* a job reads it */
+	_Atomic uint32_t done;   /* a futex */
+	_Atomic uint64_t way[3]; /* bytes of tensors, as in struct weir_load */
+};
+
+struct weir__sink {
+	struct weir_load *load;
+	struct weir_sink call;
+	const struct weir__layout_sink *runs;
+	struct weir__mem mem; /* of all windows */
+	bool has_mem;
+	uint64_t window_bytes;
+	struct window *window, **queue, **free; /* n_windows each */
+	uint64_t n_windows;
+	uint32_t depth; /* of the job of each window */
+	_Atomic bool cancelled;
+	_Atomic bool stopped; /* windows in the queue start no more reads */
+	/* For the thread, and after its end: */
+	const struct weir_failure
+		*stop; /* nothing more is passed on; or NULL */
+	bool leaked;
+	size_t run;  /* the next piece: in this run ... */
+	uint64_t at; /* ... from this byte on */
+	/* For reports: */
+	_Atomic uint64_t chunks, over_read, retries;
+};
+
+int weir__sinks_new(struct weir_load *l, const struct weir__layout *layout)
+{
+	if (!layout->n_sinks)
+		return 0;
+	l->sink = weir__calloc(layout->n_sinks, sizeof(*l->sink));
+	if (!l->sink)
+		return weir__fail(-ENOMEM, "%s: no memory for %zu sinks",
+				  l->model->path, layout->n_sinks);
+	l->n_sinks = layout->n_sinks;
+	for (size_t i = 0; i < l->n_sinks; i++) {
+		l->sink[i].load = l;
+		l->sink[i].call = layout->sink[i].call;
+	}
+	return 0;
+}
+
+/* As many windows as the buffer has room for, and the tensors need. */
+static void choose_windows(struct weir__sink *s)
+{
+	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
+	uint64_t buffer = s->call.buffer ? s->call.buffer : BUFFER_BYTES;
+	uint64_t need = 0;
+
+	if (buffer < 2 * chunk)
+		chunk = weir__down(buffer / 2, WEIR__PAGE);
+	if (chunk < LEAST_WINDOW)
+		chunk = LEAST_WINDOW;
+	for (size_t i = 0; i < s->runs->n_runs; i++)
+		need += s->runs->run[i].len / chunk + 2;
+	s->window_bytes = chunk;
+	s->n_windows = buffer / chunk < 2 ? 2 : buffer / chunk;
+	if (s->n_windows > need)
+		s->n_windows = need ? need : 1;
+}
+
+/*
+ * Memory for all windows; if that is more than is available, for fewer. A budget
+ * is not stretched so: what an estimate says remains true.
+ */
+static int take_buffer(struct weir__sink *s)
+{
+	struct weir__arena_req req = { .kind = WEIR_MEM_HUGE, .node = -1 };
+	int r;
+
+	for (;; s->n_windows /= 2) {
+		req.bytes = s->n_windows * s->window_bytes;
+		r = weir__arena_take(s->load->weir, &req, &s->mem);
+		if (r != -ENOMEM || s->n_windows == 1 ||
+		    weir__up(req.bytes, WEIR__HUGE_PAGE) >
+			    weir__arena_budget_left(s->load->weir))
+			break;
+	}
+	s->has_mem = r >= 0;
+	return r;
+}
+
+static int sink_make(struct weir__sink *s, size_t number)
+{
+	struct weir_load *l = s->load;
+	int r;
+
+	s->runs = &l->weights->layout->sink[number];
+	choose_windows(s);
+	r = take_buffer(s);
+	if (r < 0)
+		return r;
+	s->window = weir__calloc(s->n_windows, sizeof(*s->window));
+	s->queue = weir__calloc(s->n_windows, 2 * sizeof(*s->queue));
+	if (!s->window || !s->queue)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a sink with %llu windows",
+				  l->model->path,
+				  (unsigned long long)s->n_windows);
+	s->free = s->queue + s->n_windows;
+	for (uint64_t i = 0; i < s->n_windows; i++) {
+		s->window[i].sink = s;
+		s->window[i].base = s->mem.base + i * s->window_bytes;
+	}
+	return 0;
+}
+
+int weir__sinks_make(struct weir_load *l)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < l->n_sinks && r >= 0; i++)
+		r = sink_make(&l->sink[i], i);
+	return r;
+}
+
+static const struct weir_failure *why_stopped(const struct weir__sink *s)
+{
+	return atomic_load(&s->cancelled) ? &weir__cause_cancelled : s->stop;
+}
+
+/* The rest of the sink's tensors fails with this thread's error. */
+static void sink_stop(struct weir__sink *s, int err)
+{
+	struct weir__arrival *a = s->load->arrival;
+
+	s->stop = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
+	atomic_store(&s->stopped, true);
+}
+
+static struct weir__portion portions_of(const struct weir__sink *s,
+					const struct weir__run *run,
+					uint64_t from, uint64_t to)
+{
+	return weir__portion_begin(s->load->weights->layout, run, from, to);
+}
+
+/* Tensors that failed are not passed on; their bytes are counted then. */
+static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+			    uint64_t hi, const struct weir__outcome *outcome,
+			    enum weir__chunk_way way)
+{
+	struct window *w = job->arg;
+	struct weir_load *l = w->sink->load;
+	const struct weir__extent *e = &w->ext[ext];
+	struct weir__portion p = portions_of(w->sink, w->piece[ext].run,
+					     e->off + lo, e->off + hi);
+	bool read = outcome->end == WEIR__DONE;
+	uint64_t ours = 0;
+
+	for (; weir__portion_next(&p); ours += p.take)
+		if (!read)
+			weir__arrival_add(l->arrival, p.spot, 0,
+					  weir__load_explain(l, &p, e, lo, hi,
+							     outcome));
+	if (!read)
+		return;
+	atomic_fetch_add_explicit(&w->way[way], ours, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
+				  memory_order_relaxed);
+}
+
+/* On a reactor. The wake may come after the thread has freed the window. */
+static void window_read(struct weir__job *job)
+{
+	struct window *w = job->arg;
+
+	atomic_store(&w->done, 1);
+	weir__futex_wake(&w->done, 1);
+}
+
+/*
+ * The next piece, for byte @used of the window. False: it has no room. A run
+ * that goes on after the piece is cut where a chunk or the window ends.
+ */
+static bool piece_cut(struct weir__sink *s, const struct window *w,
+		      uint64_t used, struct piece *ret)
+{
+	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
+	const struct weir__run *run = &s->runs->run[s->run];
+	uint64_t off = run->off + s->at, len = run->len - s->at;
+	uint64_t at = used + off % WEIR__PAGE, room = s->window_bytes;
+
+	if (len > chunk - off % chunk)
+		len = chunk - off % chunk;
+	ret->buffered = weir__goes_buffered(s->load->model->file[run->shard],
+					    run->way, off, len);
+	if (ret->buffered && room > CACHED_WINDOW)
+		room = CACHED_WINDOW;
+	if (at >= room)
+		return false;
+	ret->run = run;
+	ret->off = off;
+	ret->len = len < room - at ? len : room - at;
+	ret->addr = w->base + at;
+	return true;
+}
+
+/* Choose the next pieces of the window. False: there are none left. */
+static bool window_cut(struct weir__sink *s, struct window *w)
+{
+	uint64_t used = 0;
+	bool whole = true;
+
+	w->cached = false;
+	for (w->n = 0; s->run < s->runs->n_runs && whole; w->n++) {
+		struct piece *p = &w->piece[w->n];
+
+		if (w->n == MAX_PIECES || !piece_cut(s, w, used, p))
+			break;
+		w->cached |= p->buffered;
+		used = (uint64_t)(p->addr - w->base) + p->len;
+		used = weir__up(used, WEIR__PAGE);
+		s->at += p->len;
+		whole = s->at == p->run->len;
+		s->run += whole;
+		if (whole)
+			s->at = 0;
+	}
+	return w->n != 0;
+}
+
+static int window_start(struct weir__sink *s, struct window *w)
+{
+	struct weir_load *l = s->load;
+	int r = weir__arena_touch(&s->mem, (size_t)(w->base - s->mem.base) +
+						   s->window_bytes);
+
+	for (size_t i = 0; i < w->n; i++) {
+		const struct piece *p = &w->piece[i];
+
+		w->ext[i] = (struct weir__extent){
+			.file = l->model->file[p->run->shard],
+			.off = p->off,
+			.len = p->len,
+			.addr = p->addr,
+			.buffered = p->buffered,
+		};
+	}
+	memset(&w->job, 0, sizeof(w->job));
+	w->job.ext = w->ext;
+	w->job.n_ext = w->n;
+	w->job.depth = s->depth;
+	w->job.held = true;
+	w->job.stopped = &s->stopped;
+	w->job.reads = &l->reads;
+	w->job.chunk_done = sink_chunk_done;
+	w->job.done = window_read;
+	w->job.arg = w;
+	return r < 0 ? r : weir__job_start(l->eng, &w->job);
+}
+
+/* Start to fill @w. False: nothing is left to be read. */
+static bool sink_fill(struct weir__sink *s, struct window *w)
+{
+	int r;
+
+	if (!window_cut(s, w))
+		return false;
+	atomic_store(&w->done, 0);
+	for (int i = 0; i < 3; i++)
+		atomic_store(&w->way[i], 0);
+	w->started = false;
+	if (why_stopped(s))
+		return true;
+	w->started = true;
+	r = window_start(s, w);
+	if (r < 0) {
+		w->started = false;
+		sink_stop(s, r);
+	}
+	return true;
+}
+
+/* Why the tensor of @p gets no more bytes; NULL: the function took them. */
+static const struct weir_failure *
+pass_on(struct weir__sink *s, const struct weir__portion *p, const void *data)
+{
+	const struct weir_model *m = s->load->model;
+	struct weir__arrival *a = s->load->arrival;
+	const struct weir__spot *spot =
+		&s->load->weights->layout->spot[p->spot];
+	const struct weir__record *rec = &m->rec[spot->record];
+	const struct weir_failure *why = why_stopped(s);
+	uint64_t off = p->a - spot->off;
+	int r;
+
+	if (!why)
+		why = atomic_load(&a->item[p->spot].cause);
+	if (why)
+		return why;
+	r = s->call.chunk(s->call.arg, p->spot, off, data, p->take);
+	if (r >= 0)
+		return NULL;
+	return weir__arrival_note(
+		a, r, 0, p->spot,
+		"tensor '%s': the sink returned %d for its bytes %llu to %llu",
+		weir__quote(m->text + rec->name, rec->name_len), r,
+		(unsigned long long)off, (unsigned long long)(off + p->take));
+}
+
+static void pass_on_window(struct weir__sink *s, const struct window *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		const struct piece *q = &w->piece[i];
+		struct weir__portion p =
+			portions_of(s, q->run, q->off, q->off + q->len);
+
+		while (weir__portion_next(&p))
+			weir__arrival_add(s->load->arrival, p.spot, p.take,
+					  pass_on(s, &p,
+						  q->addr + (p.a - q->off)));
+	}
+}
+
+static void sink_count(struct weir__sink *s, const struct window *w)
+{
+	for (int i = 0; i < 3; i++)
+		atomic_fetch_add(&s->load->way[i], atomic_load(&w->way[i]));
+	atomic_fetch_add(&s->chunks, w->job.n_chunks);
+	atomic_fetch_add(&s->over_read, atomic_load(&w->job.over_read));
+	atomic_fetch_add(&s->retries, atomic_load(&w->job.retries));
+}
+
+static void window_wait(struct weir__sink *s, struct window *w)
+{
+	while (!atomic_load(&w->done))
+		weir__futex_wait(&w->done, 0, INT64_MAX);
+	/* The kernel may still write to this window: it is not filled again. */
+	if (atomic_load(&w->job.leaked) && !s->leaked) {
+		s->leaked = true;
+		sink_stop(s, weir__fail(-EIO, "a read for a sink did not end"));
+	}
+}
+
+/* Pass on the bytes of the window when they are read, or fail them. */
+static void sink_empty(struct weir__sink *s, struct window *w)
+{
+	if (w->started)
+		window_wait(s, w);
+	pass_on_window(s, w);
+	if (w->started)
+		sink_count(s, w);
+}
+
+/*
+ * The window that was emptied last is filled first: it is still in the CPU's
+ * cache.
+ */
+static void sink_run(struct weir__sink *s)
+{
+	uint64_t filled = 0, emptied = 0, n = s->n_windows, n_free = n;
+	unsigned cached = 0;
+	struct window *w;
+
+	for (uint64_t i = 0; i < n; i++)
+		s->free[i] = &s->window[n - 1 - i];
+	for (;;) {
+		while (n_free && cached < MAX_CACHED &&
+		       sink_fill(s, s->free[n_free - 1])) {
+			w = s->free[--n_free];
+			cached += w->cached;
+			s->queue[filled++ % n] = w;
+		}
+		if (filled == emptied)
+			break;
+		w = s->queue[emptied++ % n];
+		sink_empty(s, w);
+		cached -= w->cached;
+		s->free[n_free++] = w;
+	}
+	weir__load_part_done(s->load);
+}
+
+static void *sink_main(void *arg)
+{
+	struct weir__sink *s = arg;
+	struct weir__engine *eng = s->load->eng;
+	struct weir *weir = s->load->weir;
+
+	weir__cpus_enter(&weir->io_cpus);
+	sink_run(s);
+	weir__engine_release(eng);
+	weir__root_put(weir);
+	return NULL;
+}
+
+static int sink_start(struct weir__sink *s)
+{
+	struct weir_load *l = s->load;
+	int r = weir__engine_hold(l->eng);
+	pthread_t thread;
+
+	if (r < 0)
+		return r;
+	weir__root_ref(l->weir);
+	r = weir__thread_start(&thread, "weir-sink", sink_main, s);
+	if (r >= 0) {
+		pthread_detach(thread);
+		return 0;
+	}
+	weir__engine_release(l->eng);
+	weir__root_put(l->weir);
+	return weir__fail_sys(r, "starting the thread of a sink");
+}
+
+void weir__sinks_start(struct weir_load *l, uint32_t depth)
+{
+	for (size_t i = 0; i < l->n_sinks; i++) {
+		struct weir__sink *s = &l->sink[i];
+		int r;
+
+		if (depth && s->n_windows > depth)
+			s->n_windows = depth;
+		s->depth = depth ? (uint32_t)(depth / s->n_windows) : 0;
+		r = sink_start(s);
+		if (r >= 0)
+			continue;
+		sink_stop(s, r);
+		sink_run(s);
+	}
+}
+
+void weir__sinks_cancel(struct weir_load *l)
+{
+	for (size_t i = 0; i < l->n_sinks; i++) {
+		atomic_store(&l->sink[i].cancelled, true);
+		atomic_store(&l->sink[i].stopped, true);
+	}
+	if (l->n_sinks)
+		weir__job_wake(l->job);
+}
+
+static void sink_free_windows(struct weir__sink *s)
+{
+	if (s->has_mem)
+		weir__arena_give(s->load->weir, &s->mem);
+	s->has_mem = false;
+	weir__free(s->window);
+	weir__free(s->queue);
+	s->window = NULL;
+	s->queue = NULL;
+}
+
+bool weir__sinks_end(struct weir_load *l)
+{
+	bool leaked = false;
+
+	for (size_t i = 0; i < l->n_sinks; i++) {
+		leaked |= l->sink[i].leaked;
+		if (!l->sink[i].leaked)
+			sink_free_windows(&l->sink[i]);
+	}
+	return leaked;
+}
+
+void weir__sinks_free(struct weir_load *l)
+{
+	for (size_t i = 0; i < l->n_sinks; i++)
+		sink_free_windows(&l->sink[i]);
+	weir__free(l->sink);
+}
+
+void weir__sinks_report(struct weir_load *l, struct weir_load_report *rep)
+{
+	for (size_t i = 0; i < l->n_sinks; i++) {
+		rep->chunks += atomic_load(&l->sink[i].chunks);
+		rep->over_read += atomic_load(&l->sink[i].over_read);
+		rep->retries += atomic_load(&l->sink[i].retries);
+	}
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* What a load reports: its weights, events, progress, failures and way. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/races.h"
+#include "model/load/load.h"
+#include "model/load/sink.h"
+#include "stream/event.h"
+
+static int check_tensor(const struct weir_load *l, size_t i)
+{
+	if (i < l->arrival->n || i == WEIR_ALL)
+		return 0;
+	return weir__fail(-EINVAL, "tensor %zu of %zu", i, l->arrival->n);
+}
+
+static uint64_t number_of(const struct weir_load *l, size_t i)
+{
+	return i == WEIR_ALL ? l->arrival->n : i;
+}
+
+int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	*ret_weights = weir_weights_ref(load->weights);
+	return 0;
+}
+
+int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	r = check_tensor(load, i);
+	if (r < 0)
+		return r;
+	return weir__event_record(event, &load->arrival->source,
+				  number_of(load, i));
+}
+
+int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	return weir__source_block(&load->arrival->source, load->arrival->n,
+				  timeout_ns);
+}
+
+int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
+{
+	struct weir_failure failure;
+	size_t i;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	weir__unwaited = 0;
+	r = weir__ended_take(&load->arrival->ended, timeout_ns, &i);
+	if (r != 1)
+		return r;
+	weir__races_host_knows(&load->arrival->source, i);
+	*ret_i = i;
+	r = weir__arrival_error(load->arrival, i, &failure);
+	return r < 0 ? weir__fail_with(&failure) : 1;
+}
+
+int weir_load_fd(struct weir_load *load)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	return weir__ended_fd(&load->arrival->ended);
+}
+
+int weir_load_cancel(struct weir_load *load)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	if (!atomic_load(&load->arrival->finished) && load->n_ext)
+		weir__job_cancel(load->job);
+	weir__sinks_cancel(load);
+	return 0;
+}
+
+/* A tensor may arrive a moment before its bytes are counted here. */
+static uint64_t arrived_bytes(struct weir_load *load)
+{
+	uint64_t bytes = load->mapped;
+
+	for (int i = 0; i < 3; i++)
+		bytes += atomic_load(&load->way[i]);
+	return bytes;
+}
+
+int weir_load_progress(struct weir_load *load,
+		       struct weir_progress *ret_progress)
+{
+	struct weir__arrival *a = load->arrival;
+	int64_t elapsed = atomic_load(&load->elapsed);
+	/* Later failures may be counted in the second only: at most too few
+	 * have arrived. */
+	size_t ended = weir__ended_count(&a->ended);
+	size_t failed = atomic_load(&a->failed);
+	struct weir_progress p = {
+		.bytes = arrived_bytes(load),
+		.total = load->total,
+		.tensors = ended > failed ? ended - failed : 0,
+		.failed = failed,
+		.count = a->n,
+		.elapsed = elapsed ? elapsed : weir__now() - load->begun,
+	};
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	weir__load_races_arrived(load);
+	return weir__info_out(ret_progress, &p, sizeof(p));
+}
+
+int weir_load_error(struct weir_load *load, size_t i,
+		    struct weir_failure *ret_failure)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	r = check_tensor(load, i);
+	if (r < 0)
+		return r;
+	memset(ret_failure, 0, sizeof(*ret_failure));
+	if (i != WEIR_ALL && atomic_load(&load->arrival->item[i].remaining))
+		return 0;
+	return weir__arrival_error(load->arrival, number_of(load, i),
+				   ret_failure);
+}
+
+/* The ring would pass such reads to its workers, so copiers make them. */
+static void note_nowait(const struct weir_model *m,
+			struct weir_load_report *rep)
+{
+	if (rep->in_place + rep->staged == 0)
+		return;
+	for (uint32_t i = 0; i < m->n_files && !*rep->note; i++)
+		if (m->file[i]->fuse)
+			snprintf(
+				rep->note, sizeof(rep->note),
+				"%.80s: is on FUSE, or statfs(2) fails: threads read it",
+				m->file[i]->base);
+		else if (!m->file[i]->nowait)
+			snprintf(
+				rep->note, sizeof(rep->note),
+				"%.80s: its file system lacks reads that do not wait (RWF_NOWAIT): copiers make them",
+				m->file[i]->base);
+}
+
+/* The reason, if there is one, why the load was slower than it could be. */
+static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
+{
+	const struct weir_model *m = l->model;
+	struct weir_io_info io = { .method = WEIR_IO_SYNC };
+
+	if (l->eng)
+		weir__engine_info(l->eng, &io);
+	rep->io = io.method;
+	for (uint32_t i = 0; i < m->n_files; i++) {
+		struct weir_file *f = m->file[i];
+
+		if (atomic_load(&f->direct_ok) || rep->mapped == rep->bytes)
+			continue;
+		rep->fallbacks++;
+		if (!*rep->note)
+			snprintf(rep->note, sizeof(rep->note),
+				 "%.80s: no direct reads: %s", f->base,
+				 *f->why ? f->why : "a read was refused");
+	}
+	if (!*rep->note && io.method == WEIR_IO_URING)
+		note_nowait(m, rep);
+	if (!*rep->note && l->eng && io.method == WEIR_IO_SYNC)
+		snprintf(rep->note, sizeof(rep->note),
+			 "threads instead of the ring: %.200s", io.why);
+	if (!*rep->note && *io.why)
+		snprintf(rep->note, sizeof(rep->note), "the I/O engine: %.200s",
+			 io.why);
+}
+
+int weir_load_report(struct weir_load *load,
+		     struct weir_load_report *ret_report)
+{
+	const struct weir__job *job = load->job;
+	struct weir_load_report rep = {
+		.bytes = arrived_bytes(load),
+		.in_place = atomic_load(&load->way[WEIR__CHUNK_IN_PLACE]),
+		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
+		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
+		.mapped = load->mapped,
+		.over_read = atomic_load(&load->gaps),
+		.chunks = load->weights->layout->n_runs,
+		.elapsed = atomic_load(&load->elapsed),
+	};
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	if (job) {
+		rep.over_read += atomic_load(&job->over_read);
+		rep.chunks = job->n_chunks;
+		rep.retries = atomic_load(&job->retries);
+	}
+	weir__sinks_report(load, &rep);
+	if (atomic_load(&load->arrival->finished)) {
+		rep.enters = load->enters;
+		rep.staging = load->staging;
+		rep.touch_ns = load->touch_ns;
+	}
+	weir__load_races_arrived(load);
+	note_slow(load, &rep);
+	return weir__info_out(ret_report, &rep, sizeof(rep));
+}
+
+int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
+		  const struct weir_put_opts *opts,
+		  struct weir_weights **ret_weights)
+{
+	struct weir_put_opts mapped = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w = NULL;
+	struct weir_load *l = NULL;
+	struct weir_model *m = NULL;
+	struct weir_plan *p = NULL;
+	int r = weir_model_open(weir, path, NULL, &m);
+
+	mapped.way = WEIR_WAY_MAP;
+	if (!opts && buft->desc.kind == WEIR_MEM_MAPPED)
+		opts = &mapped;
+	if (r >= 0)
+		r = weir_plan_new(m, &p);
+	if (r >= 0)
+		r = weir_plan_put(p, NULL, buft, opts);
+	if (r >= 0)
+		r = weir_load_start(p, NULL, &l);
+	if (r >= 0)
+		r = weir_load_wait(l, -1);
+	if (r >= 0)
+		r = weir_load_weights(l, &w);
+	if (r >= 0)
+		*ret_weights = w;
+	else
+		weir__fail_as("weir_load_all", r);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* Targets: tensors that are loaded into exactly the memory that is given. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/error.h"
+#include "core/refs.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/dtype.h"
+#include "mem/tensor.h"
+#include "model/load/plan.h"
+
+#define MAX_TARGETS (UINT32_MAX / 2) /* of a plan: runs are numbered */
+
+/* Entry @i of an array whose entries have @size bytes, as the caller set. */
+static int target_in(const struct weir_target *targets, size_t size, size_t i,
+		     struct weir_target *ret)
+{
+	const char *from = (const char *)targets + i * size;
+
+	for (size_t k = sizeof(*ret); k < size; k++)
+		if (from[k])
+			return weir__fail(
+				-E2BIG,
+				"a target of %zu bytes: this library knows %zu of them, but byte %zu is not 0",
+				size, sizeof(*ret), k);
+	*ret = (struct weir_target){ 0 };
+	memcpy(ret, from, size < sizeof(*ret) ? size : sizeof(*ret));
+	return 0;
+}
+
+static int check_place(const struct weir_plan *plan,
+		       const struct weir_tensor *source,
+		       const struct weir_tensor *dst)
+{
+	if (!dst || !dst->buf)
+		return weir__fail(-EINVAL, "%s: its destination is not placed",
+				  weir__tensor_label(source));
+	if (dst->buf->buft->dev->weir != plan->model->weir)
+		return weir__fail(-EINVAL,
+				  "%s: its destination is of another root",
+				  weir__tensor_label(source));
+	return 0;
+}
+
+/* The member of the buffer that contains all of @dst, and the offset there. */
+static int target_place(struct weir__target *t,
+			const struct weir_tensor *source,
+			const struct weir_tensor *dst, uint64_t *ret_at)
+{
+	uint64_t bytes;
+	int r = weir__tensor_bytes(dst, &bytes);
+
+	if (r >= 0)
+		r = weir__buf_range(dst->buf, dst->offset, bytes, &t->buf,
+				    ret_at);
+	if (r < 0)
+		return r;
+	t->buft = t->buf->buft;
+	if (t->buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(
+			-EINVAL,
+			"%s: its destination, a buffer of %s, cannot be written",
+			weir__tensor_label(source), t->buft->desc.name);
+	t->base = t->buf->mem.base;
+	t->foreign = t->buf->foreign;
+	t->room = t->buf->bytes;
+	return 0;
+}
+
+static int target_make(const struct weir_plan *plan,
+		       const struct weir_target *in, struct weir__target *t,
+		       struct weir_tensor *tensor)
+{
+	const struct weir_model *m = plan->model;
+	struct weir_tensor source;
+	uint64_t at;
+	int r;
+
+	if (in->tensor >= m->n_recs)
+		return weir__fail(-EINVAL, "tensor %zu of %zu", in->tensor,
+				  m->n_recs);
+	*t = (struct weir__target){ .shard = m->rec[in->tensor].shard,
+				    .way = in->way,
+				    .priority = in->priority };
+	r = weir__cut_make(m, in->tensor, in->slice,
+			   in->dst ? in->dst->dtype : WEIR_DTYPE_NONE, &t->cut,
+			   &source);
+	source.name = weir__record_name(m, in->tensor);
+	if (r >= 0)
+		r = weir__plan_check_way(in->way);
+	if (r >= 0 && in->way == WEIR_WAY_MAP)
+		r = weir__fail(-EINVAL, "%s: a target cannot be mapped",
+			       weir__tensor_label(&source));
+	if (r >= 0)
+		r = check_place(plan, &source, in->dst);
+	if (r >= 0)
+		r = target_place(t, &source, in->dst, &at);
+	if (r < 0)
+		return r;
+	if (in->dst->dtype != source.dtype)
+		return weir__fail(-EINVAL,
+				  "%s is of %s, its destination is of %s",
+				  weir__tensor_label(&source),
+				  weir__dtype(source.dtype)->name,
+				  weir__dtype(in->dst->dtype)->name);
+	r = weir__cut_fit(&t->cut, &source, in->dst);
+	t->spot = weir__spot_of(m, in->tensor, &t->cut);
+	t->spot.at = at;
+	*tensor = *in->dst;
+	tensor->buf = t->buf;
+	tensor->offset = at;
+	tensor->name = source.name;
+	return r;
+}
+
+struct weir__targets *weir__targets_ref(struct weir__targets *targets)
+{
+	if (targets)
+		weir__refs_add(&targets->refs, 1);
+	return targets;
+}
+
+void weir__targets_put(struct weir__targets *targets)
+{
+	if (!targets || !weir__refs_drop(&targets->refs))
+		return;
+	for (size_t i = 0; i < targets->n; i++)
+		weir__buf_put(targets->item[i].buf);
+	weir__array_free(targets->item);
+	weir__array_free(targets->tensor);
+	weir__free(targets);
+}
+
+static bool targets_grow(struct weir__targets *t, size_t n)
+{
+	size_t cap = t->max; /* of both arrays */
+	void *more = weir__array_grow(t->item, &cap, n - 1, sizeof(*t->item));
+
+	if (!more)
+		return false;
+	t->item = more;
+	more = weir__array_grow(t->tensor, &t->max, n - 1, sizeof(*t->tensor));
+	if (!more)
+		return false;
+	t->tensor = more;
+	return true;
+}
+
+/* With room for @n targets, and a copy of those of @from (or NULL). */
+static struct weir__targets *targets_new(const struct weir__targets *from,
+					 size_t n)
+{
+	struct weir__targets *t = weir__calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	atomic_init(&t->refs, 1);
+	if (!targets_grow(t, n)) {
+		weir__targets_put(t);
+		return NULL;
+	}
+	for (; from && t->n < from->n; t->n++) {
+		t->item[t->n] = from->item[t->n];
+		t->tensor[t->n] = from->tensor[t->n];
+		weir_buf_ref(t->item[t->n].buf);
+	}
+	return t;
+}
+
+/* Make room for @n targets of the plan, which no weights have. */
+static bool targets_own(struct weir_plan *plan, size_t n)
+{
+	struct weir__targets *t = plan->targets;
+
+	if (t && atomic_load(&t->refs) == 1)
+		return targets_grow(t, n);
+	t = targets_new(plan->targets, n);
+	if (!t)
+		return false;
+	weir__targets_put(plan->targets);
+	plan->targets = t;
+	return true;
+}
+
+int weir_plan_put_tensors(struct weir_plan *plan,
+			  const struct weir_target *targets, size_t n)
+{
+	size_t old = weir__plan_n_targets(plan), end = old + n;
+	size_t size = n && targets ? targets[0].size : 0;
+	struct weir__target *more;
+	struct weir_target in;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(plan->model->weir);
+	if (!r && n && !targets)
+		r = weir__fail(-EINVAL, "%zu targets, but the array is NULL",
+			       n);
+	if (!r && n && size < offsetof(struct weir_target, slice))
+		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
+			       size, offsetof(struct weir_target, slice));
+	if (!r && n > MAX_TARGETS - old)
+		r = weir__fail(-EINVAL,
+			       "%zu targets after %zu others, at most %u", n,
+			       old, MAX_TARGETS);
+	if (r < 0 || !n)
+		return r;
+	if (!targets_own(plan, end))
+		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
+				  plan->model->path, end);
+	weir__plan_changed(plan);
+	more = plan->targets->item + old;
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		r = target_in(targets, size, i, &in);
+		if (r >= 0)
+			r = target_make(plan, &in, &more[i],
+					&plan->targets->tensor[old + i]);
+	}
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		weir_buf_ref(more[i].buf);
+		if (!plan->choice[more[i].spot.record])
+			plan->choice[more[i].spot.record] =
+				WEIR__CHOSEN_AS_TARGET;
+	}
+	plan->targets->n = end;
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Weights: tensors, their buffers, and the arrival of the last load that fills
+ * them. All that the lock does not guard is constant once weir_load_start
+ * returns.
+ */
+#ifndef WEIR__MODEL_WEIGHTS_H
+#define WEIR__MODEL_WEIGHTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <weir/load.h>
+
+#include "model/load/arrival.h"
+#include "model/format/model.h"
+#include "model/load/plan.h"
+
+struct weir_weights {
+	_Atomic uint32_t refs;
+	struct weir_model *model;
+	struct weir__layout
+		*layout;       /* referenced; of a load alone, or constant */
+	size_t n_puts;         /* tensors of puts; those of targets follow */
+	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
+	/* Of the plan: with the tensors of targets. References their buffers. */
+	struct weir__targets *targets;
+	pthread_mutex_t lock; /* guards arrival and by_record */
+	struct weir__arrival *arrival;
+	size_t *by_record; /* the targets, sorted; NULL until it is needed */
+	struct weir_tensor tensor[]; /* n_puts */
+};
+
+static inline const struct weir_tensor *
+weir__weights_tensor(const struct weir_weights *w, size_t i)
+{
+	return i < w->n_puts ? &w->tensor[i]
+			     : &w->targets->tensor[i - w->n_puts];
+}
+
+/*
+ * Allocate the buffers of @layout, which is of @plan, and place the tensors.
+ * The caller's reference to @layout is the weights' from now on, or dropped on
+ * failure. The model is referenced, the plan is not. Blocks.
+ */
+int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
+		      struct weir_weights **ret_weights);
+/*
+ * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places
+ * differ. -ESTALE: a mapped file was replaced. The weights keep the names and
+ * entries of the model that made them.
+ */
+int weir__weights_reuse(const struct weir_weights *w,
+			const struct weir_model *model,
+			const struct weir__layout *layout);
+/*
+ * Make @arrival that of the weights. -EBUSY: an earlier load has not ended.
+ * -EIO: it leaked the memory. Any thread.
+ */
+int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival);
+
+#endif

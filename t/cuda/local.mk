@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/hooks.sh
+if HAVE_CUDA
+T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
+	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
+	%D%/cuda-foreign.t %D%/cuda-free.t %D%/cuda-heap.t \
+	%D%/cuda-heap-ends.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t \
+	%D%/cuda-memory.t %D%/cuda-native.t %D%/cuda-native-io.t \
+	%D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
+	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-stream.t \
+	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
+	%D%/cuda-wrong.t
+T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/hooks.sh
+check_PROGRAMS += $(T_CUDA_C)
+TESTS += $(T_CUDA_C) $(T_CUDA_SH)
+%C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
+%C%_cuda_stream_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_abi_t_SOURCES = %D%/cuda-abi.c
+%C%_cuda_batch_t_SOURCES = %D%/cuda-batch.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_peer_t_SOURCES = %D%/cuda-peer.c $(T_GPU)
+%C%_cuda_peer_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_calls_t_SOURCES = %D%/cuda-calls.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_calls_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_ends_t_SOURCES = %D%/cuda-ends.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
+%C%_cuda_ends_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
+%C%_cuda_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
+%C%_cuda_budget_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_block_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_heap_t_SOURCES = %D%/cuda-heap.c $(T_GPU)
+%C%_cuda_heap_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_heap_ends_t_SOURCES = %D%/cuda-heap-ends.c $(T_GPU) $(T_NOMEM)
+%C%_cuda_heap_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_cuda_heap_ends_t_LDADD = $(T_STATIC) -ldl
+%C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_held_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU) $(T_UNCACHED)
+%C%_cuda_late_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_lanes_t_SOURCES = %D%/cuda-lanes.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)
+%C%_cuda_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_cuda_memory_t_LDADD = $(T_STATIC)
+%C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_native_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
+%C%_cuda_native_io_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_races_t_SOURCES = %D%/cuda-races.c t/racing.c t/racing.h \
+	$(T_GPU) $(T_SAMPLE)
+%C%_cuda_races_runs_t_SOURCES = %D%/cuda-races-runs.c t/racing.c \
+	t/racing.h $(T_GPU)
+%C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
+%C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_torch_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_torch_inside_t_SOURCES = %D%/cuda-torch-inside.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_torch_inside_t_LDADD = $(LDADD) -ldl
+%C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_traps_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
+%C%_cuda_wrong_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_foreign_t_SOURCES = %D%/cuda-foreign.c $(T_GPU)
+%C%_cuda_free_t_SOURCES = %D%/cuda-free.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_free_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_files_t_SOURCES = %D%/cuda-files.c $(T_GPU)
+%C%_cuda_files_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)
+%C%_cuda_opening_t_LDADD = lib/libweir.la t/libtap.la -ldl
+endif

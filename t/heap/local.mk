@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+T_HEAP_C = %D%/heap.t %D%/heap-full.t %D%/heap-pieces.t %D%/heap-streams.t \
+	%D%/heap-model.t %D%/heap-find.t %D%/heap-random.t %D%/heap-order.t \
+	%D%/heap-shards.t %D%/heap-shards-random.t %D%/heap-threads.t \
+	%D%/heap-faults.t %D%/heap-lock.t
+check_PROGRAMS += $(T_HEAP_C)
+TESTS += $(T_HEAP_C)
+%C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
+%C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
+%C%_heap_random_t_SOURCES = %D%/heap-random.c $(T_STREAMS)
+%C%_heap_find_t_SOURCES = %D%/heap-find.c $(T_STREAMS)
+%C%_heap_pieces_t_SOURCES = %D%/heap-pieces.c $(T_STREAMS)
+%C%_heap_streams_t_SOURCES = %D%/heap-streams.c $(T_STREAMS)
+%C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
+%C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
+%C%_heap_shards_t_SOURCES = %D%/heap-shards.c $(T_STREAMS)
+%C%_heap_shards_random_t_SOURCES = %D%/heap-shards-random.c $(T_STREAMS)
+%C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
+%C%_heap_lock_t_SOURCES = %D%/heap-lock.c
+%C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_heap_faults_t_LDADD = $(T_STATIC)

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The example programs do what their comments say.
+. "${0%/*}/../tap.inc"
+
+cd "$builddir" || exit 1
+test -x tools/weir || skip_all 'the command is not built'
+command -v jq >/dev/null || skip_all 'no jq'
+PATH=$builddir/tools:$PATH
+model=$tmp/m
+weir synth tiny "$model" --shards 2 2>"$tmp/err" || skip_all "$(cat "$tmp/err")"
+count=$(weir inspect --json "$model" | jq '.tensors | length')
+shard=$(ls "$model"/*.safetensors | head -n 1)
+
+# fails SENTENCE COMMAND...: it exits with 1 and has the sentence on stderr.
+fails()
+{
+	sentence=$1
+	shift
+	"$@" 2>&1 >/dev/null | tee "$tmp/err"
+	"$@" >/dev/null 2>&1
+	test $? = 1 && grep -qF "$sentence" "$tmp/err"
+}
+
+plan 21
+is "$(examples/load "$model" | wc -l)" "$count" \
+	'examples/load lists every tensor'
+is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
+	'examples/arrive waits for every tensor'
+has "$(examples/arrive "$model")" 'bytes: ' 'examples/arrive prints a report'
+name=$(examples/load "$model" | head -n 1)
+is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
+	'examples/arrive loads the tensors that it is given'
+check 'examples/arrive refuses a pattern that matches no tensor' \
+	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
+is "$(examples/queue "$shard")" 'done: two reads' \
+	'examples/queue calls its function after its reads'
+check 'examples/queue names a file that it cannot open' \
+	fails '/no/such/file' examples/queue /no/such/file
+is "$(examples/engine "$model" 0 1 | wc -l)" "$count" \
+	'examples/engine loads every tensor'
+is "$(examples/engine "$model" 1 7 | grep -c 'o_proj.weight .*, sliced$')" 1 \
+	'examples/engine loads its rows of matrices'
+is "$(examples/engine "$model" 1 7 | grep -c 'norm.weight .*, as F32$')" 2 \
+	'examples/engine converts vectors'
+
+# The server makes its socket when the model is loaded.
+serve()
+{
+	examples/share serve "$tmp/socket" "$model" "$1" >"$tmp/served" &
+	server=$!
+	tries=0
+	until test -S "$tmp/socket" || test $((tries += 1)) -gt 100; do
+		sleep 0.1
+	done
+	sleep 0.1 # from its name to its listen(2)
+}
+
+serve 3
+examples/share read "$tmp/socket" >"$tmp/second" &
+reader=$!
+examples/share read "$tmp/socket" >"$tmp/first"
+wait $reader
+check 'examples/share maps the tensors that another process has loaded' \
+	cmp "$tmp/served" "$tmp/first"
+check 'examples/share maps them in several processes at once' \
+	cmp "$tmp/served" "$tmp/second"
+is "$(wc -l <"$tmp/first")" "$count" 'examples/share reads every tensor'
+is "$(awk '{ print $1 }' "$tmp/first" | sort -u | wc -l)" "$count" \
+	'examples/share reads the bytes of each tensor'
+examples/share read "$tmp/socket" >/dev/null
+wait $server
+is $? 0 'examples/share ends when its readers have the model'
+for example in load arrive queue engine share llama/llama; do
+	examples/$example >/dev/null 2>"$tmp/err"
+	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
+		"examples/$example prints its usage"
+done
+finish
