@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
 		die("usage: assign [RUNS], at most %u", MAX_RUNS);
 	must(weir_open(NULL, &weir));
-	must(weir_dev_init(weir, "CPU:devices=4,apart=1", &devs[0]));
+	must(weir_dev_configure(weir, "CPU:devices=4,apart=1", &devs[0]));
 	for (unsigned i = 0; i < DEVS; i++) {
 		devs[i] = weir_dev_get(weir, i);
 		must(weir__dev_use(devs[i]));

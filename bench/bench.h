@@ -51,13 +51,13 @@ void bench_ready(const struct file *f, bool resident);
 struct use {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
-	struct weir_dev *dev;            /* of bench_device, or the CPU */
-	struct weir_buft *to;            /* the destination of loads */
-	struct weir_buf *open;           /* keeps the device open, or NULL */
-	struct weir_weights *kept;       /* weights whose memory is touched */
-	struct weir_load_report report;  /* of the last load */
-	const char *glob;                /* tensors to load; NULL: all */
-	const struct weir_put_opts *put; /* NULL: defaults */
+	struct weir_dev *dev;           /* of bench_device, or the CPU */
+	struct weir_buft *to;           /* the destination of loads */
+	struct weir_buf *open;          /* keeps the device open, or NULL */
+	struct weir_weights *kept;      /* weights whose memory is touched */
+	struct weir_load_report report; /* of the last load */
+	const char *glob;               /* tensors to load; NULL: all */
+	const struct weir_select_opts *put; /* NULL: defaults */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
 /*

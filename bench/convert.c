@@ -40,7 +40,8 @@ static const struct place places[] = {
 };
 
 /* One run; convert is NULL for memcpy. Returns bytes of traffic per second. */
-static double rate(const struct place *p, const struct weir__convert *convert)
+static double rate(const struct place *p,
+		   const struct weir_backend_convert *convert)
 {
 	size_t from = convert ? convert->src_bytes : 1;
 	size_t to = convert ? convert->dst_bytes : 1;
@@ -72,7 +73,7 @@ static int order(const void *a, const void *b)
 }
 
 static void show(const struct place *p, const struct weir__convert_set *set,
-		 const struct weir__convert *convert, unsigned runs)
+		 const struct weir_backend_convert *convert, unsigned runs)
 {
 	double rates[MAX_RUNS], ratios[MAX_RUNS];
 

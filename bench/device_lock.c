@@ -186,7 +186,7 @@ static double time_first(struct first *f)
 	double begun, taken;
 
 	must(weir_plan_new(f->model, &plan));
-	must(weir_plan_put(plan, "model.layers.*", f->use.to, NULL));
+	must(weir_plan_add(plan, "model.layers.*", f->use.to, NULL));
 	begun = raw_now();
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_weights(l, &w));

@@ -34,7 +34,7 @@ static float x[TOKENS * SIDE];
 /* Layers [first, first + n), and runs of them. */
 struct part {
 	struct weir_sched *sched;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run[COPIES];
 };
 
@@ -75,7 +75,7 @@ static struct part part_new(int first, int n, unsigned copies)
 					y));
 	weir_graph_output(g, y);
 	must(weir_sched_new(dev, 2, &o, &p.sched));
-	must(weir_schedule_new(p.sched, g, &p.schedule));
+	must(weir_exec_new(p.sched, g, &p.schedule));
 	for (unsigned c = 0; c < copies; c++) {
 		must(weir_run_new(p.schedule, &p.run[c]));
 		must(weir_run_input(p.run[c], weir_graph_node(g, 0), x,
@@ -89,7 +89,7 @@ static void part_free(struct part *p)
 {
 	for (unsigned c = 0; c < COPIES; c++)
 		weir_run_free(p->run[c]);
-	weir_schedule_free(p->schedule);
+	weir_exec_free(p->schedule);
 	weir_sched_free(p->sched);
 }
 
@@ -139,7 +139,8 @@ int main(int argc, char **argv)
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
 		die("usage: devices [RUNS], at most %u", MAX_RUNS);
 	must(weir_open(NULL, &weir));
-	must(weir_dev_init(weir, "CPU:devices=2,threads=1,apart=1", &dev[0]));
+	must(weir_dev_configure(weir, "CPU:devices=2,threads=1,apart=1",
+				&dev[0]));
 	must(weir_dev_find(weir, "CPU1", &dev[1]));
 	weights_new(buf);
 	half[0] = part_new(0, LAYERS / 2, 1);

@@ -27,7 +27,7 @@ static void load_converted(void *arg, struct sample *s)
 static void run(const char *from, const struct file *f, const char *to,
 		uint32_t dtype, unsigned pairs)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct converted c = { .file = f };
 	char name[48];
 	struct pair p = { .name = name,

@@ -34,7 +34,7 @@ static long sleep_ns; /* of each operation */
 /* A model, and the run that computes it. */
 struct model {
 	struct weir_sched *sched;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 
@@ -85,7 +85,7 @@ static struct model model_new(uint64_t weights)
 	must(weir_graph_new(&g));
 	model_build(g);
 	must(weir_sched_new(&dev, 1, &o, &m.sched));
-	must(weir_schedule_new(m.sched, g, &m.schedule));
+	must(weir_exec_new(m.sched, g, &m.schedule));
 	must(weir_run_new(m.schedule, &m.run));
 	must(weir_run_input(m.run, weir_graph_node(g, 0), &zero, sizeof(zero)));
 	weir_graph_free(g);
@@ -95,7 +95,7 @@ static struct model model_new(uint64_t weights)
 static void model_free(struct model *m)
 {
 	weir_run_free(m->run);
-	weir_schedule_free(m->schedule);
+	weir_exec_free(m->schedule);
 	weir_sched_free(m->sched);
 }
 
@@ -125,9 +125,9 @@ static double share_waited(struct model *m)
 
 static uint64_t fed_bytes(const struct model *m)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 
-	must(weir_schedule_info(m->schedule, &info));
+	must(weir_exec_info(m->schedule, &info));
 	return info.fed;
 }
 
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 	close(fd);
 	file_write(path);
 	must(weir_open(&opts, &weir));
-	must(weir_dev_init(weir, "CPU:threads=1", &dev));
+	must(weir_dev_configure(weir, "CPU:threads=1", &dev));
 	must(weir_file_open(weir, path, NULL, &file));
 	unlink(path);
 	half = model_new(PARTS / 2 * (PART + 4096));

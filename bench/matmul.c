@@ -69,10 +69,10 @@ static struct weir_operand operand(void *data, enum weir_dtype dtype,
 
 /* Products of @n matrices [m, k] with @cols columns, as one segment. */
 struct work {
-	struct weir__node node[MOST];
+	struct weir_backend_node node[MOST];
 	struct weir_operand src[MOST][2];
-	const struct weir__node *list[MOST];
-	struct weir__compute compute;
+	const struct weir_backend_node *list[MOST];
+	struct weir_backend_compute compute;
 	struct weir__segment_cpu *segment;
 	size_t bytes; /* of the matrices */
 	double flops;
@@ -87,7 +87,7 @@ static struct work *work_new(enum weir_dtype dtype, int64_t m, int64_t k,
 	static const struct weir_op_mul_mat params;
 
 	for (size_t i = 0; i < n; i++) {
-		struct weir__node *node = &w->node[i];
+		struct weir_backend_node *node = &w->node[i];
 
 		w->src[i][0] = operand(memory + i * each, dtype, m, k);
 		w->src[i][1] = operand(columns, WEIR_DTYPE_F32, cols, k);

@@ -126,7 +126,7 @@ static void sink_close(void *queue)
 	(void)queue;
 }
 
-static int sink_submit(void *queue, struct weir__work *work)
+static int sink_submit(void *queue, struct weir_backend_work *work)
 {
 	add(queue, work, serve(&null_sink, work->width, weir__now()));
 	return 0;
@@ -134,14 +134,14 @@ static int sink_submit(void *queue, struct weir__work *work)
 
 static int sink_poll(void *queue)
 {
-	struct weir__work *work;
+	struct weir_backend_work *work;
 
 	while ((work = take_due(queue, weir__now())))
 		work->done(work, 0, 0);
 	return (int)(copies.tail - copies.head);
 }
 
-static const struct weir__queue_ops sink_queue = {
+static const struct weir_backend_queue_ops sink_queue = {
 	.size = sizeof(sink_queue),
 	.open = sink_open,
 	.close = sink_close,
@@ -149,18 +149,18 @@ static const struct weir__queue_ops sink_queue = {
 	.poll = sink_poll,
 };
 
-static int sink_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__probe *probe)
+static int sink_probe(struct weir *weir, const struct weir_backend_host *host,
+		      struct weir_backend_probe *probe)
 {
-	static const struct weir__buft_desc buft = {
+	static const struct weir_backend_buft buft = {
 		.size = sizeof(buft),
 		.name = "NULL0",
 		.kind = WEIR_MEM_DEVICE,
 		.align = 256,
 		.max = SIZE_MAX,
 	};
-	static const struct weir__buft_desc *const bufts[] = { &buft };
-	static const struct weir__dev_desc desc = {
+	static const struct weir_backend_buft *const bufts[] = { &buft };
+	static const struct weir_backend_dev desc = {
 		.size = sizeof(desc),
 		.name = "NULL0",
 		.description = "keeps time, moves nothing",
@@ -195,17 +195,19 @@ static int sink_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return 0;
 }
 
-static int sink_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, const struct weir_buf_opts *opts,
-		      struct weir__mem *mem)
+static int sink_alloc(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      const struct weir_buf_opts *opts,
+		      struct weir_backend_mem *mem)
 {
 	(void)dev, (void)desc, (void)bytes, (void)opts;
 	mem->base = (unsigned char *)(1ull << 40);
 	return 0;
 }
 
-static void sink_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, struct weir__mem *mem)
+static void sink_free(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem)
 {
 	(void)dev, (void)desc, (void)bytes, (void)mem;
 }
@@ -222,7 +224,7 @@ static int sink_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
 	return 0;
 }
 
-static const struct weir__mem_ops sink_mem = {
+static const struct weir_backend_mem_ops sink_mem = {
 	.size = sizeof(sink_mem),
 	.alloc = sink_alloc,
 	.free = sink_free,
@@ -232,9 +234,9 @@ static const struct weir__mem_ops sink_mem = {
 	.copy = sink_move,
 };
 
-const struct weir__backend null_backend = {
+const struct weir_backend null_backend = {
 	.size = sizeof(null_backend),
-	.abi = WEIR__ABI,
+	.abi = WEIR_BACKEND_ABI,
 	.name = "NULL",
 	.probe = sink_probe,
 	.dev_open = sink_dev_open,

@@ -22,7 +22,7 @@ struct null_server {
 
 extern struct null_server null_source, null_sink;
 extern const struct weir__method_ops null_method;
-extern const struct weir__backend null_backend;
+extern const struct weir_backend null_backend;
 
 /*
  * null_run.c. A root whose engine has one reactor, which reads from the null

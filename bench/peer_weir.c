@@ -110,7 +110,7 @@ static void read_pages(const struct weir_weights *w)
 static struct weir_weights *load(struct weir *weir, const char *path,
 				 const char *to)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	bool map = to && !strcmp(to, "map");
 	struct weir_weights *weights;
 	struct weir_buft *buft;

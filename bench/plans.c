@@ -46,24 +46,24 @@ static void puts_by_name(struct plans *p, struct weir_plan *plan)
 
 	for (unsigned i = 0; i < p->n; i++) {
 		must(weir_model_tensor(p->model, i, &e));
-		must(weir_plan_put(plan, e.name, p->use.huge, NULL));
+		must(weir_plan_add(plan, e.name, p->use.huge, NULL));
 	}
 }
 
 static void put_all(struct plans *p, struct weir_plan *plan)
 {
-	must(weir_plan_put(plan, "t*", p->use.huge, NULL));
+	must(weir_plan_add(plan, "t*", p->use.huge, NULL));
 }
 
 static void targets_one_by_one(struct plans *p, struct weir_plan *plan)
 {
 	for (unsigned i = 0; i < p->n; i++)
-		must(weir_plan_put_tensors(plan, &p->target[i], 1));
+		must(weir_plan_add_tensors(plan, &p->target[i], 1));
 }
 
 static void targets_at_once(struct plans *p, struct weir_plan *plan)
 {
-	must(weir_plan_put_tensors(plan, p->target, p->n));
+	must(weir_plan_add_tensors(plan, p->target, p->n));
 }
 
 static void add(const char *name, double *ns, unsigned n)

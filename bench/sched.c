@@ -46,7 +46,7 @@ static void schedules(struct weir_graph *g, const struct layers *l, size_t n,
 		      double goal_us)
 {
 	double make[MAX_RUNS], again[MAX_RUNS], bytes = 0;
-	struct weir_schedule *s, *same;
+	struct weir_exec *s, *same;
 	struct weir_sched *sched;
 
 	layers_build(g, l, n);
@@ -56,15 +56,15 @@ static void schedules(struct weir_graph *g, const struct layers *l, size_t n,
 		must(weir_sched_new(&dev, 1, NULL, &sched));
 		bytes = resident();
 		begun = raw_cpu();
-		must(weir_schedule_new(sched, g, &s));
+		must(weir_exec_new(sched, g, &s));
 		make[i] = (raw_cpu() - begun) * 1e6;
 		bytes = resident() - bytes;
 		layers_build(g, l, n);
 		begun = raw_cpu();
-		must(weir_schedule_new(sched, g, &same));
+		must(weir_exec_new(sched, g, &same));
 		again[i] = (raw_cpu() - begun) * 1e6;
-		weir_schedule_free(same);
-		weir_schedule_free(s);
+		weir_exec_free(same);
+		weir_exec_free(s);
 		weir_sched_free(sched);
 	}
 	add("make", weir_graph_count(g), "us", goal_us, make);
@@ -91,13 +91,13 @@ static double run_chain(struct weir_sched *sched, struct weir_graph *g,
 			unsigned n)
 {
 	const unsigned rounds = 200;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	float value[2] = { 1, 2 };
 	struct weir_run *run;
 	double begun = 0;
 
 	chain(g, n);
-	must(weir_schedule_new(sched, g, &s));
+	must(weir_exec_new(sched, g, &s));
 	must(weir_run_new(s, &run));
 	must(weir_run_input(run, weir_graph_node(g, 0), value, sizeof(value)));
 	for (unsigned i = 0; i < rounds + 10; i++) {
@@ -108,7 +108,7 @@ static double run_chain(struct weir_sched *sched, struct weir_graph *g,
 	}
 	begun = (raw_now() - begun) * 1e6 / rounds;
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	return begun;
 }
 

@@ -75,7 +75,7 @@ static void add_bytes(const struct slices *sl, const struct sliced *kind)
 static void run(const struct sliced *kind, unsigned pairs)
 {
 	struct weir_slice slice = { .dim = kind->dim, .ranks = PARTS };
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct slices sl = { .file = kind->model() };
 	char name[48];
 	struct pair p = { .name = name,

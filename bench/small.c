@@ -144,13 +144,13 @@ static void alone_stream(struct alone *a, const struct weir_entry *e)
 
 static void alone_load(struct alone *a, const struct weir_entry *e)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *plan;
 	struct weir_load *l;
 
 	o.buf = a->space.buf;
 	must(weir_plan_new(a->model, &plan));
-	must(weir_plan_put(plan, e->name, a->space.use.huge, &o));
+	must(weir_plan_add(plan, e->name, a->space.use.huge, &o));
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_wait(l, -1));
 	weir_load_free(l);

@@ -62,7 +62,7 @@ static int run(struct weir *weir, const char *path, const char *glob)
 	    (ret = weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge)) == 0 &&
 	    (ret = weir_model_open(weir, path, NULL, &model)) == 0 &&
 	    (ret = weir_plan_new(model, &plan)) == 0 &&
-	    (ret = weir_plan_put(plan, glob, huge, NULL)) >= 0)
+	    (ret = weir_plan_add(plan, glob, huge, NULL)) >= 0)
 		ret = load_plan(plan);
 	weir_plan_free(plan);
 	weir_model_close(model);

@@ -109,7 +109,7 @@ static int load_tensors(struct engine *e, struct weir_model *model)
 	int ret;
 
 	if ((ret = weir_plan_new(model, &plan)) == 0 &&
-	    (ret = weir_plan_put_tensors(plan, e->target, e->n)) == 0 &&
+	    (ret = weir_plan_add_tensors(plan, e->target, e->n)) == 0 &&
 	    (ret = weir_load_start(plan, NULL, &load)) == 0) {
 		while ((ret = weir_load_next(load, -1, &i)) > 0)
 			printf("%-40s at %" PRIu64 "%s%s\n", e->tensor[i].name,

@@ -221,7 +221,7 @@ static int serve_weights(const char *path, int readers, struct weir_weights *w)
 static int serve(struct weir *weir, const char *path, const char *model,
 		 int readers)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_buft *huge;
 	struct weir_weights *w;
 	int ret;

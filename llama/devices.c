@@ -37,7 +37,7 @@ static int add_device(struct weir *weir, const char *s, size_t len,
 
 	if (!name)
 		return llama_fail(-ENOMEM, "no memory for a name");
-	ret = weir_dev_init(weir, name, &dev);
+	ret = weir_dev_configure(weir, name, &dev);
 	if (ret == 0 && has_device(devs, *n, dev))
 		ret = llama_fail(-EINVAL, "device '%s' is in the list twice",
 				 name);

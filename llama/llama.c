@@ -98,7 +98,7 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 	int ret;
 
 	weir_run_free(l->run);
-	weir_schedule_free(l->schedule);
+	weir_exec_free(l->schedule);
 	free(l->mask);
 	free(l->positions);
 	l->run = NULL;
@@ -114,7 +114,7 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 				  pass->tokens, pass->attended);
 	weir_graph_reset(l->graph);
 	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
-	if ((ret = weir_schedule_new(l->sched, l->graph, &l->schedule)) < 0)
+	if ((ret = weir_exec_new(l->sched, l->graph, &l->schedule)) < 0)
 		return ret;
 	return weir_run_new(l->schedule, &l->run);
 }
@@ -262,7 +262,7 @@ int llama_read(struct llama *l, const int32_t *token, int64_t n, bool all,
 void llama_close(struct llama *l)
 {
 	weir_run_free(l->run);
-	weir_schedule_free(l->schedule);
+	weir_exec_free(l->schedule);
 	weir_sched_free(l->sched);
 	weir_graph_free(l->graph);
 	llama_cache_free(&l->cache);

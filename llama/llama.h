@@ -156,7 +156,7 @@ struct llama {
 	int64_t position; /* of the next token */
 	struct weir_sched *sched;
 	struct weir_graph *graph;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 	struct llama_pass pass; /* that @run computes */
 	int32_t *positions;     /* of its tokens */
@@ -219,7 +219,7 @@ void llama_cache_free(struct llama_cache *cache);
 
 /*
  * devices.c: find the devices of a list, separated by commas; parameters may
- * follow a name, as in weir_dev_init(). The caller frees the array. -EINVAL: a
+ * follow a name, as in weir_dev_configure(). The caller frees the array. -EINVAL: a
  * device is in it twice.
  */
 int llama_devices(struct weir *weir, const char *list,

@@ -122,7 +122,7 @@ static int record_events(struct weir *weir, struct llama_weights *w)
 static int put(struct weir_plan *plan, const struct llama *l)
 {
 	const struct llama_weights *w = &l->weights;
-	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts opts = WEIR_SELECT_OPTS_INIT;
 	int ret = 0;
 
 	for (size_t i = 0; i < w->n && ret >= 0; i++) {
@@ -132,7 +132,7 @@ static int put(struct weir_plan *plan, const struct llama *l)
 			continue;
 		opts.priority = (int32_t)-s->order;
 		opts.dtype = s->same ? 0 : w->tensor[i].dtype;
-		ret = weir_plan_put(plan, w->tensor[i].name,
+		ret = weir_plan_add(plan, w->tensor[i].name,
 				    l->part[s->part].buft, &opts);
 	}
 	return ret < 0 ? ret : 0;

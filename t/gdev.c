@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "tap.h"
 
 struct gdev gdev;
-static const struct weir__host *lib;
+static const struct weir_backend_host *lib;
 
 /* Address of element @i of @o, broadcast where @o is smaller. */
 static float *element(const struct weir_operand *o,
@@ -40,7 +40,7 @@ static int64_t count(const struct weir_operand *o)
 	return n;
 }
 
-static float compute_one(const struct weir__node *n, float a, float b)
+static float compute_one(const struct weir_backend_node *n, float a, float b)
 {
 	const struct weir_op_scale *scale = n->params;
 
@@ -60,7 +60,7 @@ static float compute_one(const struct weir__node *n, float a, float b)
 	}
 }
 
-static int set_rows(const struct weir__node *n)
+static int set_rows(const struct weir_backend_node *n)
 {
 	const struct weir_operand *b = &n->src[1], *ids = &n->src[2];
 
@@ -78,7 +78,7 @@ static int set_rows(const struct weir__node *n)
 	return 0;
 }
 
-static int compute_node(const struct weir__node *n)
+static int compute_node(const struct weir_backend_node *n)
 {
 	const struct weir_op_call *call = n->params;
 	const struct weir_operand *to = &n->dst;
@@ -99,11 +99,12 @@ static int compute_node(const struct weir__node *n)
 
 /* A segment: the nodes, and a mark that its addresses are there. */
 struct segment {
-	const struct weir__node *const *node;
+	const struct weir_backend_node *const *node;
 	size_t n;
 };
 
-static int gdev_supports(struct weir_dev *dev, const struct weir__node *n)
+static int gdev_supports(struct weir_dev *dev,
+			 const struct weir_backend_node *n)
 {
 	gdev.supports++;
 	for (uint32_t s = 0; s < n->n_src; s++)
@@ -117,8 +118,8 @@ static int gdev_supports(struct weir_dev *dev, const struct weir__node *n)
 }
 
 static int gdev_prepare(struct weir_dev *dev,
-			const struct weir__node *const *nodes, size_t n,
-			const struct weir__prepare_opts *opts,
+			const struct weir_backend_node *const *nodes, size_t n,
+			const struct weir_backend_prepare_opts *opts,
 			void **ret_prepared, size_t *ret_workspace)
 {
 	struct segment *s = lib->calloc(1, sizeof(*s));
@@ -147,8 +148,8 @@ static void gdev_release(struct weir_dev *dev, void *prepared)
 }
 
 static int gdev_measure(struct weir_dev *dev,
-			const struct weir__node *const *nodes, size_t n,
-			const struct weir__prepare_opts *opts,
+			const struct weir_backend_node *const *nodes, size_t n,
+			const struct weir_backend_prepare_opts *opts,
 			size_t *ret_workspace)
 {
 	(void)dev;
@@ -159,7 +160,7 @@ static int gdev_measure(struct weir_dev *dev,
 	return 0;
 }
 
-static int gdev_run(struct weir__compute *c)
+static int gdev_run(struct weir_backend_compute *c)
 {
 	const struct segment *s = c->prepared;
 	unsigned work = atomic_fetch_add(&gdev.works, 1);
@@ -196,7 +197,7 @@ static int gdev_run(struct weir__compute *c)
 struct queue {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct weir__work *first, **end;
+	struct weir_backend_work *first, **end;
 	bool started, closed;
 };
 
@@ -207,9 +208,9 @@ static void queue_free(struct queue *q)
 	lib->free(q);
 }
 
-static struct weir__work *queue_take(struct queue *q)
+static struct weir_backend_work *queue_take(struct queue *q)
 {
-	struct weir__work *w;
+	struct weir_backend_work *w;
 
 	pthread_mutex_lock(&q->lock);
 	while (!q->first && !q->closed)
@@ -224,22 +225,22 @@ static struct weir__work *queue_take(struct queue *q)
 static void *queue_main(void *arg)
 {
 	struct queue *q = arg;
-	struct weir__work *w;
+	struct weir_backend_work *w;
 
 	while ((w = queue_take(q))) {
 		int r = 0;
 
-		if (w->kind == WEIR__WORK_COMPUTE)
+		if (w->kind == WEIR_WORK_COMPUTE)
 			r = gdev_run(w->arg);
-		else if (w->kind == WEIR__WORK_CALL)
+		else if (w->kind == WEIR_WORK_CALL)
 			r = w->call(w->arg);
-		else if (w->kind == WEIR__WORK_FILL)
+		else if (w->kind == WEIR_WORK_FILL)
 			memset(w->dst, w->byte, w->width);
-		else if (w->kind != WEIR__WORK_MARK)
+		else if (w->kind != WEIR_WORK_MARK)
 			for (size_t i = 0; i < w->rows; i++)
 				memmove(w->dst + i * w->dst_pitch,
 					w->src + i * w->src_pitch, w->width);
-		gdev.fills += w->kind == WEIR__WORK_FILL;
+		gdev.fills += w->kind == WEIR_WORK_FILL;
 		w->done(w, r, 0);
 	}
 	queue_free(q);
@@ -277,7 +278,7 @@ static void queue_close(void *queue)
 		queue_free(q);
 }
 
-static int queue_submit(void *queue, struct weir__work *work)
+static int queue_submit(void *queue, struct weir_backend_work *work)
 {
 	struct queue *q = queue;
 	pthread_t thread;
@@ -297,9 +298,10 @@ static int queue_submit(void *queue, struct weir__work *work)
 	return 0;
 }
 
-static int gdev_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, const struct weir_buf_opts *opts,
-		      struct weir__mem *mem)
+static int gdev_alloc(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      const struct weir_buf_opts *opts,
+		      struct weir_backend_mem *mem)
 {
 	int r = lib->host_alloc(lib->dev_root(dev), WEIR_MEM_PLAIN, bytes, -1,
 				opts->flags, mem);
@@ -312,8 +314,9 @@ static int gdev_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return 0;
 }
 
-static void gdev_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, struct weir__mem *mem)
+static void gdev_free(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem)
 {
 	(void)desc;
 	gdev.frees++;
@@ -321,10 +324,10 @@ static void gdev_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	lib->host_free(lib->dev_root(dev), mem);
 }
 
-static int gdev_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__probe *probe)
+static int gdev_probe(struct weir *weir, const struct weir_backend_host *host,
+		      struct weir_backend_probe *probe)
 {
-	static const struct weir__buft_desc memory = {
+	static const struct weir_backend_buft memory = {
 		.size = sizeof(memory),
 		.name = "GDEV0",
 		.kind = WEIR_MEM_DEVICE,
@@ -332,8 +335,8 @@ static int gdev_probe(struct weir *weir, const struct weir__host *host,
 		.align = 64,
 		.max = 1u << 24,
 	};
-	const struct weir__buft_desc *const memories[] = { &memory };
-	const struct weir__dev_desc desc = {
+	const struct weir_backend_buft *const memories[] = { &memory };
+	const struct weir_backend_dev desc = {
 		.size = sizeof(desc),
 		.name = "GDEV0",
 		.type = WEIR_DEV_IGPU,
@@ -365,14 +368,16 @@ static int gdev_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return lib->host_available(ret_free, ret_total);
 }
 
-static const struct weir__mem_ops mem_ops = { .size = sizeof(mem_ops),
-					      .alloc = gdev_alloc,
-					      .free = gdev_free };
+static const struct weir_backend_mem_ops mem_ops = { .size = sizeof(mem_ops),
+						     .alloc = gdev_alloc,
+						     .free = gdev_free };
 
-static const struct weir__queue_ops queue_ops = { .size = sizeof(queue_ops),
-						  .open = queue_open,
-						  .close = queue_close,
-						  .submit = queue_submit };
+static const struct weir_backend_queue_ops queue_ops = {
+	.size = sizeof(queue_ops),
+	.open = queue_open,
+	.close = queue_close,
+	.submit = queue_submit
+};
 
 static int gdev_rates(struct weir_dev *dev, struct weir_rates *ret_rates)
 {
@@ -386,7 +391,7 @@ static int gdev_rates(struct weir_dev *dev, struct weir_rates *ret_rates)
 		       : 0;
 }
 
-static const struct weir__compute_ops compute_ops = {
+static const struct weir_backend_compute_ops compute_ops = {
 	.size = sizeof(compute_ops),
 	.supports = gdev_supports,
 	.prepare = gdev_prepare,
@@ -395,18 +400,18 @@ static const struct weir__compute_ops compute_ops = {
 	.rates = gdev_rates,
 };
 
-static const struct weir__backend backend = { .size = sizeof(backend),
-					      .abi = WEIR__ABI,
-					      .name = "GDEV",
-					      .probe = gdev_probe,
-					      .dev_open = gdev_dev_open,
-					      .dev_memory = gdev_dev_memory,
-					      .mem = &mem_ops,
-					      .queue = &queue_ops,
-					      .compute = &compute_ops };
+static const struct weir_backend backend = { .size = sizeof(backend),
+					     .abi = WEIR_BACKEND_ABI,
+					     .name = "GDEV",
+					     .probe = gdev_probe,
+					     .dev_open = gdev_dev_open,
+					     .dev_memory = gdev_dev_memory,
+					     .mem = &mem_ops,
+					     .queue = &queue_ops,
+					     .compute = &compute_ops };
 
-static const struct weir__backend *gdev_entry(const struct weir__host *host,
-					      int *ret_err)
+static const struct weir_backend *
+gdev_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	(void)ret_err;
 	/* One table for all roots, which threads of the last one may read. */

@@ -111,14 +111,14 @@ struct weir_plan *new_plan(struct weir_model *m)
 int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
 	uint64_t offset, uint64_t align)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	int r;
 
 	o.buf = buf;
 	o.offset = offset;
 	o.align = align;
 	o.way = some(2) ? WEIR_WAY_DIRECT : WEIR_WAY_AUTO;
-	r = weir_plan_put(p, glob, kind, &o);
+	r = weir_plan_add(p, glob, kind, &o);
 	if (r < 0)
 		bail("%s", weir_error());
 	return r;

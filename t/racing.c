@@ -35,7 +35,7 @@ void set_up(void)
 	o.log = keep;
 	must(weir_open(&o, &weir));
 	if (devices)
-		must(weir_dev_init(weir, devices, &cpu));
+		must(weir_dev_configure(weir, devices, &cpu));
 	a = new_stream(weir, "a");
 	b = new_stream(weir, "b");
 	ev = new_event(weir, 0);

@@ -10,7 +10,7 @@
 
 extern char said[8000]; /* the reports, a line each: after reports() */
 
-extern const char *devices; /* of weir_dev_init(), for set_up(); or NULL */
+extern const char *devices; /* of weir_dev_configure(), for set_up(); or NULL */
 extern struct weir *weir;
 extern struct weir_stream *a, *b; /* streams 'a' and 'b' */
 extern struct weir_event *ev;

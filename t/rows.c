@@ -51,12 +51,12 @@ static void narrow(void *dst, const void *src, size_t n)
 	}
 }
 
-const struct weir__convert rows_widen = { .run = widen,
-					  .src_bytes = 2,
-					  .dst_bytes = 4 };
-const struct weir__convert rows_narrow = { .run = narrow,
-					   .src_bytes = 4,
-					   .dst_bytes = 2 };
+const struct weir_backend_convert rows_widen = { .run = widen,
+						 .src_bytes = 2,
+						 .dst_bytes = 4 };
+const struct weir_backend_convert rows_narrow = { .run = narrow,
+						  .src_bytes = 4,
+						  .dst_bytes = 2 };
 
 static uint64_t n_rows(const struct weir__extent *e)
 {
@@ -71,7 +71,7 @@ static uint64_t row_bytes(const struct weir__extent *e)
 
 static uint64_t row_out(const struct weir__extent *e)
 {
-	const struct weir__convert *c = e->convert;
+	const struct weir_backend_convert *c = e->convert;
 
 	return c ? row_bytes(e) / c->src_bytes * c->dst_bytes : row_bytes(e);
 }

@@ -15,7 +15,7 @@ extern unsigned char *rows_content;
 void rows_file_make(void);
 
 /* Of 2 bytes to 4, and of 4 to 2: not the conversion of any dtype. */
-extern const struct weir__convert rows_widen, rows_narrow;
+extern const struct weir_backend_convert rows_widen, rows_narrow;
 
 struct rows_job {
 	struct weir__job job;

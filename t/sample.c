@@ -126,7 +126,7 @@ struct weir_load *sample_load(struct weir *weir, const char *path,
 	opts.flags = WEIR_LOAD_UNCHECKED; /* the file is removed */
 	if (weir_model_open(weir, path, NULL, &model) < 0 ||
 	    weir_plan_new(model, &plan) < 0 ||
-	    weir_plan_put(plan, NULL, to, NULL) < 0 ||
+	    weir_plan_add(plan, NULL, to, NULL) < 0 ||
 	    weir_load_start(plan, &opts, &load) < 0 ||
 	    weir_load_record(load, 0, ev) < 0)
 		bail("%s", weir_error());
@@ -139,7 +139,7 @@ struct weir_load *sample_load(struct weir *weir, const char *path,
 int sample_load_way(struct weir *weir, const char *path, uint32_t way,
 		    unsigned salt, int64_t timeout)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w;
 	struct weir_buft *plain;
 	struct weir_model *m;
@@ -153,7 +153,7 @@ int sample_load_way(struct weir *weir, const char *path, uint32_t way,
 	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) < 0 ||
 	    weir_model_open(weir, path, NULL, &m) < 0 ||
 	    weir_plan_new(m, &p) < 0 ||
-	    weir_plan_put(p, NULL, plain, &put) < 0 ||
+	    weir_plan_add(p, NULL, plain, &put) < 0 ||
 	    weir_load_start(p, NULL, &l) < 0 || weir_load_weights(l, &w) < 0)
 		bail("%s", weir_error());
 	r = weir_load_wait(l, timeout);

@@ -142,7 +142,7 @@ struct graph_model {
 	struct llama llama;
 	struct weir_dev **dev;
 	unsigned n_devs;
-	struct weir_schedule *schedule; /* NULL: one device, without a budget */
+	struct weir_exec *schedule; /* NULL: one device, without a budget */
 };
 /* graph_model.c; graph_model_close() frees what it made, also if it fails. */
 int graph_model_open(struct graph_model *m, const struct graph_args *a);

@@ -77,7 +77,7 @@ static int schedule(struct graph_model *m, const struct graph_args *a)
 	if (r == 0) {
 		llama_graph(l->graph, &l->config, &l->weights, &l->cache,
 			    &l->pass);
-		r = weir_schedule_new(l->sched, l->graph, &m->schedule);
+		r = weir_exec_new(l->sched, l->graph, &m->schedule);
 	}
 	return r < 0 ? fail_budget(a->model, a->budget, r) : 0;
 }
@@ -105,7 +105,7 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 
 void graph_model_close(struct graph_model *m)
 {
-	weir_schedule_free(m->schedule);
+	weir_exec_free(m->schedule);
 	if (m->weir)
 		llama_close(&m->llama);
 	free(m->dev);

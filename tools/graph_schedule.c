@@ -62,7 +62,7 @@ static int read_causes(struct graph_view *v, const struct graph_model *m)
 	for (uint32_t k = 0; k < v->n_ops; k++) {
 		struct weir_node_place place = { .size = sizeof(place) };
 
-		if (weir_schedule_explain(m->schedule, v->op[k], &place) < 0)
+		if (weir_exec_explain(m->schedule, v->op[k], &place) < 0)
 			return fail_weir();
 		v->node[v->op[k]].cause = (uint8_t)place.cause;
 	}
@@ -77,7 +77,7 @@ static int read_splits(struct graph_view *v, const struct graph_model *m)
 	for (uint32_t i = 0; i < v->n_splits; i++) {
 		struct weir_split s = { .size = sizeof(s) };
 
-		if (weir_schedule_split(m->schedule, i, &s) < 0)
+		if (weir_exec_split(m->schedule, i, &s) < 0)
 			return fail_weir();
 		while (k < v->n_ops && v->op[k] < s.first)
 			k++;
@@ -144,7 +144,7 @@ static int read_transfers(struct graph_view *v, const struct graph_model *m,
 	for (uint32_t i = 0; i < n && r == 0; i++) {
 		struct weir_transfer t = { .size = sizeof(t) };
 
-		if (weir_schedule_transfer(m->schedule, i, &t) < 0)
+		if (weir_exec_transfer(m->schedule, i, &t) < 0)
 			r = fail_weir();
 		else
 			add_transfer(v, m, &t, at);
@@ -155,10 +155,10 @@ static int read_transfers(struct graph_view *v, const struct graph_model *m,
 
 int graph_schedule(struct graph_view *v, const struct graph_model *m)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	int r;
 
-	if (weir_schedule_info(m->schedule, &info) < 0)
+	if (weir_exec_info(m->schedule, &info) < 0)
 		return fail_weir();
 	v->n_devs = m->n_devs;
 	v->n_splits = info.splits;

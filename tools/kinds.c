@@ -44,7 +44,7 @@ static int find_missing(struct weir *weir, const char *name,
 		return weir_dev_buft(cpu, WEIR_MEM_HBM, ret_buft);
 	if (!strcmp(name, "CPU_Far"))
 		return weir_dev_buft(cpu, WEIR_MEM_FAR, ret_buft);
-	return weir_dev_init(weir, name, &dev);
+	return weir_dev_configure(weir, name, &dev);
 }
 
 int kind_find(struct weir *weir, const char *name, struct weir_buft **ret_buft)
@@ -55,7 +55,7 @@ int kind_find(struct weir *weir, const char *name, struct weir_buft **ret_buft)
 	/* The CPU's first: other devices need the search for modules. */
 	if (find_of(weir_dev_get(weir, 0), name, ret_buft))
 		return 0;
-	r = weir_dev_init(weir, name, &dev);
+	r = weir_dev_configure(weir, name, &dev);
 	if (r == 0)
 		return weir_dev_buft(dev, WEIR_MEM_DEVICE, ret_buft);
 	if (r != -ENODEV)

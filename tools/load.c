@@ -186,7 +186,7 @@ static int open_root(struct load_job *job)
 		return fail_usage("load", "%s", weir_sentence());
 	if (r < 0)
 		return fail_weir();
-	if (weir_dev_init(job->weir, a->device, &job->dev) < 0 ||
+	if (weir_dev_configure(job->weir, a->device, &job->dev) < 0 ||
 	    weir_dev_buft(job->dev, kind, &job->buft) < 0)
 		return fail_weir();
 	return load_places_open(job);

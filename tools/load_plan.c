@@ -47,7 +47,7 @@ int load_places_open(struct load_job *job)
 	return r;
 }
 
-/* As weir_plan_put() matches: a name with a NUL matches only "*". */
+/* As weir_plan_add() matches: a name with a NUL matches only "*". */
 static bool rule_matches(const struct load_rule *rule,
 			 const struct weir_entry *e)
 {
@@ -141,12 +141,12 @@ static struct weir_buft *place_memory(const struct load_job *job,
 		     : job->buft;
 }
 
-static struct weir_put_opts put_opts(const struct load_job *job,
-				     const struct load_rule *place)
+static struct weir_select_opts put_opts(const struct load_job *job,
+					const struct load_rule *place)
 {
 	const struct load_args *a = job->args;
 	struct weir_buft_info info = { .size = sizeof(info) };
-	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts opts = WEIR_SELECT_OPTS_INIT;
 
 	opts.way = a->way;
 	if (place && a->way == WEIR_WAY_MAP)
@@ -191,7 +191,7 @@ static int put_pick(const struct load_job *job, const struct weir_model *model,
 {
 	const struct load_rules *first = &job->args->rules[LOAD_RULE_FIRST];
 	const struct load_rule *place = p->rule[LOAD_RULE_PLACE];
-	struct weir_put_opts opts = put_opts(job, place);
+	struct weir_select_opts opts = put_opts(job, place);
 	struct weir_entry e = { .size = sizeof(e) };
 	struct weir_slice slice;
 	char *glob;
@@ -210,7 +210,7 @@ static int put_pick(const struct load_job *job, const struct weir_model *model,
 	glob = malloc(2 * e.name_len + 1);
 	if (!glob)
 		return fail_memory();
-	r = weir_plan_put(plan, glob_of(e.name, e.name_len, glob),
+	r = weir_plan_add(plan, glob_of(e.name, e.name_len, glob),
 			  place_memory(job, place), &opts);
 	free(glob);
 	return r < 0 ? r : 0;
@@ -219,8 +219,8 @@ static int put_pick(const struct load_job *job, const struct weir_model *model,
 /* The tensors that no rule selects, as one put: the last. */
 static int put_rest(const struct load_job *job, struct weir_plan *plan)
 {
-	struct weir_put_opts opts = put_opts(job, NULL);
-	int r = weir_plan_put(plan, NULL, job->buft, &opts);
+	struct weir_select_opts opts = put_opts(job, NULL);
+	int r = weir_plan_add(plan, NULL, job->buft, &opts);
 
 	return r < 0 ? r : 0;
 }
@@ -254,10 +254,10 @@ static int put_by_place(const struct load_job *job, struct weir_plan *plan)
 	int r = 0;
 
 	for (size_t i = 0; i < places->n && r >= 0; i++) {
-		struct weir_put_opts opts = put_opts(job, &places->rule[i]);
+		struct weir_select_opts opts = put_opts(job, &places->rule[i]);
 
 		opts.capacity = places->rule[i].capacity;
-		r = weir_plan_put(plan, places->rule[i].glob, job->places[i],
+		r = weir_plan_add(plan, places->rule[i].glob, job->places[i],
 				  &opts);
 	}
 	return r < 0 ? r : put_rest(job, plan);

@@ -75,14 +75,14 @@ enum weir_mem {
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);
 
-struct weir__backend; /* <weir/backend.h> defines these two */
-struct weir__host;
+struct weir_backend; /* <weir/backend.h> defines these two */
+struct weir_backend_host;
 /*
  * The entry of a backend. Returns its tables, which are copied; or NULL, with
  * *ret_err < 0 and a sentence set through @host, if it cannot be used here.
  */
-typedef const struct weir__backend *
-weir_backend_entry_fn(const struct weir__host *host, int *ret_err);
+typedef const struct weir_backend *
+weir_backend_entry_fn(const struct weir_backend_host *host, int *ret_err);
 /*
  * Add a backend that is part of the program, and its devices. Blocks while
  * @entry runs and the devices are counted; @entry may call the functions of
@@ -149,8 +149,9 @@ WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
  * malformed; the sentence lists the known ones. -EBUSY: the device is already
  * in use with other parameters.
  */
-WEIR_API int weir_dev_init(struct weir *weir, const char *name_params,
-			   struct weir_dev **ret_dev) WEIR_NONNULL(1, 2, 3);
+WEIR_API int weir_dev_configure(struct weir *weir, const char *name_params,
+				struct weir_dev **ret_dev)
+	WEIR_NONNULL(1, 2, 3);
 
 /* Describe a device. The strings exist as long as the root. */
 WEIR_API int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
@@ -167,7 +168,7 @@ WEIR_API int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 
 /*
  * Get the device's memory of a kind (a "buffer type"), which weir_buf_alloc()
- * and weir_plan_put() take.
+ * and weir_plan_add() take.
  * -EOPNOTSUPP: the device has no memory of this kind. -EINVAL: @kind is not an
  * enum weir_mem.
  */

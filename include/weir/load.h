@@ -57,8 +57,8 @@ WEIR_API void weir_load_free(struct weir_load *load);
 /*
  * Get the weights, with a reference for the caller, before their bytes have
  * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
- * weights is the i-th of those that weir_plan_put() and weir_plan_sink() chose,
- * in the order of the model; the targets of weir_plan_put_tensors() follow, in
+ * weights is the i-th of those that weir_plan_add() and weir_plan_sink() chose,
+ * in the order of the model; the targets of weir_plan_add_tensors() follow, in
  * their order.
  */
 WEIR_API int weir_load_weights(struct weir_load *load,
@@ -166,12 +166,12 @@ WEIR_API int weir_load_cancel(struct weir_load *load) WEIR_NONNULL(1);
 
 /*
  * Open the model at @path, load all of its tensors into memory of @buft, as
- * weir_plan_put() with @opts (NULL: defaults) places them, and wait. Blocks.
+ * weir_plan_add() with @opts (NULL: defaults) places them, and wait. Blocks.
  * Has the errors of all these steps.
  */
 WEIR_API int weir_load_all(struct weir *weir, const char *path,
 			   struct weir_buft *buft,
-			   const struct weir_put_opts *opts,
+			   const struct weir_select_opts *opts,
 			   struct weir_weights **ret_weights)
 	WEIR_NONNULL(1, 2, 3, 5) WEIR_NODISCARD;
 

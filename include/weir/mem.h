@@ -21,7 +21,7 @@ struct weir_buft_info {
 	size_t align;    /* bytes, a power of two: least alignment of a new
 			   buffer's address, and of the tensors that
 			   weir_tensors_alloc() places. Loads align tensors as
-			   weir_put_opts.align says */
+			   weir_select_opts.align says */
 	size_t max;      /* largest buffer, bytes; SIZE_MAX: no limit */
 	uint64_t used;   /* bytes of the buffers that weir has allocated */
 	uint64_t budget; /* most bytes of them: weir_buft_set_budget(); 0: no

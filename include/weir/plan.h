@@ -42,7 +42,7 @@ struct weir_slice {
 	int64_t start, n;  /* elements; without ranks, n 0 is an empty slice */
 };
 
-struct weir_put_opts {
+struct weir_select_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
 				   4096; 0: that of the plan, which
@@ -60,11 +60,11 @@ struct weir_put_opts {
 	int32_t priority;   /* greater: read earlier */
 	uint32_t buf_flags; /* of new buffers: weir_buf_opts.flags */
 };
-WEIR__DECLARE_OPTS_INIT(weir_put_opts)
-#define WEIR_PUT_OPTS_INIT WEIR__OPTS_INIT(weir_put_opts)
+WEIR__DECLARE_OPTS_INIT(weir_select_opts)
+#define WEIR_SELECT_OPTS_INIT WEIR__OPTS_INIT(weir_select_opts)
 
 /*
- * Set the alignment of tensors that later calls of weir_plan_put() choose
+ * Set the alignment of tensors that later calls of weir_plan_add() choose
  * without an alignment in their options: a power of two up to 4096. Without
  * this call it is weir_dtype_info.align in host memory, and
  * weir_buft_info.align in memory of devices. -EINVAL: not such a number.
@@ -102,9 +102,10 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  * kind MAPPED; buf_flags with a buffer or memory of kind MAPPED, or that @buft
  * does not have. The sentence names the tensor. -ENOMEM.
  */
-WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
+WEIR_API int weir_plan_add(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
-			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
+			   const struct weir_select_opts *opts)
+	WEIR_NONNULL(1, 3);
 
 /*
  * A function that receives the bytes of tensors as they are read: to repack
@@ -127,7 +128,7 @@ struct weir_sink {
 WEIR__DECLARE_OPTS_INIT(weir_sink)
 #define WEIR_SINK_INIT WEIR__OPTS_INIT(weir_sink)
 /*
- * Choose tensors as weir_plan_put() does, which get no memory: a load passes
+ * Choose tensors as weir_plan_add() does, which get no memory: a load passes
  * their bytes to @sink, of which the plan keeps a copy. In the weights their
  * buf is NULL. A tensor has arrived when chunk has returned for its last bytes.
  *
@@ -141,7 +142,7 @@ WEIR__DECLARE_OPTS_INIT(weir_sink)
  * Whether a file has changed is checked at the end of the load, after chunk has
  * received the bytes. Calls with an equal sink are one sink, with one thread.
  *
- * Returns how many tensors it chose. -ENOENT as weir_plan_put(). -EINVAL: no
+ * Returns how many tensors it chose. -ENOENT as weir_plan_add(). -EINVAL: no
  * chunk; an unknown way, or WEIR_WAY_MAP. -ENOMEM.
  */
 WEIR_API int weir_plan_sink(struct weir_plan *plan, const char *glob,
@@ -161,14 +162,14 @@ struct weir_target {
  * inference engine: each to exactly the place of its dst. The call keeps copies
  * of dst and slice, and references the buffer. All of the @n targets are added,
  * or none. A tensor may be the target of several calls, whole or in slices;
- * later calls of weir_plan_put() and weir_plan_sink() do not choose it.
+ * later calls of weir_plan_add() and weir_plan_sink() do not choose it.
  *
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
- * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
+ * are converted as by weir_select_opts.dtype. dst may be a view whose rows have
  * equal distances; if the bytes of the slice are not contiguous in the file,
  * they are rows, and dst must have as many. In the weights, targets follow
- * after the tensors of weir_plan_put() and weir_plan_sink(), in the order of
+ * after the tensors of weir_plan_add() and weir_plan_sink(), in the order of
  * the calls and of @targets; dst->name is not used. Bytes that N targets need
  * are read N times; with WEIR_WAY_BUFFERED the page cache serves all but the
  * first read.
@@ -179,7 +180,7 @@ struct weir_target {
  * are converted; WEIR_WAY_MAP. -ENOMEM. Targets that overlap each other, or
  * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
  */
-WEIR_API int weir_plan_put_tensors(struct weir_plan *plan,
+WEIR_API int weir_plan_add_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)
 	WEIR_NONNULL(1);
 
@@ -195,7 +196,7 @@ struct weir_estimate {
 			     one GPU) */
 	uint32_t reserved;
 	uint64_t given; /* bytes of tensors placed in memory of the program:
-			   weir_put_opts.buf and targets */
+			   weir_select_opts.buf and targets */
 };
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries

@@ -7,7 +7,7 @@
  * allocated when the schedule was made.
  *
  *	weir_sched_new(&dev, 1, NULL, &sched);
- *	weir_schedule_new(sched, graph, &schedule);
+ *	weir_exec_new(sched, graph, &schedule);
  *	weir_run_new(schedule, &run);
  *	weir_run_input(run, ids, data, bytes);
  *	weir_run_start(run);
@@ -30,7 +30,7 @@
 WEIR__BEGIN
 
 struct weir_sched;
-struct weir_schedule;
+struct weir_exec;
 struct weir_run;
 
 /*
@@ -82,7 +82,7 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
  * to the devices that use them.
  *
  * -EOPNOTSUPP: no device computes. -EINVAL: no device, more than 64, the same
- * device twice, or invalid options. -ENOMEM. Errors of weir_dev_init().
+ * device twice, or invalid options. -ENOMEM. Errors of weir_dev_configure().
  */
 WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 			    const struct weir_sched_opts *opts,
@@ -98,7 +98,7 @@ WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
  * until it is removed: @dev NULL removes the pin with exactly this pattern; if
  * @pattern is NULL too, all pins are removed.
  *
- * weir_schedule_new() returns -EOPNOTSUPP if the device of a pin does not have
+ * weir_exec_new() returns -EOPNOTSUPP if the device of a pin does not have
  * the operation, or cannot use the leaf that the node writes.
  *
  * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
@@ -141,10 +141,10 @@ struct weir_sched_estimate {
 	uint64_t ring; /* memory through which those go */
 };
 /*
- * Estimate what weir_schedule_new() would need. Changes nothing: no memory of a
+ * Estimate what weir_exec_new() would need. Changes nothing: no memory of a
  * device is allocated, and schedules and runs stay as they are. Budgets do not
  * limit it, and leaves need not be placed. Otherwise errors of
- * weir_schedule_new().
+ * weir_exec_new().
  */
 WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
@@ -175,14 +175,13 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * sentence has both numbers. -EOVERFLOW: on a device, all copies of the inputs
  * and the results are over 2^63 - 1 bytes.
  */
-WEIR_API int weir_schedule_new(struct weir_sched *sched,
-			       const struct weir_graph *g,
-			       struct weir_schedule **ret_schedule)
+WEIR_API int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
+			   struct weir_exec **ret_schedule)
 	WEIR_NONNULL(1, 2, 3) WEIR_NODISCARD;
 /* NULL is allowed. Never blocks: runs keep what they need. */
-WEIR_API void weir_schedule_free(struct weir_schedule *schedule);
+WEIR_API void weir_exec_free(struct weir_exec *schedule);
 
-struct weir_schedule_info {
+struct weir_exec_info {
 	size_t size;    /* set by the caller */
 	uint64_t bytes; /* as in struct weir_sched_estimate, from here ... */
 	uint64_t results;
@@ -192,14 +191,14 @@ struct weir_schedule_info {
 	uint64_t nodes;
 	uint64_t computed;
 	uint64_t in_place;
-	uint64_t lowest; /* ... to here */
-	uint32_t copies; /* of inputs and outputs */
-	uint32_t taken;  /* copies that runs have */
-	uint64_t times;  /* that weir_schedule_new() returned this plan */
+	uint64_t lowest;         /* ... to here */
+	uint32_t copies;         /* of inputs and outputs */
+	uint32_t taken;          /* copies that runs have */
+	uint64_t times;          /* that weir_exec_new() returned this plan */
 	uint64_t fingerprint[2]; /* of the graph */
 	uint32_t lanes;          /* devices that compute */
-	uint32_t splits;         /* weir_schedule_split() */
-	uint32_t transfers;      /* weir_schedule_transfer() */
+	uint32_t splits;         /* weir_exec_split() */
+	uint32_t transfers;      /* weir_exec_transfer() */
 	uint32_t imports;        /* of these: constant leaves, kept or fed */
 	uint64_t transfer_bytes; /* that each run copies between devices */
 	uint64_t import_bytes;   /* of the imports */
@@ -208,9 +207,8 @@ struct weir_schedule_info {
 	uint64_t ring;
 };
 /* Describe a schedule. Any thread. -EINVAL: the size is not set. */
-WEIR_API int weir_schedule_info(const struct weir_schedule *schedule,
-				struct weir_schedule_info *ret_info)
-	WEIR_NONNULL(1, 2);
+WEIR_API int weir_exec_info(const struct weir_exec *schedule,
+			    struct weir_exec_info *ret_info) WEIR_NONNULL(1, 2);
 
 /* Where the bytes of a node are. */
 enum weir_node_where {
@@ -256,9 +254,8 @@ struct weir_node_place {
 	uint32_t reserved;
 };
 /* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */
-WEIR_API int weir_schedule_explain(const struct weir_schedule *schedule,
-				   uint64_t i,
-				   struct weir_node_place *ret_place)
+WEIR_API int weir_exec_explain(const struct weir_exec *schedule, uint64_t i,
+			       struct weir_node_place *ret_place)
 	WEIR_NONNULL(1, 3);
 
 /*
@@ -275,9 +272,8 @@ struct weir_split {
 	uint64_t bytes;       /* of these tensors */
 };
 /* Describe split @i. Any thread. -EINVAL: there is no split @i. */
-WEIR_API int weir_schedule_split(const struct weir_schedule *schedule,
-				 uint64_t i, struct weir_split *ret_split)
-	WEIR_NONNULL(1, 3);
+WEIR_API int weir_exec_split(const struct weir_exec *schedule, uint64_t i,
+			     struct weir_split *ret_split) WEIR_NONNULL(1, 3);
 
 /* How a device gets the bytes of a tensor that it cannot use where they are. */
 enum weir_transfer_how {
@@ -301,9 +297,8 @@ struct weir_transfer {
  * Describe transfer @i; transfers are in the order of the nodes that read them
  * first. Any thread. -EINVAL: there is no transfer @i.
  */
-WEIR_API int weir_schedule_transfer(const struct weir_schedule *schedule,
-				    uint64_t i,
-				    struct weir_transfer *ret_transfer)
+WEIR_API int weir_exec_transfer(const struct weir_exec *schedule, uint64_t i,
+				struct weir_transfer *ret_transfer)
 	WEIR_NONNULL(1, 3);
 
 /*
@@ -311,8 +306,7 @@ WEIR_API int weir_schedule_transfer(const struct weir_schedule *schedule,
  * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all
  * copies are taken; the call does not wait for one. -ENOMEM.
  */
-WEIR_API int weir_run_new(struct weir_schedule *schedule,
-			  struct weir_run **ret_run)
+WEIR_API int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 /*
  * NULL is allowed. Cancels the run and does not wait for it: memory and copy

@@ -215,7 +215,7 @@ static struct weir__arenas *arenas_of(struct weir *weir)
 }
 
 /* Another process may still use shared memory, so it is not used again. */
-void weir__arena_give(struct weir *weir, struct weir__mem *mem)
+void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 {
 	struct weir__arenas *all = arenas_of(weir);
 	struct weir__arena *a = mem->handle;
@@ -234,7 +234,7 @@ void weir__arena_give(struct weir *weir, struct weir__mem *mem)
 	weir__arena_unclaim(weir, len);
 }
 
-void weir__arena_hide(struct weir__mem *mem, bool hidden)
+void weir__arena_hide(struct weir_backend_mem *mem, bool hidden)
 {
 	struct weir__arena *a = mem->handle;
 
@@ -242,7 +242,7 @@ void weir__arena_hide(struct weir__mem *mem, bool hidden)
 }
 
 /* Its pages still count towards the budget. */
-void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
+void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem)
 {
 	struct weir__arenas *all = arenas_of(weir);
 	struct weir__arena *a = mem->handle;
@@ -254,21 +254,22 @@ void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
 	weir__free(a);
 }
 
-int weir__arena_touch(struct weir__mem *mem, size_t bytes)
+int weir__arena_touch(struct weir_backend_mem *mem, size_t bytes)
 {
 	struct weir__arena *a = mem->handle;
 
 	return weir__pages_touch(&a->pages, &mem->touched, bytes);
 }
 
-int weir__arena_back(struct weir *weir, struct weir__mem *mem, size_t bytes)
+int weir__arena_back(struct weir *weir, struct weir_backend_mem *mem,
+		     size_t bytes)
 {
 	if (bytes >= TOUCH_TOGETHER)
 		weir__touch_all(weir, mem->base, bytes, &mem->touched);
 	return weir__arena_touch(mem, bytes);
 }
 
-int weir__arena_share(struct weir *weir, const struct weir__mem *mem,
+int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 		      int *ret_fd)
 {
 	struct weir__arenas *all = arenas_of(weir);

@@ -3,7 +3,7 @@
  * Arenas: mappings of host memory that are kept for reuse after the buffer is
  * freed, because the first touch of pages is the most expensive step.
  *
- * From take to give (or leak) the caller does not move its struct weir__mem,
+ * From take to give (or leak) the caller does not move its struct weir_backend_mem,
  * and keeps mem->touched up to date.
  */
 #ifndef WEIR__ALLOC_ARENA_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "alloc/pages.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */
@@ -36,33 +36,34 @@ struct weir__arena_req {
  * also that of memfd_create(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
-		     struct weir__mem *mem);
-void weir__arena_give(struct weir *weir, struct weir__mem *mem);
+		     struct weir_backend_mem *mem);
+void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem);
 /*
  * Leak pages that a device may still write to, instead of giving them back:
  * they stay mapped for ever, and are no arena any more.
  */
-void weir__arena_leak(struct weir *weir, struct weir__mem *mem);
+void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem);
 
 /*
  * Hide the memory from the children of later forks, or show it again (as after
  * weir__arena_take). Takes no lock; the caller serialises calls for one arena.
  */
-void weir__arena_hide(struct weir__mem *mem, bool hidden);
+void weir__arena_hide(struct weir_backend_mem *mem, bool hidden);
 
 /*
  * Back the first @bytes of @mem with pages, on this thread. After an error,
  * such as -ENOMEM, mem->touched says how many are backed.
  */
-int weir__arena_touch(struct weir__mem *mem, size_t bytes);
+int weir__arena_touch(struct weir_backend_mem *mem, size_t bytes);
 /* The same, by several threads if that is faster. */
-int weir__arena_back(struct weir *weir, struct weir__mem *mem, size_t bytes);
+int weir__arena_back(struct weir *weir, struct weir_backend_mem *mem,
+		     size_t bytes);
 
 /*
  * A new descriptor of the memfd of @mem, which is not kept when it is given
  * back. -EOPNOTSUPP: it was not taken with shared. -EMFILE.
  */
-int weir__arena_share(struct weir *weir, const struct weir__mem *mem,
+int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 		      int *ret_fd);
 
 /*

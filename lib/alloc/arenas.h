@@ -16,8 +16,8 @@
 struct weir__arena {
 	struct weir__arena *next, **link;
 	struct weir__pages pages;
-	size_t touched;        /* kept: bytes known to be backed */
-	struct weir__mem *mem; /* live: that of the buffer */
+	size_t touched;               /* kept: bytes known to be backed */
+	struct weir_backend_mem *mem; /* live: that of the buffer */
 };
 
 struct weir__arenas {

@@ -7,7 +7,7 @@
 #include "dev/host.h"
 
 int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
-		     int32_t node, uint32_t flags, struct weir__mem *mem)
+		     int32_t node, uint32_t flags, struct weir_backend_mem *mem)
 {
 	struct weir__arena_req req = {
 		.bytes = bytes,
@@ -28,17 +28,17 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 	return r;
 }
 
-void weir__host_free(struct weir *weir, struct weir__mem *mem)
+void weir__host_free(struct weir *weir, struct weir_backend_mem *mem)
 {
 	weir__arena_give(weir, mem);
 }
 
-void weir__host_leak(struct weir *weir, struct weir__mem *mem)
+void weir__host_leak(struct weir *weir, struct weir_backend_mem *mem)
 {
 	weir__arena_leak(weir, mem);
 }
 
-void weir__host_hide(struct weir__mem *mem, bool hidden)
+void weir__host_hide(struct weir_backend_mem *mem, bool hidden)
 {
 	weir__arena_hide(mem, hidden);
 }

@@ -14,7 +14,8 @@
 
 struct weir__slots {
 	struct weir *weir;
-	struct weir__mem mem; /* the arena of all slots; base NULL: none */
+	struct weir_backend_mem
+		mem; /* the arena of all slots; base NULL: none */
 	struct weir__slot *slot;
 	unsigned n, scarcer_count;
 	struct weir__slot *small, *large; /* free */

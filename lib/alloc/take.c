@@ -91,7 +91,8 @@ static const char *not_huge(const struct weir__pages *p)
 		       : p->why;
 }
 
-static void add_why(struct weir__mem *mem, const char *what, const char *why)
+static void add_why(struct weir_backend_mem *mem, const char *what,
+		    const char *why)
 {
 	if (why && *why)
 		weir__append(mem->why, sizeof(mem->why), "%s%s%s",
@@ -114,7 +115,7 @@ static uint32_t pages_got(const struct weir__pages *p)
 /* Fill in @mem with what was granted; < 0: less than a strict request needs. */
 static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 			const struct weir__arena_req *req,
-			struct weir__mem *mem)
+			struct weir_backend_mem *mem)
 {
 	struct weir__pages *p = &a->pages;
 	int r;
@@ -139,7 +140,7 @@ static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 /* As find_or_map(). */
 static int arena_take(struct weir__arenas *all,
 		      const struct weir__arena_req *req,
-		      struct weir__pages *want, struct weir__mem *mem)
+		      struct weir__pages *want, struct weir_backend_mem *mem)
 {
 	struct weir__arena *a;
 	int r = find_or_map(all, want, &a);
@@ -158,7 +159,7 @@ static int arena_take(struct weir__arenas *all,
 
 /* Back all of it, where a page that is missing later would kill the process. */
 static int back_eagerly(struct weir__arenas *all, struct weir__pages *want,
-			struct weir__mem *mem)
+			struct weir_backend_mem *mem)
 {
 	struct weir__arena *a = mem->handle;
 	size_t len = a->pages.len;
@@ -194,7 +195,7 @@ static int want_nodes(const struct weir__arena_req *req,
 /* Take an arena with pages of one type; < 0 as find_or_map(). */
 static int take_type(struct weir__arenas *all,
 		     const struct weir__arena_req *req,
-		     struct weir__pages *want, struct weir__mem *mem)
+		     struct weir__pages *want, struct weir_backend_mem *mem)
 {
 	int r = want_nodes(req, &want->nodes);
 
@@ -212,7 +213,8 @@ static int take_type(struct weir__arenas *all,
 
 /* Without reserved pages: whole huge pages if at least one is needed. */
 static int take_plain(struct weir__arenas *all,
-		      const struct weir__arena_req *req, struct weir__mem *mem)
+		      const struct weir__arena_req *req,
+		      struct weir_backend_mem *mem)
 {
 	struct weir__pages want = { .type = WEIR__PAGES_SMALL };
 	int r;
@@ -226,7 +228,8 @@ static int take_plain(struct weir__arenas *all,
 /* < 0 without a sentence: mem->why says why there are no such pages. */
 static int take_reserved(struct weir__arenas *all,
 			 const struct weir__arena_req *req,
-			 enum weir__page_type type, struct weir__mem *mem)
+			 enum weir__page_type type,
+			 struct weir_backend_mem *mem)
 {
 	struct weir__pages want = { .type = type };
 	struct weir__error_saved saved;
@@ -246,7 +249,7 @@ static int take_reserved(struct weir__arenas *all,
 /* Pages of 1 GiB, then of 2 MiB; strict: only those that were asked for. */
 static int try_reserved(struct weir__arenas *all,
 			const struct weir__arena_req *req,
-			struct weir__mem *mem)
+			struct weir_backend_mem *mem)
 {
 	int r = -EOPNOTSUPP;
 
@@ -258,7 +261,7 @@ static int try_reserved(struct weir__arenas *all,
 }
 
 static int take_any(struct weir__arenas *all, const struct weir__arena_req *req,
-		    struct weir__mem *mem)
+		    struct weir_backend_mem *mem)
 {
 	if (req->bytes > SIZE_MAX / 2)
 		return weir__fail(
@@ -277,7 +280,7 @@ static int take_any(struct weir__arenas *all, const struct weir__arena_req *req,
 }
 
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
-		     struct weir__mem *mem)
+		     struct weir_backend_mem *mem)
 {
 	struct weir__error_saved saved;
 	struct weir__arenas *all;

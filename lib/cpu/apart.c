@@ -75,8 +75,8 @@ static bool operand_is_here(struct weir__cpu *cpu, const struct weir_operand *o)
 	return !o->data || range_has(cpu, (uintptr_t)o->data);
 }
 
-static int node_refuse(struct weir_dev *dev, const struct weir__node *node,
-		       const char *what)
+static int node_refuse(struct weir_dev *dev,
+		       const struct weir_backend_node *node, const char *what)
 {
 	return lib->fail(
 		-EINVAL,
@@ -86,7 +86,8 @@ static int node_refuse(struct weir_dev *dev, const struct weir__node *node,
 }
 
 /* The lock is held. */
-static int node_check(struct weir_dev *dev, const struct weir__node *node)
+static int node_check(struct weir_dev *dev,
+		      const struct weir_backend_node *node)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
 	char source[32];
@@ -101,8 +102,8 @@ static int node_check(struct weir_dev *dev, const struct weir__node *node)
 	return 0;
 }
 
-int weir__cpu_check(struct weir_dev *dev, const struct weir__node *const *nodes,
-		    size_t n)
+int weir__cpu_check(struct weir_dev *dev,
+		    const struct weir_backend_node *const *nodes, size_t n)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
 	int r = 0;

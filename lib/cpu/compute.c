@@ -4,15 +4,16 @@
 
 #include "kernels/compute.h"
 
-static int cpu_supports(struct weir_dev *dev, const struct weir__node *node)
+static int cpu_supports(struct weir_dev *dev,
+			const struct weir_backend_node *node)
 {
 	(void)dev;
 	return weir__compute_supports(node);
 }
 
 static int cpu_prepare(struct weir_dev *dev,
-		       const struct weir__node *const *nodes, size_t n,
-		       const struct weir__prepare_opts *opts,
+		       const struct weir_backend_node *const *nodes, size_t n,
+		       const struct weir_backend_prepare_opts *opts,
 		       void **ret_prepared, size_t *ret_workspace)
 {
 	struct weir__segment_cpu *segment;
@@ -35,7 +36,7 @@ static void cpu_release(struct weir_dev *dev, void *prepared)
 
 /* All host memory, of any device; of a device that is apart, only its own. */
 static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
-			      const struct weir__buft_desc *desc)
+			      const struct weir_backend_buft *desc)
 {
 	const struct weir__cpu *cpu = weir__cpu_of(dev);
 
@@ -46,7 +47,7 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 
 /* A device that is apart acts as an accelerator, which cannot read files. */
 static bool cpu_takes_provider(struct weir_dev *dev,
-			       const struct weir__node *node)
+			       const struct weir_backend_node *node)
 {
 	return !weir__cpu_of(dev)->apart && weir__compute_takes_provider(node);
 }
@@ -59,8 +60,8 @@ static int cpu_set_threads(struct weir_dev *dev,
 
 /* The size of the workspace does not depend on addresses. */
 static int cpu_measure(struct weir_dev *dev,
-		       const struct weir__node *const *nodes, size_t n,
-		       const struct weir__prepare_opts *opts,
+		       const struct weir_backend_node *const *nodes, size_t n,
+		       const struct weir_backend_prepare_opts *opts,
 		       size_t *ret_workspace)
 {
 	struct weir__segment_cpu *segment;
@@ -73,7 +74,7 @@ static int cpu_measure(struct weir_dev *dev,
 	return r;
 }
 
-const struct weir__compute_ops weir__cpu_compute_ops = {
+const struct weir_backend_compute_ops weir__cpu_compute_ops = {
 	.size = sizeof(weir__cpu_compute_ops),
 	.supports = cpu_supports,
 	.prepare = cpu_prepare,

@@ -6,7 +6,7 @@
 
 #define lib weir__cpu_host
 
-const struct weir__host *_Atomic weir__cpu_host;
+const struct weir_backend_host *_Atomic weir__cpu_host;
 
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev)
 {
@@ -18,8 +18,8 @@ struct weir__team *weir__team_of(struct weir_dev *dev)
 	return weir__cpu_of(dev)->team;
 }
 
-static int cpu_probe(struct weir *weir, const struct weir__host *host,
-		     struct weir__probe *probe)
+static int cpu_probe(struct weir *weir, const struct weir_backend_host *host,
+		     struct weir_backend_probe *probe)
 {
 	struct weir__cpu_desc desc;
 
@@ -99,9 +99,9 @@ static int cpu_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return lib->host_available(ret_free, ret_total);
 }
 
-static const struct weir__backend backend = {
+static const struct weir_backend backend = {
 	.size = sizeof(backend),
-	.abi = WEIR__ABI,
+	.abi = WEIR_BACKEND_ABI,
 	.name = "CPU",
 	.probe = cpu_probe,
 	.dev_open = cpu_dev_open,
@@ -113,8 +113,8 @@ static const struct weir__backend backend = {
 };
 
 /* A module would compare host->abi and host->size here. */
-const struct weir__backend *weir__cpu_entry(const struct weir__host *host,
-					    int *ret_err)
+const struct weir_backend *weir__cpu_entry(const struct weir_backend_host *host,
+					   int *ret_err)
 {
 	(void)ret_err;
 	lib = host;

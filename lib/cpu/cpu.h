@@ -7,7 +7,7 @@
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "kernels/team.h"
 
 #define WEIR__CPU_DEVICES 16u /* at most */
@@ -40,13 +40,13 @@ struct weir__cpu_params {
 
 /* A description, and what it points to. */
 struct weir__cpu_desc {
-	struct weir__dev_desc dev;
-	struct weir__buft_desc buft[6];
-	const struct weir__buft_desc *list[6];
+	struct weir_backend_dev dev;
+	struct weir_backend_buft buft[6];
+	const struct weir_backend_buft *list[6];
 };
 
 /* cpu.c. The library's functions: the same table in every root. */
-extern const struct weir__host *_Atomic weir__cpu_host;
+extern const struct weir_backend_host *_Atomic weir__cpu_host;
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
 /* The backend's entry, like weir_module_entry of a module. */
 weir_backend_entry_fn weir__cpu_entry;
@@ -79,17 +79,17 @@ int weir__cpu_add(struct weir_dev *dev, struct weir__cpu_number first);
 int weir__cpu_range_add(struct weir__cpu *cpu, const void *base, size_t bytes);
 void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 			    size_t bytes);
-int weir__cpu_check(struct weir_dev *dev, const struct weir__node *const *nodes,
-		    size_t n);
+int weir__cpu_check(struct weir_dev *dev,
+		    const struct weir_backend_node *const *nodes, size_t n);
 
 /* rates.c: .rates of the table in compute.c. */
 int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
 
 /* memory.c */
-extern const struct weir__mem_ops weir__cpu_mem_ops;
+extern const struct weir_backend_mem_ops weir__cpu_mem_ops;
 /* queue.c */
-extern const struct weir__queue_ops weir__cpu_queue_ops;
+extern const struct weir_backend_queue_ops weir__cpu_queue_ops;
 /* compute.c */
-extern const struct weir__compute_ops weir__cpu_compute_ops;
+extern const struct weir_backend_compute_ops weir__cpu_compute_ops;
 
 #endif

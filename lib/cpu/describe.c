@@ -93,12 +93,12 @@ static bool has_memory_of(enum weir_mem kind)
 static void describe_memory(struct weir__cpu_desc *d)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		struct weir__buft_desc *t = &d->buft[d->dev.n_bufts];
+		struct weir_backend_buft *t = &d->buft[d->dev.n_bufts];
 
 		if (kinds[i].of_nodes &&
 		    (d->dev.node >= 0 || !has_memory_of(kinds[i].kind)))
 			continue;
-		*t = (struct weir__buft_desc){
+		*t = (struct weir_backend_buft){
 			.size = sizeof(*t),
 			.kind = kinds[i].kind,
 			.flags = WEIR_BUFT_HOST | kinds[i].flags,

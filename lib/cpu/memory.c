@@ -12,9 +12,9 @@ enum how {
 	LIBRARYS /* host_alloc */
 };
 
-static int cpu_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
+static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
-		     struct weir__mem *mem)
+		     struct weir_backend_mem *mem)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
 	int32_t node = opts->node ? opts->node - 1 : cpu->node;
@@ -31,8 +31,8 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return r;
 }
 
-static void cpu_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		     size_t bytes, struct weir__mem *mem)
+static void cpu_free(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     size_t bytes, struct weir_backend_mem *mem)
 {
 	(void)desc;
 	weir__cpu_range_remove(weir__cpu_of(dev), mem->base, bytes);
@@ -40,15 +40,16 @@ static void cpu_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		lib->host_free(lib->dev_root(dev), mem);
 }
 
-static void cpu_hide(struct weir_dev *dev, struct weir__mem *mem, bool hidden)
+static void cpu_hide(struct weir_dev *dev, struct weir_backend_mem *mem,
+		     bool hidden)
 {
 	(void)dev;
 	lib->host_hide(mem, hidden);
 }
 
 /* The caller's pages count as touched; they are not moved to a node. */
-static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		    void *ptr, size_t bytes, struct weir__mem *mem)
+static int cpu_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		    void *ptr, size_t bytes, struct weir_backend_mem *mem)
 {
 	(void)desc;
 	mem->base = ptr;
@@ -58,8 +59,9 @@ static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return weir__cpu_range_add(weir__cpu_of(dev), ptr, bytes);
 }
 
-static int cpu_memory(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      uint64_t *ret_free, uint64_t *ret_total)
+static int cpu_memory(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, uint64_t *ret_free,
+		      uint64_t *ret_total)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
 
@@ -70,7 +72,7 @@ static int cpu_memory(struct weir_dev *dev, const struct weir__buft_desc *desc,
 }
 
 /* No blocking moves: all memory of the CPU is WEIR_BUFT_HOST. */
-const struct weir__mem_ops weir__cpu_mem_ops = {
+const struct weir_backend_mem_ops weir__cpu_mem_ops = {
 	.size = sizeof(weir__cpu_mem_ops),
 	.alloc = cpu_alloc,
 	.free = cpu_free,

@@ -21,8 +21,8 @@ enum {
 };
 
 struct queue {
-	_Atomic(struct weir__work *) pushed; /* newest first */
-	_Atomic uint32_t state;              /* the futex */
+	_Atomic(struct weir_backend_work *) pushed; /* newest first */
+	_Atomic uint32_t state;                     /* the futex */
 	bool started; /* the worker; only submit and close use it */
 	char name[16];
 };
@@ -61,44 +61,44 @@ static void cpu_queue_close(void *queue)
 		lib->futex_wake(&q->state, 1);
 }
 
-static void run_rows(const struct weir__work *w)
+static void run_rows(const struct weir_backend_work *w)
 {
 	for (size_t i = 0; i < w->rows; i++)
 		memmove(w->dst + i * w->dst_pitch, w->src + i * w->src_pitch,
 			w->width);
 }
 
-static void run_segments(const struct weir__work *w)
+static void run_segments(const struct weir_backend_work *w)
 {
 	for (size_t i = 0; i < w->n_segments; i++)
 		memcpy(w->segment[i].dst, w->segment[i].src,
 		       w->segment[i].bytes);
 }
 
-static void work_run(struct weir__work *w)
+static void work_run(struct weir_backend_work *w)
 {
 	int res = 0;
 
 	switch (w->kind) {
-	case WEIR__WORK_SET:
-	case WEIR__WORK_GET:
-	case WEIR__WORK_COPY:
+	case WEIR_WORK_SET:
+	case WEIR_WORK_GET:
+	case WEIR_WORK_COPY:
 		if (w->n_segments)
 			run_segments(w);
 		else
 			run_rows(w);
 		break;
-	case WEIR__WORK_FILL:
+	case WEIR_WORK_FILL:
 		for (size_t i = 0; i < w->rows; i++)
 			memset(w->dst + i * w->dst_pitch, w->byte, w->width);
 		break;
-	case WEIR__WORK_CALL:
+	case WEIR_WORK_CALL:
 		res = w->call(w->arg);
 		break;
-	case WEIR__WORK_WAIT: /* not submitted without all_in_driver */
-	case WEIR__WORK_MARK:
+	case WEIR_WORK_WAIT: /* not submitted without all_in_driver */
+	case WEIR_WORK_MARK:
 		break;
-	case WEIR__WORK_COMPUTE:
+	case WEIR_WORK_COMPUTE:
 		res = weir__compute_run(w->arg);
 		break;
 	}
@@ -106,10 +106,10 @@ static void work_run(struct weir__work *w)
 }
 
 /* Take all work that was pushed, oldest first. */
-static struct weir__work *queue_take_all(struct queue *q)
+static struct weir_backend_work *queue_take_all(struct queue *q)
 {
-	struct weir__work *w = atomic_exchange(&q->pushed, NULL);
-	struct weir__work *oldest = NULL, *next;
+	struct weir_backend_work *w = atomic_exchange(&q->pushed, NULL);
+	struct weir_backend_work *oldest = NULL, *next;
 
 	for (; w; w = next) {
 		next = w->next;
@@ -137,7 +137,7 @@ static bool worker_wait(struct queue *q)
 static void *worker_main(void *arg)
 {
 	struct queue *q = arg;
-	struct weir__work *w, *next;
+	struct weir_backend_work *w, *next;
 
 	do {
 		for (w = queue_take_all(q); w; w = next) {
@@ -161,7 +161,7 @@ static int worker_start(struct queue *q)
 	return 0;
 }
 
-static int cpu_queue_submit(void *queue, struct weir__work *w)
+static int cpu_queue_submit(void *queue, struct weir_backend_work *w)
 {
 	struct queue *q = queue;
 	uint32_t state = ASLEEP;
@@ -177,7 +177,7 @@ static int cpu_queue_submit(void *queue, struct weir__work *w)
 	return 0;
 }
 
-const struct weir__queue_ops weir__cpu_queue_ops = {
+const struct weir_backend_queue_ops weir__cpu_queue_ops = {
 	.size = sizeof(weir__cpu_queue_ops),
 	.open = cpu_queue_open,
 	.close = cpu_queue_close,

@@ -48,10 +48,10 @@ static struct weir_operand matrix(float *data, int64_t rows, int64_t columns)
 static double time_segment(struct weir__segment_cpu *segment, size_t workspace)
 {
 	void *room = lib->calloc(1, workspace + 1);
-	struct weir__compute run = { .size = sizeof(run),
-				     .prepared = segment,
-				     .workspace = room,
-				     .n = 1 };
+	struct weir_backend_compute run = { .size = sizeof(run),
+					    .prepared = segment,
+					    .workspace = room,
+					    .n = 1 };
 	double least = 0;
 
 	for (unsigned i = 0; room && i < TIMES; i++) {
@@ -73,7 +73,7 @@ static double time_product(struct weir__team *team, float *data)
 	struct weir_operand src[2] = { matrix(data, ROWS, LENGTH),
 				       matrix(data + ROWS * LENGTH, COLUMNS,
 					      LENGTH) };
-	struct weir__node node = {
+	struct weir_backend_node node = {
 		.size = sizeof(node),
 		.op = WEIR_OP_MUL_MAT,
 		.n_src = 2,
@@ -81,7 +81,7 @@ static double time_product(struct weir__team *team, float *data)
 		.dst = matrix(data + (ROWS + COLUMNS) * LENGTH, COLUMNS, ROWS),
 		.src = src,
 	};
-	const struct weir__node *list = &node;
+	const struct weir_backend_node *list = &node;
 	struct weir__segment_cpu *segment;
 	size_t workspace;
 	double took;

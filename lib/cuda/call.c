@@ -33,7 +33,7 @@ static void CUDA_CB call_run(void *arg)
 }
 
 CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
-				const struct weir__work *w,
+				const struct weir_backend_work *w,
 				struct weir__cuda_call **ret_call)
 {
 	struct weir__cuda_call *call = weir__cuda_host.calloc(1, sizeof(*call));

@@ -11,16 +11,16 @@ static CUdeviceptr address(const void *ptr)
 }
 
 static CUresult copy_rectangle(struct weir__cuda_queue *q,
-			       const struct weir__work *w)
+			       const struct weir_backend_work *w)
 {
 	CUDA_MEMCPY2D m = {
-		.srcMemoryType = w->kind == WEIR__WORK_SET
+		.srcMemoryType = w->kind == WEIR_WORK_SET
 					 ? CU_MEMORYTYPE_HOST
 					 : CU_MEMORYTYPE_DEVICE,
 		.srcHost = w->src,
 		.srcDevice = address(w->src),
 		.srcPitch = w->src_pitch,
-		.dstMemoryType = w->kind == WEIR__WORK_GET
+		.dstMemoryType = w->kind == WEIR_WORK_GET
 					 ? CU_MEMORYTYPE_HOST
 					 : CU_MEMORYTYPE_DEVICE,
 		.dstHost = w->dst,
@@ -34,12 +34,12 @@ static CUresult copy_rectangle(struct weir__cuda_queue *q,
 }
 
 static CUresult copy_flat(struct weir__cuda_queue *q,
-			  const struct weir__work *w)
+			  const struct weir_backend_work *w)
 {
-	if (w->kind == WEIR__WORK_SET)
+	if (w->kind == WEIR_WORK_SET)
 		return drv.cuMemcpyHtoDAsync(address(w->dst), w->src, w->width,
 					     q->stream);
-	if (w->kind == WEIR__WORK_GET)
+	if (w->kind == WEIR_WORK_GET)
 		return drv.cuMemcpyDtoHAsync(w->dst, address(w->src), w->width,
 					     q->stream);
 	return drv.cuMemcpyDtoDAsync(address(w->dst), address(w->src), w->width,
@@ -47,10 +47,10 @@ static CUresult copy_flat(struct weir__cuda_queue *q,
 }
 
 CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
-				  const struct weir__work *w,
+				  const struct weir_backend_work *w,
 				  weir__cuda_copy_fn *copy)
 {
-	struct weir__work row = *w;
+	struct weir_backend_work row = *w;
 	CUresult r = CUDA_SUCCESS;
 
 	row.rows = 1;
@@ -63,7 +63,7 @@ CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
 }
 
 bool weir__cuda_pitch_fits(const struct weir__cuda *c,
-			   const struct weir__work *w)
+			   const struct weir_backend_work *w)
 {
 	return w->dst_pitch <= c->max_pitch && w->src_pitch <= c->max_pitch;
 }
@@ -72,7 +72,7 @@ bool weir__cuda_pitch_fits(const struct weir__cuda *c,
  * Inside a device a driver may refuse pitches that cuMemAllocPitch has not set.
  */
 static CUresult copy_rows(struct weir__cuda_queue *q,
-			  const struct weir__work *w)
+			  const struct weir_backend_work *w)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
@@ -92,7 +92,7 @@ struct batch {
  * Returns false if the batch is full. A segment whose source and destination
  * follow those of the last is merged with it.
  */
-static bool batch_add(struct batch *b, const struct weir__segment *p)
+static bool batch_add(struct batch *b, const struct weir_backend_segment *p)
 {
 	CUdeviceptr dst = address(p->dst), src = address(p->src);
 	size_t last = b->n - 1;
@@ -143,7 +143,7 @@ static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 }
 
 static CUresult copy_segments(struct weir__cuda_queue *q,
-			      const struct weir__work *w)
+			      const struct weir_backend_work *w)
 {
 	struct batch b = { .n = 0 };
 	CUresult r = CUDA_SUCCESS;
@@ -158,7 +158,8 @@ static CUresult copy_segments(struct weir__cuda_queue *q,
 	return r ? r : batch_copy(q, &b);
 }
 
-CUresult weir__cuda_copy(struct weir__cuda_queue *q, const struct weir__work *w)
+CUresult weir__cuda_copy(struct weir__cuda_queue *q,
+			 const struct weir_backend_work *w)
 {
 	if (w->n_segments)
 		return copy_segments(q, w);

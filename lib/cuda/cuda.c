@@ -10,9 +10,9 @@
 
 #define drv weir__cuda_drv
 /* Bytes of the library's table that this module needs. */
-#define HOST_LEAST WEIR__END_OF(struct weir__host, host_hide)
+#define HOST_LEAST WEIR_BACKEND_END_OF(struct weir_backend_host, host_hide)
 
-struct weir__host weir__cuda_host;
+struct weir_backend_host weir__cuda_host;
 
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 {
@@ -335,9 +335,9 @@ static void (*cuda_proc(struct weir_dev *dev, const char *name))(void)
 	return NULL;
 }
 
-static const struct weir__backend backend = {
+static const struct weir_backend backend = {
 	.size = sizeof(backend),
-	.abi = WEIR__ABI,
+	.abi = WEIR_BACKEND_ABI,
 	.name = "CUDA",
 	.probe = weir__cuda_probe,
 	.dev_open = cuda_dev_open,
@@ -353,9 +353,9 @@ static const struct weir__backend backend = {
  * Copy the members that this module knows. The table is the same for all roots,
  * and the copy is written once: threads of other roots read it.
  */
-static void host_in(const struct weir__host *host)
+static void host_in(const struct weir_backend_host *host)
 {
-	struct weir__host known = { 0 };
+	struct weir_backend_host known = { 0 };
 
 	memcpy(&known, host,
 	       host->size < sizeof(known) ? host->size : sizeof(known));
@@ -365,16 +365,16 @@ static void host_in(const struct weir__host *host)
 
 __attribute__((visibility("default"))) weir_backend_entry_fn weir_module_entry;
 
-const struct weir__backend *weir_module_entry(const struct weir__host *host,
-					      int *ret_err)
+const struct weir_backend *
+weir_module_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-	if (host->abi != WEIR__ABI || host->size < HOST_LEAST) {
+	if (host->abi != WEIR_BACKEND_ABI || host->size < HOST_LEAST) {
 		*ret_err = host->fail(
 			-EPROTO,
 			"it is made for ABI %u and a host of %zu bytes, this library has %u and %zu",
-			WEIR__ABI, HOST_LEAST, host->abi, host->size);
+			WEIR_BACKEND_ABI, HOST_LEAST, host->abi, host->size);
 		return NULL;
 	}
 	pthread_mutex_lock(&lock);

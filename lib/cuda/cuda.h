@@ -10,13 +10,13 @@
 #include <stdatomic.h>
 
 #include "cuda/driver.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 #define WEIR__CUDA_ALIGN ((size_t)256)
 
 /* A device's state, made at its first use. */
 struct weir__cuda {
-	const struct weir__host *host;
+	const struct weir_backend_host *host;
 	struct weir_dev *dev;
 	CUdevice device;
 	CUcontext context; /* the primary one, retained */
@@ -47,7 +47,7 @@ struct weir__cuda {
 };
 
 /* The library's functions: a copy of its host table, for all roots. */
-extern struct weir__host weir__cuda_host;
+extern struct weir_backend_host weir__cuda_host;
 
 /*
  * A device's number in the library: the GPU's ordinal and, for a virtual
@@ -60,9 +60,9 @@ struct weir__cuda_number {
 
 /* A description with what it points to: it is not copied. */
 struct weir__cuda_desc {
-	struct weir__dev_desc dev;
-	struct weir__buft_desc device, pinned, mapped;
-	const struct weir__buft_desc *buft[3];
+	struct weir_backend_dev dev;
+	struct weir_backend_buft device, pinned, mapped;
+	const struct weir_backend_buft *buft[3];
 };
 
 /* cuda.c */
@@ -70,8 +70,8 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
 /* Free the bounce buffers that no helper uses. */
 void weir__cuda_trim(struct weir_dev *dev);
 /* describe.c */
-int weir__cuda_probe(struct weir *weir, const struct weir__host *host,
-		     struct weir__probe *probe);
+int weir__cuda_probe(struct weir *weir, const struct weir_backend_host *host,
+		     struct weir_backend_probe *probe);
 int weir__cuda_describe(struct weir__cuda_number n,
 			struct weir__cuda_desc *ret_desc);
 /* Returns @otherwise if the driver does not know the attribute. */
@@ -130,7 +130,7 @@ int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 		    ...) __attribute__((format(printf, 3, 4)));
 
 /* memory.c */
-extern const struct weir__mem_ops weir__cuda_mem_ops;
+extern const struct weir_backend_mem_ops weir__cuda_mem_ops;
 /*
  * The driver's memory type of @ptr; 0: the driver does not know it. A context
  * is current.
@@ -139,7 +139,7 @@ CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 			CUmemorytype *ret_type);
 /* Does the driver say that @ptr is page-locked host memory? */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
-/* move.c. Blocking moves: the functions of struct weir__mem_ops. */
+/* move.c. Blocking moves: the functions of struct weir_backend_mem_ops. */
 int weir__cuda_move_set(struct weir_dev *dev, void *dst, const void *src,
 			size_t n);
 int weir__cuda_move_get(struct weir_dev *dev, void *dst, const void *src,
@@ -156,7 +156,7 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      struct weir__cuda *src_dev, const void *src,
 			      size_t n, CUstream stream);
 /* queue.c */
-extern const struct weir__queue_ops weir__cuda_queue_ops;
+extern const struct weir_backend_queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which the caller still owns. */
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
 int weir__cuda_queue_native(void *queue, void **ret_stream);

@@ -45,22 +45,22 @@ int32_t weir__cuda_node(CUdevice device, const char *pci)
 
 static void describe_memory(struct weir__cuda_desc *d, size_t total)
 {
-	d->device = (struct weir__buft_desc){ .size = sizeof(d->device),
-					      .kind = WEIR_MEM_DEVICE,
-					      .align = WEIR__CUDA_ALIGN,
-					      .max = total };
-	d->pinned = (struct weir__buft_desc){ .size = sizeof(d->pinned),
-					      .kind = WEIR_MEM_PINNED,
-					      .flags = WEIR_BUFT_HOST |
-						       WEIR_BUFT_LOCKED,
-					      .align = WEIR__CUDA_ALIGN,
-					      .max = SIZE_MAX / 2 };
-	d->mapped = (struct weir__buft_desc){ .size = sizeof(d->mapped),
-					      .kind = WEIR_MEM_MAPPED,
-					      .flags = WEIR_BUFT_HOST |
-						       WEIR_BUFT_READONLY,
-					      .align = 1,
-					      .max = SIZE_MAX / 2 };
+	d->device = (struct weir_backend_buft){ .size = sizeof(d->device),
+						.kind = WEIR_MEM_DEVICE,
+						.align = WEIR__CUDA_ALIGN,
+						.max = total };
+	d->pinned = (struct weir_backend_buft){ .size = sizeof(d->pinned),
+						.kind = WEIR_MEM_PINNED,
+						.flags = WEIR_BUFT_HOST |
+							 WEIR_BUFT_LOCKED,
+						.align = WEIR__CUDA_ALIGN,
+						.max = SIZE_MAX / 2 };
+	d->mapped = (struct weir_backend_buft){ .size = sizeof(d->mapped),
+						.kind = WEIR_MEM_MAPPED,
+						.flags = WEIR_BUFT_HOST |
+							 WEIR_BUFT_READONLY,
+						.align = 1,
+						.max = SIZE_MAX / 2 };
 	snprintf(d->device.name, sizeof(d->device.name), "%s", d->dev.name);
 	snprintf(d->pinned.name, sizeof(d->pinned.name), "%s_Pinned",
 		 d->dev.name);
@@ -87,12 +87,12 @@ static int fail_probe(CUresult r, const char *call)
 int weir__cuda_describe(struct weir__cuda_number n,
 			struct weir__cuda_desc *ret_desc)
 {
-	struct weir__dev_desc *d = &ret_desc->dev;
+	struct weir_backend_dev *d = &ret_desc->dev;
 	size_t total;
 	CUdevice device;
 	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
 
-	*d = (struct weir__dev_desc){ .size = sizeof(*d) };
+	*d = (struct weir_backend_dev){ .size = sizeof(*d) };
 	if (!r)
 		r = drv.cuDeviceTotalMem(&total, device);
 	if (!r)
@@ -114,8 +114,8 @@ int weir__cuda_describe(struct weir__cuda_number n,
 	return 0;
 }
 
-int weir__cuda_probe(struct weir *weir, const struct weir__host *host,
-		     struct weir__probe *probe)
+int weir__cuda_probe(struct weir *weir, const struct weir_backend_host *host,
+		     struct weir_backend_probe *probe)
 {
 	struct weir__cuda_desc desc;
 	int n, ret = 0;

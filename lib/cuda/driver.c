@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 struct weir__cuda_driver weir__cuda_drv;
 
@@ -64,7 +64,7 @@ static int driver_version(void *handle)
 	return get && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-static int fail_missing(const struct weir__host *host, int driver,
+static int fail_missing(const struct weir_backend_host *host, int driver,
 			const char *name, int version)
 {
 	return host->fail(-ENOSYS,
@@ -73,8 +73,8 @@ static int fail_missing(const struct weir__host *host, int driver,
 			  version / 1000, version % 1000 / 10);
 }
 
-static int fill_table(const struct weir__host *host, const struct finder *f,
-		      struct weir__cuda_driver *drv)
+static int fill_table(const struct weir_backend_host *host,
+		      const struct finder *f, struct weir__cuda_driver *drv)
 {
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		const struct entry *e = &entries[i];
@@ -93,7 +93,7 @@ static int fill_table(const struct weir__host *host, const struct finder *f,
 	return 0;
 }
 
-static int open_driver(const struct weir__host *host)
+static int open_driver(const struct weir_backend_host *host)
 {
 	struct weir__cuda_driver drv = { 0 };
 	struct finder f = { 0 };
@@ -117,7 +117,7 @@ static int open_driver(const struct weir__host *host)
 	return 0;
 }
 
-int weir__cuda_driver_open(const struct weir__host *host)
+int weir__cuda_driver_open(const struct weir_backend_host *host)
 {
 	int r = 0;
 

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weir__host;
+struct weir_backend_host;
 
 /* Entries without which the backend is refused. */
 #define WEIR__CUDA_REQUIRED(X)              \
@@ -98,7 +98,7 @@ extern struct weir__cuda_driver weir__cuda_drv;
  * no driver. -ENOSYS: it lacks a required entry; the sentence names the entry
  * and its version.
  */
-int weir__cuda_driver_open(const struct weir__host *host);
+int weir__cuda_driver_open(const struct weir_backend_host *host);
 
 /* The one place where a driver's result becomes an errno; 0: success. */
 int weir__cuda_errno(CUresult result);

@@ -13,18 +13,18 @@
 #define drv weir__cuda_drv
 #define HALF ((size_t)1 << 20) /* of the bounce buffer */
 
-static bool has_src(const struct weir__work *w)
+static bool has_src(const struct weir_backend_work *w)
 {
-	return w->kind == WEIR__WORK_SET || w->kind == WEIR__WORK_GET ||
-	       w->kind == WEIR__WORK_COPY;
+	return w->kind == WEIR_WORK_SET || w->kind == WEIR_WORK_GET ||
+	       w->kind == WEIR_WORK_COPY;
 }
 
-bool weir__cuda_on_host(const struct weir__work *w)
+bool weir__cuda_on_host(const struct weir_backend_work *w)
 {
 	return w->dst_host && (w->src_host || !has_src(w));
 }
 
-bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *w)
+bool weir__cuda_blocks(struct weir__cuda *c, const struct weir_backend_work *w)
 {
 	const void *host = w->dst_host ? w->dst : w->src;
 
@@ -33,7 +33,7 @@ bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *w)
 	return weir__cuda_on_host(w) || !weir__cuda_is_pinned(c, host);
 }
 
-void weir__cuda_run_on_host(const struct weir__work *w)
+void weir__cuda_run_on_host(const struct weir_backend_work *w)
 {
 	for (size_t i = 0; i < w->rows; i++) {
 		unsigned char *dst = w->dst + i * w->dst_pitch;
@@ -89,7 +89,8 @@ void weir__cuda_helper_close(struct weir__cuda_queue *q)
 }
 
 /* Fill one half while the device copies from the other. */
-static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult bounce_up(struct weir__cuda_queue *q,
+			  struct weir_backend_work *w)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -110,9 +111,9 @@ static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 }
 
 static CUresult bounce_segments(struct weir__cuda_queue *q,
-				struct weir__work *w)
+				struct weir_backend_work *w)
 {
-	struct weir__work one = *w;
+	struct weir_backend_work one = *w;
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < w->n_segments && !r; i++) {
@@ -124,7 +125,8 @@ static CUresult bounce_segments(struct weir__cuda_queue *q,
 	return r;
 }
 
-static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult bounce_down(struct weir__cuda_queue *q,
+			    struct weir_backend_work *w)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -164,7 +166,8 @@ static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 }
 
 /* Do the work, or issue it. A context is current, no lock is held. */
-static CUresult helper_run(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult helper_run(struct weir__cuda_queue *q,
+			   struct weir_backend_work *w)
 {
 	CUresult r;
 
@@ -178,14 +181,14 @@ static CUresult helper_run(struct weir__cuda_queue *q, struct weir__work *w)
 		return weir__cuda_issue(q, w);
 	if (w->n_segments)
 		r = bounce_segments(q, w);
-	else if (w->kind == WEIR__WORK_SET)
+	else if (w->kind == WEIR_WORK_SET)
 		r = bounce_up(q, w);
 	else
 		r = bounce_down(q, w);
 	return bounce_settle(q, r);
 }
 
-static void helper_call(struct weir__cuda_queue *q, struct weir__work *w)
+static void helper_call(struct weir__cuda_queue *q, struct weir_backend_work *w)
 {
 	int res;
 
@@ -197,7 +200,7 @@ static void helper_call(struct weir__cuda_queue *q, struct weir__work *w)
 }
 
 /* poll finds its end by the event after its copies. */
-static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
+static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 {
 	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r = weir__cuda_push(q->c);
@@ -223,9 +226,9 @@ static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
 }
 
 /* Wait for the next work; NULL: the queue was closed. q->lock is held. */
-static struct weir__work *helper_next_work(struct weir__cuda_queue *q)
+static struct weir_backend_work *helper_next_work(struct weir__cuda_queue *q)
 {
-	struct weir__work *w;
+	struct weir_backend_work *w;
 
 	while (!(w = q->todo) && !q->closed)
 		pthread_cond_wait(&q->more, &q->lock);
@@ -240,7 +243,7 @@ static struct weir__work *helper_next_work(struct weir__cuda_queue *q)
 static void *helper_main(void *arg)
 {
 	struct weir__cuda_queue *q = arg;
-	struct weir__work *w;
+	struct weir_backend_work *w;
 
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
@@ -248,7 +251,7 @@ static void *helper_main(void *arg)
 		pthread_mutex_unlock(&q->lock);
 		if (!w)
 			break;
-		if (w->kind == WEIR__WORK_CALL)
+		if (w->kind == WEIR_WORK_CALL)
 			helper_call(q, w);
 		else
 			helper_do(q, w);
@@ -257,7 +260,8 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *w)
+int weir__cuda_to_helper(struct weir__cuda_queue *q,
+			 struct weir_backend_work *w)
 {
 	pthread_t thread;
 	int r;

@@ -93,7 +93,8 @@ static bool unlock_pages(struct weir__cuda *c, void *ptr)
 	return !r || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
-static void explain_lesser(struct weir__mem *mem, const char *what, CUresult r)
+static void explain_lesser(struct weir_backend_mem *mem, const char *what,
+			   CUresult r)
 {
 	size_t at = strlen(mem->why);
 	char words[160];
@@ -104,7 +105,7 @@ static void explain_lesser(struct weir__mem *mem, const char *what, CUresult r)
 }
 
 static int alloc_device(struct weir__cuda *c, size_t bytes,
-			struct weir__mem *mem)
+			struct weir_backend_mem *mem)
 {
 	char memory[64] = "";
 	size_t avail, total;
@@ -136,20 +137,20 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 /* The driver's host memory counts towards the root's budget. */
 static int claim(struct weir__cuda *c, size_t bytes)
 {
-	return WEIR__HAS(c->host, host_unclaim)
+	return WEIR_BACKEND_HAS(c->host, host_unclaim)
 		       ? c->host->host_claim(c->host->dev_root(c->dev), bytes)
 		       : 0;
 }
 
 static void unclaim(struct weir__cuda *c, size_t bytes)
 {
-	if (WEIR__HAS(c->host, host_unclaim))
+	if (WEIR_BACKEND_HAS(c->host, host_unclaim))
 		c->host->host_unclaim(c->host->dev_root(c->dev), bytes);
 }
 
 /* Allocate the driver's own page-locked memory, which the caller has claimed. */
 static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
-			      unsigned flags, struct weir__mem *mem)
+			      unsigned flags, struct weir_backend_mem *mem)
 {
 	void *ptr = NULL;
 	CUresult r;
@@ -178,7 +179,8 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
  * that they are registered with may write to them at any time.
  */
 static int alloc_pages(struct weir__cuda *c, size_t bytes,
-		       const struct weir_buf_opts *opts, struct weir__mem *mem)
+		       const struct weir_buf_opts *opts,
+		       struct weir_backend_mem *mem)
 {
 	int32_t node = opts->node ? opts->node - 1 : c->node;
 	uint32_t flags = WEIR_BUF_TOUCH | (opts->flags & PAGE_FLAGS);
@@ -196,13 +198,13 @@ static int alloc_pages(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-static void free_pages(struct weir__cuda *c, struct weir__mem *mem)
+static void free_pages(struct weir__cuda *c, struct weir_backend_mem *mem)
 {
 	c->host->host_free(c->host->dev_root(c->dev), mem);
 }
 
 static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
-				struct weir__mem *mem)
+				struct weir_backend_mem *mem)
 {
 	int ret = claim(c, bytes);
 	CUresult r;
@@ -221,7 +223,7 @@ static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
 /* Shared pages that the driver has refused to register. */
 static int stay_pageable(struct weir__cuda *c, size_t bytes,
 			 const struct weir_buf_opts *opts,
-			 struct weir__mem *mem, CUresult r)
+			 struct weir_backend_mem *mem, CUresult r)
 {
 	explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
 	if (!(opts->flags & WEIR_BUF_STRICT))
@@ -235,7 +237,8 @@ static int stay_pageable(struct weir__cuda *c, size_t bytes,
 
 /* Registered pages; else the driver's memory; else pages not page-locked. */
 static int alloc_pinned(struct weir__cuda *c, size_t bytes,
-			const struct weir_buf_opts *opts, struct weir__mem *mem)
+			const struct weir_buf_opts *opts,
+			struct weir_backend_mem *mem)
 {
 	char why[sizeof(mem->why)];
 	CUresult r;
@@ -275,9 +278,10 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-static int cuda_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, const struct weir_buf_opts *opts,
-		      struct weir__mem *mem)
+static int cuda_alloc(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      const struct weir_buf_opts *opts,
+		      struct weir_backend_mem *mem)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
 
@@ -298,7 +302,7 @@ static size_t locked_length(const void *base, size_t bytes)
 }
 
 /* Returns true if it is freed: a lost device has no memory any more. */
-static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
+static bool free_drivers(struct weir__cuda *c, struct weir_backend_mem *mem)
 {
 	CUresult r;
 
@@ -312,8 +316,9 @@ static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
 	return !r;
 }
 
-static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, struct weir__mem *mem)
+static void cuda_free(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
 	bool gone = true;
@@ -360,8 +365,8 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
  * context. A lost device is not asked.
  */
 static bool cuda_free_waits(struct weir_dev *dev,
-			    const struct weir__buft_desc *desc,
-			    const struct weir__mem *mem)
+			    const struct weir_backend_buft *desc,
+			    const struct weir_backend_mem *mem)
 {
 	(void)desc;
 	return mem->how != NOTHING && mem->how != PAGEABLE &&
@@ -383,9 +388,9 @@ static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 }
 
 /* Add a reason why the memory is not page-locked. */
-static void not_locked(struct weir__mem *mem, const char *fmt, ...)
+static void not_locked(struct weir_backend_mem *mem, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-static void not_locked(struct weir__mem *mem, const char *fmt, ...)
+static void not_locked(struct weir_backend_mem *mem, const char *fmt, ...)
 {
 	char why[160];
 	va_list ap;
@@ -398,7 +403,7 @@ static void not_locked(struct weir__mem *mem, const char *fmt, ...)
 
 /* Page-lock host memory of the caller, if the driver can. */
 static void register_foreign(struct weir__cuda *c, size_t bytes,
-			     struct weir__mem *mem)
+			     struct weir_backend_mem *mem)
 {
 	CUresult r = lock_pages(c, mem->base, bytes, 0);
 
@@ -418,7 +423,7 @@ static void register_foreign(struct weir__cuda *c, size_t bytes,
  * they must be available, and they count towards the root's budget.
  */
 static void register_file(struct weir__cuda *c, size_t bytes,
-			  struct weir__mem *mem)
+			  struct weir_backend_mem *mem)
 {
 	size_t length = locked_length(mem->base, bytes);
 	uint64_t avail, total;
@@ -453,8 +458,8 @@ static void register_file(struct weir__cuda *c, size_t bytes,
 	explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
 }
 
-static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		     void *ptr, size_t bytes, struct weir__mem *mem)
+static int cuda_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     void *ptr, size_t bytes, struct weir_backend_mem *mem)
 {
 	mem->base = ptr;
 	mem->node = -1;
@@ -493,7 +498,7 @@ static int cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
 	return -EIO;
 }
 
-const struct weir__mem_ops weir__cuda_mem_ops = {
+const struct weir_backend_mem_ops weir__cuda_mem_ops = {
 	.size = sizeof(weir__cuda_mem_ops),
 	.alloc = cuda_alloc,
 	.free = cuda_free,

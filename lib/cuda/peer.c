@@ -78,7 +78,8 @@ static struct weir__cuda *device_of(const struct weir__cuda_queue *q,
 	return dev ? weir__cuda_of(dev) : q->c;
 }
 
-static CUresult copy_row(struct weir__cuda_queue *q, const struct weir__work *w)
+static CUresult copy_row(struct weir__cuda_queue *q,
+			 const struct weir_backend_work *w)
 {
 	return weir__cuda_copy_peer(device_of(q, w->dst_dev), w->dst,
 				    device_of(q, w->src_dev), w->src, w->width,
@@ -86,7 +87,7 @@ static CUresult copy_row(struct weir__cuda_queue *q, const struct weir__work *w)
 }
 
 static CUresult copy_rectangle(struct weir__cuda_queue *q,
-			       const struct weir__work *w)
+			       const struct weir_backend_work *w)
 {
 	struct weir__cuda *d = device_of(q, w->dst_dev);
 	struct weir__cuda *s = device_of(q, w->src_dev);
@@ -111,7 +112,8 @@ static CUresult copy_rectangle(struct weir__cuda_queue *q,
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
+static CUresult copy_any(struct weir__cuda_queue *q,
+			 const struct weir_backend_work *w)
 {
 	CUresult r = w->rows == 1 ? copy_row(q, w) : copy_rectangle(q, w);
 
@@ -122,7 +124,7 @@ static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
 }
 
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
-			   const struct weir__work *w)
+			   const struct weir_backend_work *w)
 {
 	return device_of(q, w->dst_dev)->context != q->c->context ||
 	       device_of(q, w->src_dev)->context != q->c->context;
@@ -140,7 +142,7 @@ static struct weir__cuda *other_end(const struct weir__cuda_queue *q,
  * the queue's own stream tells which.
  */
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
-				 const struct weir__work *w)
+				 const struct weir_backend_work *w)
 {
 	struct weir__cuda *d = device_of(q, w->dst_dev);
 	struct weir__cuda *s = device_of(q, w->src_dev);

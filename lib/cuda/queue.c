@@ -227,7 +227,8 @@ static CUresult queue_wait(struct weir__cuda_queue *q,
 	return atomic_load(&on->c->lost) && on->c != q->c ? CUDA_SUCCESS : r;
 }
 
-static CUresult issue_fill(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult issue_fill(struct weir__cuda_queue *q,
+			   struct weir_backend_work *w)
 {
 	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
 
@@ -237,20 +238,21 @@ static CUresult issue_fill(struct weir__cuda_queue *q, struct weir__work *w)
 				     w->rows, q->stream);
 }
 
-CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
+CUresult weir__cuda_issue(struct weir__cuda_queue *q,
+			  struct weir_backend_work *w)
 {
 	switch (w->kind) {
-	case WEIR__WORK_SET:
-	case WEIR__WORK_GET:
-	case WEIR__WORK_COPY:
+	case WEIR_WORK_SET:
+	case WEIR_WORK_GET:
+	case WEIR_WORK_COPY:
 		return weir__cuda_copy(q, w);
-	case WEIR__WORK_FILL:
+	case WEIR_WORK_FILL:
 		return issue_fill(q, w);
-	case WEIR__WORK_WAIT:
+	case WEIR_WORK_WAIT:
 		return queue_wait(q, w->arg, w->until);
-	case WEIR__WORK_MARK:
-	case WEIR__WORK_CALL:
-	case WEIR__WORK_COMPUTE: /* not submitted without a compute table */
+	case WEIR_WORK_MARK:
+	case WEIR_WORK_CALL:
+	case WEIR_WORK_COMPUTE: /* not submitted without a compute table */
 		break;
 	}
 	return CUDA_SUCCESS;
@@ -293,8 +295,9 @@ static void flight_record(struct weir__cuda_queue *q,
 
 /* Append @f to the flights that are polled. */
 static void flight_track(struct weir__cuda_queue *q,
-			 struct weir__cuda_flight *f, struct weir__work *w,
-			 bool in_driver, CUresult err)
+			 struct weir__cuda_flight *f,
+			 struct weir_backend_work *w, bool in_driver,
+			 CUresult err)
 {
 	f->work = w;
 	f->number = w->number;
@@ -310,7 +313,7 @@ static void flight_track(struct weir__cuda_queue *q,
 	pthread_mutex_unlock(&q->tail_lock);
 }
 
-int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
+int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *w,
 		     unsigned doubts, bool in_driver, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
@@ -322,7 +325,8 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 	return 0;
 }
 
-int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
+int weir__cuda_to_driver(struct weir__cuda_queue *q,
+			 struct weir_backend_work *w)
 {
 	/* Get it first: work that is in the driver must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
@@ -347,12 +351,13 @@ int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
  * caller. Moves inside host memory wait for the stream first; host functions
  * are queued in the driver.
  */
-static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
+static CUresult issue_native(struct weir__cuda_queue *q,
+			     struct weir_backend_work *w,
 			     struct weir__cuda_call **ret_call)
 {
 	CUresult r;
 
-	if (w->kind == WEIR__WORK_CALL)
+	if (w->kind == WEIR_WORK_CALL)
 		return weir__cuda_call_launch(q, w, ret_call);
 	if (!weir__cuda_on_host(w))
 		return weir__cuda_issue(q, w);
@@ -366,15 +371,16 @@ static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
  * Does the queue not take the work? The caller is told at once, since the program
  * queues work there itself, which must not run without the wait.
  */
-static bool is_refused(const struct weir__work *w, CUresult r)
+static bool is_refused(const struct weir_backend_work *w, CUresult r)
 {
-	if (w->kind == WEIR__WORK_MARK)
+	if (w->kind == WEIR_WORK_MARK)
 		return weir__cuda_is_capture(r);
-	return r && w->kind == WEIR__WORK_WAIT;
+	return r && w->kind == WEIR_WORK_WAIT;
 }
 
 /* q->lock is released around the driver calls, so that poll does not block. */
-static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
+static int submit_native(struct weir__cuda_queue *q,
+			 struct weir_backend_work *w)
 {
 	struct weir__cuda_flight *f;
 	bool entered, issued;
@@ -400,7 +406,7 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 		q->spare = f;
 		pthread_mutex_unlock(&q->lock);
 		return weir__cuda_fail(q->c, r, "%s",
-				       w->kind == WEIR__WORK_MARK
+				       w->kind == WEIR_WORK_MARK
 					       ? "the event of a marker"
 					       : "a wait for another stream");
 	}
@@ -413,11 +419,12 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 	return 0;
 }
 
-static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
+static bool needs_help(struct weir__cuda_queue *q,
+		       const struct weir_backend_work *w)
 {
 	bool blocks;
 
-	if (w->kind == WEIR__WORK_CALL || q->n_with_helper)
+	if (w->kind == WEIR_WORK_CALL || q->n_with_helper)
 		return true;
 	if (weir__cuda_push(q->c))
 		return false;
@@ -426,10 +433,10 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 	return blocks;
 }
 
-static int cuda_queue_submit(void *queue, struct weir__work *w)
+static int cuda_queue_submit(void *queue, struct weir_backend_work *w)
 {
 	struct weir__cuda_queue *q = queue;
-	bool counted = w->kind != WEIR__WORK_CALL;
+	bool counted = w->kind != WEIR_WORK_CALL;
 	int r;
 
 	if (q->native)
@@ -584,7 +591,7 @@ static bool cuda_queue_all_in_driver(void *queue)
 	return all;
 }
 
-const struct weir__queue_ops weir__cuda_queue_ops = {
+const struct weir_backend_queue_ops weir__cuda_queue_ops = {
 	.size = sizeof(weir__cuda_queue_ops),
 	.open = cuda_queue_open,
 	.close = cuda_queue_close,

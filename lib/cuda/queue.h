@@ -11,7 +11,7 @@
  */
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
-	struct weir__work *work;
+	struct weir_backend_work *work;
 	uint64_t number; /* the work's */
 	CUevent event;   /* kept with the flight, and used again */
 	bool in_driver;  /* the driver has it, or a part of it */
@@ -40,7 +40,7 @@ struct weir__cuda_queue {
 	struct weir__cuda_flight *spare;
 	unsigned out; /* works not done, the helper's functions not counted */
 	/* For the helper, oldest first: work that may block, and later work. */
-	struct weir__work *todo, **todo_end;
+	struct weir_backend_work *todo, **todo_end;
 	unsigned n_with_helper; /* on todo, or being done by the helper */
 	pthread_cond_t more;
 	bool started, closed;
@@ -55,53 +55,57 @@ struct weir__cuda_queue {
  * work was not taken. Work that the driver refuses is taken, and is done with
  * the driver's result.
  */
-int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *work);
+int weir__cuda_to_driver(struct weir__cuda_queue *q,
+			 struct weir_backend_work *work);
 /*
  * Make a flight of @work, which was given to the driver already, perhaps in
  * part (@in_driver), or which failed with @err. @doubts: the device's before
  * that. q->lock is held. -ENOMEM: there is no flight.
  */
-int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
+int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *work,
 		     unsigned doubts, bool in_driver, CUresult err);
 /* The copy or fill itself; a context is current. */
-CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
+CUresult weir__cuda_issue(struct weir__cuda_queue *q,
+			  struct weir_backend_work *work);
 
 /*
  * copy.c. SET, GET or COPY; a context is current. Of a scatter copy that fails
  * some segments may have been queued.
  */
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
-			 const struct weir__work *work);
+			 const struct weir_backend_work *work);
 
 /* The same row by row, each by @copy: for a pitch that is too large. */
 typedef CUresult weir__cuda_copy_fn(struct weir__cuda_queue *q,
-				    const struct weir__work *work);
+				    const struct weir_backend_work *work);
 CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
-				  const struct weir__work *work,
+				  const struct weir_backend_work *work,
 				  weir__cuda_copy_fn *copy);
 bool weir__cuda_pitch_fits(const struct weir__cuda *c,
-			   const struct weir__work *work);
+			   const struct weir_backend_work *work);
 
 /* peer.c. Is an end of the copy on another device? The copy if so. */
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
-			   const struct weir__work *work);
+			   const struct weir_backend_work *work);
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
-				 const struct weir__work *work);
+				 const struct weir_backend_work *work);
 
 /* call.c. Have the driver call the function of @work. A context is current. */
 CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
-				const struct weir__work *work,
+				const struct weir_backend_work *work,
 				struct weir__cuda_call **ret_call);
 /* The flight has ended: the function's result if that is < 0, else 0. */
 int weir__cuda_call_end(struct weir__cuda_call *call);
 
 /* helper.c. Would the driver's call for @work block? */
-bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *work);
+bool weir__cuda_blocks(struct weir__cuda *c,
+		       const struct weir_backend_work *work);
 /* Is all its memory host memory, so that no engine of the GPU is needed? */
-bool weir__cuda_on_host(const struct weir__work *work);
-void weir__cuda_run_on_host(const struct weir__work *work);
+bool weir__cuda_on_host(const struct weir_backend_work *work);
+void weir__cuda_run_on_host(const struct weir_backend_work *work);
 /* Give @work to the helper, which the first work starts. q->lock is held. */
-int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *work);
+int weir__cuda_to_helper(struct weir__cuda_queue *q,
+			 struct weir_backend_work *work);
 /* Free the helper's events and bounce buffer. The helper is idle. */
 void weir__cuda_helper_close(struct weir__cuda_queue *q);
 

@@ -15,7 +15,7 @@
 
 static int check_buft(const struct weir_dev *dev, unsigned i)
 {
-	const struct weir__buft_desc *t = &dev->buft[i].desc;
+	const struct weir_backend_buft *t = &dev->buft[i].desc;
 
 	if (!weir__good_name(t->name, sizeof(t->name)))
 		return weir__fail(
@@ -46,7 +46,7 @@ static int check_buft(const struct weir_dev *dev, unsigned i)
 }
 
 /* A device with memory of its own needs the blocking moves. */
-static int check_moves(const struct weir__mem_ops *m,
+static int check_moves(const struct weir_backend_mem_ops *m,
 		       const struct weir_dev *dev)
 {
 	bool all = m->set && m->get && m->fill && m->copy;
@@ -62,7 +62,7 @@ static int check_moves(const struct weir__mem_ops *m,
 
 static int check_dev(const struct weir_dev *dev)
 {
-	const struct weir__dev_desc *d = &dev->desc;
+	const struct weir_backend_dev *d = &dev->desc;
 
 	if (!memchr(d->description, 0, sizeof(d->description)) ||
 	    !memchr(d->pci, 0, sizeof(d->pci)))
@@ -85,7 +85,7 @@ static int check_dev(const struct weir_dev *dev)
 /* Copy the kinds of memory; each struct may have another size. */
 static int bufts_in(struct weir_dev *dev)
 {
-	struct weir__dev_desc *d = &dev->desc;
+	struct weir_backend_dev *d = &dev->desc;
 	int r;
 
 	if (!d->n_bufts || d->n_bufts > WEIR__MAX_BUFTS || !d->buft)
@@ -101,10 +101,10 @@ static int bufts_in(struct weir_dev *dev)
 				-EBADMSG,
 				"device %s: kind %u of memory is NULL", d->name,
 				i);
-		r = weir__struct_in("buft_desc", &buft->desc,
-				    sizeof(buft->desc),
-				    WEIR__END_OF(struct weir__buft_desc, max),
-				    d->buft[i]);
+		r = weir__struct_in(
+			"weir_backend_buft", &buft->desc, sizeof(buft->desc),
+			WEIR_BACKEND_END_OF(struct weir_backend_buft, max),
+			d->buft[i]);
 		if (r < 0 || (r = check_buft(dev, i)) < 0)
 			return r;
 		buft->dev = dev;
@@ -113,12 +113,12 @@ static int bufts_in(struct weir_dev *dev)
 	return 0;
 }
 
-static int desc_in(struct weir_dev *dev, const struct weir__dev_desc *desc)
+static int desc_in(struct weir_dev *dev, const struct weir_backend_dev *desc)
 {
-	struct weir__dev_desc *d = &dev->desc;
-	int r = weir__struct_in("dev_desc", d, sizeof(*d),
-				WEIR__END_OF(struct weir__dev_desc, buft),
-				desc);
+	struct weir_backend_dev *d = &dev->desc;
+	int r = weir__struct_in(
+		"weir_backend_dev", d, sizeof(*d),
+		WEIR_BACKEND_END_OF(struct weir_backend_dev, buft), desc);
 
 	if (r < 0)
 		return r;
@@ -137,9 +137,10 @@ void weir__dev_free(struct weir_dev *dev)
 	weir__free(dev);
 }
 
-int weir__dev_new(struct weir *weir, const struct weir__backend *backend,
+int weir__dev_new(struct weir *weir, const struct weir_backend *backend,
 		  const char *module, unsigned i,
-		  const struct weir__dev_desc *desc, struct weir_dev **ret_dev)
+		  const struct weir_backend_dev *desc,
+		  struct weir_dev **ret_dev)
 {
 	struct weir_dev *dev = weir__calloc(1, sizeof(*dev));
 	int r;

@@ -165,7 +165,7 @@ int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r)
 
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
 {
-	const struct weir__mem_ops *mem = dev->backend->mem;
+	const struct weir_backend_mem_ops *mem = dev->backend->mem;
 	int r;
 
 	if (dev == other)
@@ -250,8 +250,8 @@ static int dev_init(struct weir_dev *dev, const char *params)
 	return r;
 }
 
-int weir_dev_init(struct weir *weir, const char *name_params,
-		  struct weir_dev **ret_dev)
+int weir_dev_configure(struct weir *weir, const char *name_params,
+		       struct weir_dev **ret_dev)
 {
 	size_t len = strcspn(name_params, ":");
 	struct weir_dev *dev;
@@ -271,7 +271,7 @@ int weir_dev_init(struct weir *weir, const char *name_params,
 
 int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 {
-	const struct weir__dev_desc *d = &dev->desc;
+	const struct weir_backend_dev *d = &dev->desc;
 	struct weir_dev_info info = {
 		.size = sizeof(info),
 		.name = d->name,

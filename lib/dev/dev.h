@@ -12,25 +12,25 @@
 
 #include "core/root.h"
 #include "core/slab.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "dev/reclaim.h"
 
 #define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
 
 struct weir_buft {
 	struct weir_dev *dev;
-	struct weir__buft_desc desc;
+	struct weir_backend_buft desc;
 	_Atomic uint64_t used;   /* bytes of buffers that were allocated */
 	_Atomic uint64_t budget; /* most of them; 0: no limit */
 };
 
 struct weir_dev {
 	struct weir *weir;
-	const struct weir__backend *backend;
+	const struct weir_backend *backend;
 	const char *module; /* path, or NULL: built in */
 	unsigned index;     /* the backend's number for it */
 	/* Constant except node. desc.buft is NULL: see buft[]. */
-	struct weir__dev_desc desc;
+	struct weir_backend_dev desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
 	pthread_mutex_t lock;  /* guards desc.node, and what follows state */
 	_Atomic(void *) state; /* of the backend, from dev_open */

@@ -48,9 +48,9 @@ static unsigned cpus(void)
 	return weir__cgroup_cpus("");
 }
 
-const struct weir__host weir__host = {
-	.size = sizeof(struct weir__host),
-	.abi = WEIR__ABI,
+const struct weir_backend_host weir__host = {
+	.size = sizeof(struct weir_backend_host),
+	.abi = WEIR_BACKEND_ABI,
 	.fail = weir__fail,
 	.fail_sys = weir__fail_sys,
 	.log = weir__log,

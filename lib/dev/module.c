@@ -53,10 +53,10 @@ static int module_enter(struct weir *weir, struct weir__module *m)
 {
 	weir_backend_entry_fn *entry;
 
-	*(void **)&entry = dlsym(m->handle, WEIR__MODULE_ENTRY);
+	*(void **)&entry = dlsym(m->handle, WEIR_BACKEND_ENTRY);
 	if (!entry)
 		return weir__fail(-ENOEXEC, "it has no symbol %s",
-				  WEIR__MODULE_ENTRY);
+				  WEIR_BACKEND_ENTRY);
 	/* The reason for a module that fails without giving one. */
 	weir__fail(-EBADMSG, "it gives no reason");
 	return weir__registry_enter(weir, entry, m->path);

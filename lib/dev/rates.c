@@ -28,7 +28,7 @@ bool weir__rates_are_sound(const struct weir_rates *rates)
 /* If the measurement fails, the defaults. */
 static struct weir_rates rates_measure(struct weir_dev *dev)
 {
-	const struct weir__compute_ops *compute = dev->backend->compute;
+	const struct weir_backend_compute_ops *compute = dev->backend->compute;
 	struct weir_rates rates = defaults[dev->desc.type];
 	struct weir__error_saved saved;
 	int r = 0;

@@ -12,9 +12,9 @@
 #include "dev/registry.h"
 
 /* The devices that a backend has described so far. */
-struct weir__probe {
+struct weir_backend_probe {
 	struct weir *weir;
-	const struct weir__backend *backend;
+	const struct weir_backend *backend;
 	const char *module;
 	struct weir_dev *dev[WEIR__MAX_DEVS];
 	unsigned n;
@@ -78,8 +78,8 @@ static int add_devs(struct weir__registry *registry,
 	return 0;
 }
 
-int weir__registry_describe(struct weir__probe *p,
-			    const struct weir__dev_desc *desc)
+int weir__registry_describe(struct weir_backend_probe *p,
+			    const struct weir_backend_dev *desc)
 {
 	int r;
 
@@ -96,7 +96,7 @@ int weir__registry_describe(struct weir__probe *p,
 	return r;
 }
 
-static int backend_probe(struct weir__probe *p)
+static int backend_probe(struct weir_backend_probe *p)
 {
 	int r = p->backend->probe(p->weir, &weir__host, p);
 
@@ -127,9 +127,9 @@ static int add_tables(struct weir *weir, struct weir__tables *tables,
 		      const char *module)
 {
 	struct weir__registry *registry = weir__registry(weir);
-	struct weir__probe p = { .weir = weir,
-				 .backend = &tables->backend,
-				 .module = module };
+	struct weir_backend_probe p = { .weir = weir,
+					.backend = &tables->backend,
+					.module = module };
 	int r;
 
 	pthread_mutex_lock(&weir->lock);
@@ -151,7 +151,7 @@ static int add_tables(struct weir *weir, struct weir__tables *tables,
 	return r;
 }
 
-int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
+int weir__registry_add(struct weir *weir, const struct weir_backend *backend,
 		       const char *module)
 {
 	struct weir__tables *tables;
@@ -168,7 +168,7 @@ int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 			 const char *module)
 {
-	const struct weir__backend *backend;
+	const struct weir_backend *backend;
 	int r = 0;
 
 	backend = entry(&weir__host, &r);
@@ -178,7 +178,7 @@ int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 }
 
 int weir__registry_beside(struct weir_dev *beside,
-			  const struct weir__dev_desc *desc, unsigned i)
+			  const struct weir_backend_dev *desc, unsigned i)
 {
 	struct weir *weir = beside->weir;
 	struct weir_dev *dev;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "core/root.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "dev/dev.h"
 
 #define WEIR__MAX_DEVS 64u /* that one backend describes */
@@ -23,10 +23,11 @@
  */
 struct weir__tables {
 	struct weir__tables *next;
-	struct weir__backend backend; /* points to the tables that follow */
-	struct weir__mem_ops mem;
-	struct weir__queue_ops queue;
-	struct weir__compute_ops compute; /* if backend.compute is not NULL */
+	struct weir_backend backend; /* points to the tables that follow */
+	struct weir_backend_mem_ops mem;
+	struct weir_backend_queue_ops queue;
+	struct weir_backend_compute_ops
+		compute; /* if backend.compute is not NULL */
 };
 
 struct weir__registry {
@@ -59,20 +60,20 @@ int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
  * these, all or none. -EPROTO, -EBADMSG, -EEXIST, and errors of probe, with a
  * sentence.
  */
-int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
+int weir__registry_add(struct weir *weir, const struct weir_backend *backend,
 		       const char *module);
 /* dev_describe and dev_add of the host table. */
-int weir__registry_describe(struct weir__probe *probe,
-			    const struct weir__dev_desc *desc);
+int weir__registry_describe(struct weir_backend_probe *probe,
+			    const struct weir_backend_dev *desc);
 int weir__registry_beside(struct weir_dev *beside,
-			  const struct weir__dev_desc *desc, unsigned i);
+			  const struct weir_backend_dev *desc, unsigned i);
 
 /*
  * tables.c. The tables of a backend, copied. -EPROTO: their sizes or their ABI
  * cannot be used; -EBADMSG: a required member is missing. The caller frees the
  * result with weir__free.
  */
-int weir__tables_in(const struct weir__backend *theirs,
+int weir__tables_in(const struct weir_backend *theirs,
 		    struct weir__tables **ret_tables);
 /*
  * Copy the struct weir__@name at @theirs, which begins with its size, into
@@ -85,9 +86,10 @@ int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
 bool weir__good_name(const char *name, size_t room);
 
 /* desc.c. A device as @desc describes it, checked, not yet in the registry. */
-int weir__dev_new(struct weir *weir, const struct weir__backend *backend,
+int weir__dev_new(struct weir *weir, const struct weir_backend *backend,
 		  const char *module, unsigned i,
-		  const struct weir__dev_desc *desc, struct weir_dev **ret_dev);
+		  const struct weir_backend_dev *desc,
+		  struct weir_dev **ret_dev);
 void weir__dev_free(struct weir_dev *dev);
 
 /*

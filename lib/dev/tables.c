@@ -35,12 +35,12 @@ int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
 	if (n < least)
 		return weir__fail(
 			-EPROTO,
-			"its struct weir__%s has %zu bytes, this library needs %zu",
+			"its struct %s has %zu bytes, this library needs %zu",
 			name, n, least);
 	if (n % sizeof(void *))
 		return weir__fail(
 			-EPROTO,
-			"its struct weir__%s has %zu bytes, not a multiple of %zu",
+			"its struct %s has %zu bytes, not a multiple of %zu",
 			name, n, sizeof(void *));
 	memset(ours, 0, size);
 	memcpy(ours, theirs, n < size ? n : size);
@@ -50,24 +50,23 @@ int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
 /* @last: the last of its required members. */
 #define TABLE_IN(name, ours, last, theirs)            \
 	weir__struct_in(#name, ours, sizeof(*(ours)), \
-			WEIR__END_OF(struct weir__##name, last), theirs)
+			WEIR_BACKEND_END_OF(struct name, last), theirs)
 
 static int check_member(const char *name, bool there)
 {
 	return there ? 0 : weir__fail(-EBADMSG, "its %s is NULL", name);
 }
 
-static int backend_in(struct weir__backend *b,
-		      const struct weir__backend *theirs)
+static int backend_in(struct weir_backend *b, const struct weir_backend *theirs)
 {
 	int r;
 
 	/* The offsets of all other members depend on the ABI. */
-	if (WEIR__HAS(theirs, abi) && theirs->abi != WEIR__ABI)
+	if (WEIR_BACKEND_HAS(theirs, abi) && theirs->abi != WEIR_BACKEND_ABI)
 		return weir__fail(-EPROTO,
 				  "it is made for ABI %u, this library has %u",
-				  theirs->abi, WEIR__ABI);
-	r = TABLE_IN(backend, b, queue, theirs);
+				  theirs->abi, WEIR_BACKEND_ABI);
+	r = TABLE_IN(weir_backend, b, queue, theirs);
 	if (r < 0)
 		return r;
 	if (!weir__good_name(b->name, MAX_NAME + 1))
@@ -83,9 +82,10 @@ static int backend_in(struct weir__backend *b,
 	return check_member("queue", b->queue);
 }
 
-static int mem_in(struct weir__mem_ops *m, const struct weir__mem_ops *theirs)
+static int mem_in(struct weir_backend_mem_ops *m,
+		  const struct weir_backend_mem_ops *theirs)
 {
-	int r = TABLE_IN(mem_ops, m, free, theirs);
+	int r = TABLE_IN(weir_backend_mem_ops, m, free, theirs);
 
 	if (r < 0 || (r = check_member("mem->alloc", m->alloc)) < 0 ||
 	    (r = check_member("mem->free", m->free)) < 0)
@@ -96,10 +96,10 @@ static int mem_in(struct weir__mem_ops *m, const struct weir__mem_ops *theirs)
 	return 0;
 }
 
-static int queue_in(struct weir__queue_ops *q,
-		    const struct weir__queue_ops *theirs)
+static int queue_in(struct weir_backend_queue_ops *q,
+		    const struct weir_backend_queue_ops *theirs)
 {
-	int r = TABLE_IN(queue_ops, q, submit, theirs);
+	int r = TABLE_IN(weir_backend_queue_ops, q, submit, theirs);
 
 	if (r < 0 || (r = check_member("queue->open", q->open)) < 0 ||
 	    (r = check_member("queue->close", q->close)) < 0)
@@ -107,10 +107,10 @@ static int queue_in(struct weir__queue_ops *q,
 	return check_member("queue->submit", q->submit);
 }
 
-static int compute_in(struct weir__compute_ops *c,
-		      const struct weir__compute_ops *theirs)
+static int compute_in(struct weir_backend_compute_ops *c,
+		      const struct weir_backend_compute_ops *theirs)
 {
-	int r = TABLE_IN(compute_ops, c, release, theirs);
+	int r = TABLE_IN(weir_backend_compute_ops, c, release, theirs);
 
 	if (r < 0 || (r = check_member("compute->supports", c->supports)) < 0 ||
 	    (r = check_member("compute->prepare", c->prepare)) < 0)
@@ -118,9 +118,9 @@ static int compute_in(struct weir__compute_ops *c,
 	return check_member("compute->release", c->release);
 }
 
-static int all_in(struct weir__tables *t, const struct weir__backend *theirs)
+static int all_in(struct weir__tables *t, const struct weir_backend *theirs)
 {
-	struct weir__backend *b = &t->backend;
+	struct weir_backend *b = &t->backend;
 	int r = backend_in(b, theirs);
 
 	if (r < 0 || (r = mem_in(&t->mem, b->mem)) < 0 ||
@@ -135,7 +135,7 @@ static int all_in(struct weir__tables *t, const struct weir__backend *theirs)
 	return r;
 }
 
-int weir__tables_in(const struct weir__backend *theirs,
+int weir__tables_in(const struct weir_backend *theirs,
 		    struct weir__tables **ret_tables)
 {
 	struct weir__tables *t = weir__calloc(1, sizeof(*t));

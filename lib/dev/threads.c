@@ -5,7 +5,7 @@
 int weir_dev_set_threads(struct weir_dev *dev,
 			 const struct weir_threads *threads)
 {
-	const struct weir__compute_ops *compute = dev->backend->compute;
+	const struct weir_backend_compute_ops *compute = dev->backend->compute;
 	struct weir_threads own;
 	int r;
 

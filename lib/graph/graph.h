@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "graph/bump.h"
 
-struct weir__op;
+struct weir__op_info;
 
 struct weir_graph {
 	struct weir__bump memory; /* the nodes, their names and parameters */
@@ -28,7 +28,7 @@ struct weir_graph {
 
 struct weir_node {
 	struct weir_graph *graph;
-	const struct weir__op *row;
+	const struct weir__op_info *row;
 	struct weir_node *storage; /* the node that has the bytes; itself,
 				      unless it is a view, or writes a leaf */
 	struct weir_event *event;  /* of a leaf, or NULL */
@@ -57,7 +57,7 @@ const struct weir__in_file *weir__node_file(const struct weir_node *node);
 
 /* A new node, before it is in its graph. */
 struct weir__made {
-	const struct weir__op *row;
+	const struct weir__op_info *row;
 	uint32_t op, n_src;
 	struct weir_node *const *src;
 	struct weir_tensor t;      /* the result */

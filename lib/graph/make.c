@@ -27,7 +27,7 @@ union params {
 	struct weir_op_call call;
 };
 
-static const char *arg_name(const struct weir__op *row, uint32_t i)
+static const char *arg_name(const struct weir__op_info *row, uint32_t i)
 {
 	return i < WEIR__OP_ARGS && row->arg[i].name ? row->arg[i].name : "src";
 }
@@ -57,7 +57,7 @@ int weir__op_result(struct weir__made *m, uint32_t dtype, unsigned ndim,
 	return r < 0 ? weir__fail_for(r, "%s: the result", m->row->name) : 0;
 }
 
-static int check_number(const struct weir__op *row, unsigned n)
+static int check_number(const struct weir__op_info *row, unsigned n)
 {
 	if (row->any || n <= row->required + row->optional)
 		return 0;
@@ -158,7 +158,7 @@ static int check_sources(const struct weir_graph *g, const struct weir__made *m)
 	return r;
 }
 
-static int params_in(const struct weir__op *row, const void *params,
+static int params_in(const struct weir__op_info *row, const void *params,
 		     size_t size, void *ret)
 {
 	size_t n = size < row->params ? size : row->params;

@@ -48,7 +48,7 @@ static void record_params(struct record *r, const struct weir_node *node,
 }
 
 /* A view is its tensor: it keeps no parameters. */
-static uint32_t params_kept(const struct weir__op *row)
+static uint32_t params_kept(const struct weir__op_info *row)
 {
 	return row->flags & WEIR__OP_VIEWS ? 0 : row->params;
 }

@@ -83,7 +83,7 @@ static uint64_t source_flops(const struct weir_node *node)
 		.arg = { { "a", F32, ROWS, 1 } }, .rule = weir__rule_norm, \
 	}
 
-static const struct weir__op table[] = {
+static const struct weir__op_info table[] = {
 	/* clang-format off */
 	[WEIR_OP_LEAF] = {
 		.name = "leaf", .params = sizeof(struct weir__in_file),
@@ -213,7 +213,7 @@ static const struct weir__op table[] = {
 	/* clang-format on */
 };
 
-const struct weir__op *weir__op_row(uint32_t op)
+const struct weir__op_info *weir__op_row(uint32_t op)
 {
 	return op < sizeof(table) / sizeof(table[0]) ? &table[op] : NULL;
 }
@@ -247,7 +247,7 @@ static uint64_t bytes_read(const struct weir_node *node, uint32_t i)
 
 uint64_t weir__op_bytes(const struct weir_node *node)
 {
-	const struct weir__op *row = node->row;
+	const struct weir__op_info *row = node->row;
 	uint64_t sum = 0;
 
 	if (!row->required && !row->any)

@@ -39,7 +39,7 @@ struct weir__arg {
 #define WEIR__OP_VIEWS 0x01u  /* the result has the bytes of source 0 */
 #define WEIR__OP_WRITES 0x02u /* it writes a leaf: source .target */
 
-struct weir__op {
+struct weir__op_info {
 	const char *name;
 	uint8_t required, optional; /* number of sources */
 	bool any;                   /* CALL: any number, all required */
@@ -61,7 +61,7 @@ struct weir__op {
 };
 
 /* The row of an enum weir_op; NULL: not an operation. */
-const struct weir__op *weir__op_row(uint32_t op);
+const struct weir__op_info *weir__op_row(uint32_t op);
 
 /*
  * Bytes that the node reads and writes, and its operations on elements: for

@@ -143,8 +143,8 @@ struct weir__caches {
 	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };
 
-struct weir__index;
-struct weir__record;
+struct weir__block_index;
+struct weir__call_record;
 
 struct weir_heap {
 	_Atomic uint32_t refs; /* the caller's, and waiters' of its end */
@@ -157,13 +157,13 @@ struct weir_heap {
 	char label[64]; /* "a heap of CPU": for sentences */
 
 	/* A record runs: caches keep nothing. */
-	_Atomic(struct weir__record *) record;
+	_Atomic(struct weir__call_record *) record;
 	bool membarrier;
 	_Atomic uint64_t
 		kept_most;    /* bytes of a block: caches keep no larger */
 	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
 	/* Blocks by address; NULL: none yet. Set once, after a gather. */
-	_Atomic(struct weir__index *) index;
+	_Atomic(struct weir__block_index *) index;
 	struct weir__heap_pieces pieces;
 	/* Set once each, under the lock. */
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
@@ -493,7 +493,8 @@ static inline struct weir__caches *weir__caches_at(struct weir_heap *h,
 	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
 }
 
-static inline struct weir__index *weir__heap_index(const struct weir_heap *h)
+static inline struct weir__block_index *
+weir__heap_index(const struct weir_heap *h)
 {
 	return atomic_load_explicit(&h->index, memory_order_acquire);
 }

@@ -24,7 +24,7 @@ struct stripe {
 	uint32_t *list; /* 1 << bits; the first piece of each, 0: none */
 };
 
-struct weir__index {
+struct weir__block_index {
 	struct stripe stripe[STRIPES];
 };
 
@@ -33,7 +33,7 @@ static uint64_t mix(uint64_t n)
 	return n * 0x9e3779b97f4a7c15u;
 }
 
-static struct stripe *stripe_of(struct weir__index *x, uint64_t addr)
+static struct stripe *stripe_of(struct weir__block_index *x, uint64_t addr)
 {
 	return &x->stripe[mix(addr >> STRIPE_SHIFT) >> 32 & (STRIPES - 1)];
 }
@@ -66,7 +66,7 @@ static void stripe_grow(struct weir_heap *h, struct stripe *s)
 	weir__free(old);
 }
 
-static void index_insert(struct weir_heap *h, struct weir__index *x,
+static void index_insert(struct weir_heap *h, struct weir__block_index *x,
 			 struct weir__piece *c)
 {
 	struct stripe *s = stripe_of(x, c->addr);
@@ -121,16 +121,16 @@ bool weir__index_find(struct weir_heap *h, uint64_t addr,
 	return found;
 }
 
-static void index_free(struct weir__index *x)
+static void index_free(struct weir__block_index *x)
 {
 	for (unsigned i = 0; i < STRIPES; i++)
 		weir__free(x->stripe[i].list);
 	weir__free(x);
 }
 
-static struct weir__index *index_new(bool membarrier)
+static struct weir__block_index *index_new(bool membarrier)
 {
-	struct weir__index *x = weir__calloc_aligned(1, sizeof(*x));
+	struct weir__block_index *x = weir__calloc_aligned(1, sizeof(*x));
 	bool made = x;
 
 	for (unsigned i = 0; made && i < STRIPES; i++) {
@@ -149,7 +149,7 @@ static struct weir__index *index_new(bool membarrier)
 	return NULL;
 }
 
-static void insert_region(struct weir_heap *h, struct weir__index *x,
+static void insert_region(struct weir_heap *h, struct weir__block_index *x,
 			  const struct weir__region *region)
 {
 	struct weir__piece *c;
@@ -165,7 +165,7 @@ static void insert_region(struct weir_heap *h, struct weir__index *x,
 
 int weir__index_make(struct weir_heap *h)
 {
-	struct weir__index *x = index_new(h->membarrier);
+	struct weir__block_index *x = index_new(h->membarrier);
 
 	if (!x)
 		return weir__fail(-ENOMEM, "no memory for an index of %s",
@@ -179,7 +179,7 @@ int weir__index_make(struct weir_heap *h)
 
 void weir__index_free(struct weir_heap *h)
 {
-	struct weir__index *x = weir__heap_index(h);
+	struct weir__block_index *x = weir__heap_index(h);
 
 	if (x)
 		index_free(x);

@@ -16,14 +16,14 @@
 #define LINE_BYTES ((size_t)128)
 
 /* Guarded by the heap's lock. */
-struct weir__record {
+struct weir__call_record {
 	int fd;
 	int err; /* the first of writing; then no more is written */
 	size_t n;
 	char text[1 << 16];
 };
 
-static void record_flush(struct weir__record *rec)
+static void record_flush(struct weir__call_record *rec)
 {
 	size_t done = 0;
 
@@ -40,7 +40,7 @@ static void record_flush(struct weir__record *rec)
 }
 
 __attribute__((format(printf, 2, 3))) static void
-record_line(struct weir__record *rec, const char *fmt, ...)
+record_line(struct weir__call_record *rec, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -51,7 +51,7 @@ record_line(struct weir__record *rec, const char *fmt, ...)
 	va_end(ap);
 }
 
-static struct weir__record *record_of(struct weir_heap *h)
+static struct weir__call_record *record_of(struct weir_heap *h)
 {
 	return atomic_load_explicit(&h->record, memory_order_relaxed);
 }
@@ -66,7 +66,7 @@ static unsigned number_of(struct weir_heap *h, const struct weir_stream *stream)
 void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
 			size_t align, const struct weir_stream *stream)
 {
-	struct weir__record *rec = record_of(h);
+	struct weir__call_record *rec = record_of(h);
 
 	if (rec)
 		record_line(rec, "+ %u %zu %zu %u %ld\n", piece, size, align,
@@ -76,7 +76,7 @@ void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
 void weir__record_free(struct weir_heap *h, uint32_t piece,
 		       const struct weir_stream *stream)
 {
-	struct weir__record *rec = record_of(h);
+	struct weir__call_record *rec = record_of(h);
 
 	if (rec)
 		record_line(rec, "- %u %u %ld\n", piece, number_of(h, stream),
@@ -85,7 +85,7 @@ void weir__record_free(struct weir_heap *h, uint32_t piece,
 
 static int record_begin(struct weir_heap *h, int fd)
 {
-	struct weir__record *rec;
+	struct weir__call_record *rec;
 	int r;
 
 	if (record_of(h))
@@ -111,7 +111,7 @@ static int record_begin(struct weir_heap *h, int fd)
 
 int weir__record_end(struct weir_heap *h)
 {
-	struct weir__record *rec = record_of(h);
+	struct weir__call_record *rec = record_of(h);
 	int err;
 
 	if (!rec)

@@ -84,7 +84,7 @@ int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 		r = ext->check_pointer(dev, ptr, size);
 	if (r < 0)
 		return r;
-	/* buft[0] is the device's own memory (struct weir__dev_desc). */
+	/* buft[0] is the device's own memory (struct weir_backend_dev). */
 	return weir__buf_foreign(&dev->buft[0], (void *)(uintptr_t)ptr, size,
 				 release, arg, ret_buf);
 }

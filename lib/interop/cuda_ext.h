@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions of the CUDA module that <weir/cuda.h> needs beyond the tables
- * of dev/backend.h. weir_dev_proc(dev, WEIR__CUDA_EXT) returns the function
+ * of weir/backend.h. weir_dev_proc(dev, WEIR__CUDA_EXT) returns the function
  * that returns the table; NULL: @dev is no CUDA device.
  */
 #ifndef WEIR__INTEROP_CUDA_EXT_H

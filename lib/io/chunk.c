@@ -24,7 +24,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "alloc/slots.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "io/chunk.h"
 #include "mem/convert.h"
 
@@ -81,7 +81,7 @@ static uint64_t shift_of(const struct weir__job *job,
 
 static uint64_t converted(const struct weir__extent *e, uint64_t bytes)
 {
-	const struct weir__convert *c = e->convert;
+	const struct weir_backend_convert *c = e->convert;
 
 	return c ? bytes / c->src_bytes * c->dst_bytes : bytes;
 }

@@ -16,7 +16,8 @@
 #include "io/op.h"
 
 /* Called by the reactor's owner, in poll, or on a thread of the backend. */
-static void copy_work_done(struct weir__work *work, int res, int32_t native)
+static void copy_work_done(struct weir_backend_work *work, int res,
+			   int32_t native)
 {
 	struct weir__op *op = weir__container(work, struct weir__op, work);
 	struct weir__copy_queue *q = work->arg;
@@ -39,7 +40,7 @@ static void copy_work_done(struct weir__work *work, int res, int32_t native)
  */
 static bool is_in_driver(struct weir__copy_queue *q)
 {
-	const struct weir__queue_ops *ops = q->dev->backend->queue;
+	const struct weir_backend_queue_ops *ops = q->dev->backend->queue;
 
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
@@ -49,7 +50,7 @@ static void work_set_rows(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
-	struct weir__work *work = &op->work;
+	struct weir_backend_work *work = &op->work;
 
 	work->dst = rows.addr;
 	work->width = rows.out;
@@ -65,11 +66,11 @@ static void work_set_rows(struct weir__op *op)
 /* Members that only other kinds of work use stay 0, as the op was made. */
 static void work_fill(struct weir__op *op)
 {
-	struct weir__work *work = &op->work;
+	struct weir_backend_work *work = &op->work;
 	unsigned char *memory = op->extent->addr + op->lo;
 
 	work->next = NULL;
-	work->kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET;
+	work->kind = op->write ? WEIR_WORK_GET : WEIR_WORK_SET;
 	work->dst = op->write ? op->payload : memory;
 	work->src = op->write ? memory : op->payload;
 	work->dst_host = op->write;
@@ -125,7 +126,8 @@ bool weir__copy_poll(struct weir__loop *loop)
 
 	for (unsigned i = 0; i < r->n_queues; i++) {
 		struct weir__copy_queue *q = &r->queue[i];
-		const struct weir__queue_ops *ops = q->dev->backend->queue;
+		const struct weir_backend_queue_ops *ops =
+			q->dev->backend->queue;
 
 		if (!ops->poll || !atomic_load(&q->out))
 			continue;

@@ -24,12 +24,12 @@
 
 #define WEIR__MAX_REACTORS 16u
 
-struct weir__convert;
+struct weir_backend_convert;
 struct weir__engine;
 struct weir__job;
 struct weir__refusal;
 struct weir__touch;
-struct weir__work;
+struct weir_backend_work;
 
 /*
  * Bytes of one file and their place in memory: host memory, or memory of @dev.
@@ -67,7 +67,7 @@ struct weir__extent {
 	 *
 	 * Extents with rows or a conversion can only be read.
 	 */
-	const struct weir__convert *convert;
+	const struct weir_backend_convert *convert;
 	/* Set by weir__job_start: */
 	/*
 	 * 1: not merged. More: so many extents from this one on are one chunk:
@@ -143,7 +143,8 @@ struct weir__job {
 	 * of the caller, which must call work->done. NULL: the engine's queue
 	 * gets it. On a thread of the engine; must not block.
 	 */
-	void (*submit_copy)(struct weir__job *job, struct weir__work *work);
+	void (*submit_copy)(struct weir__job *job,
+			    struct weir_backend_work *work);
 	void *arg;
 
 	/*
@@ -156,7 +157,7 @@ struct weir__job {
 
 	/* For the engine only: */
 	struct weir__engine *eng;
-	struct weir__segment
+	struct weir_backend_segment
 		*segment; /* for each extent; NULL: none is merged */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
@@ -202,7 +203,7 @@ void weir__job_wake(struct weir__job *job);
  * this and the opening of queues go on.
  */
 int weir__engine_queues(struct weir__engine *eng,
-			const struct weir__queue_ops *ops,
+			const struct weir_backend_queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg);
 
 /*

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "io/engine.h"
 #include "io/pool.h"
 
@@ -78,7 +78,7 @@ struct weir__op {
 	struct weir__slot *repack_slot; /* scatter.c */
 	/* To a device, e->unpack: payload has the rows as unpack.c packs them. */
 	bool packed;
-	struct weir__work work; /* the copy to or from a device */
+	struct weir_backend_work work; /* the copy to or from a device */
 
 	int64_t res;            /* of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */

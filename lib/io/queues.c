@@ -53,7 +53,7 @@ static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
  */
 static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 {
-	const struct weir__mem_ops *mem = q->dev->backend->mem;
+	const struct weir_backend_mem_ops *mem = q->dev->backend->mem;
 	size_t bytes;
 	void *addr;
 
@@ -282,7 +282,7 @@ void weir__queues_abandon(struct weir__engine *eng)
 }
 
 int weir__engine_queues(struct weir__engine *eng,
-			const struct weir__queue_ops *ops,
+			const struct weir_backend_queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg)
 {
 	int ret = 0;

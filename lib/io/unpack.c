@@ -66,7 +66,7 @@ static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
 static int convert_cached(const struct weir__extent *e, uint64_t n,
 			  uint64_t off, unsigned char *dst, bool wait)
 {
-	const struct weir__convert *c = e->convert;
+	const struct weir_backend_convert *c = e->convert;
 	unsigned char piece[PIECE];
 	int r = 1;
 

@@ -28,7 +28,8 @@ static int64_t at_most(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static void heads_of(const struct weir__node *node, struct weir__heads *h)
+static void heads_of(const struct weir_backend_node *node,
+		     struct weir__heads *h)
 {
 	const struct weir_operand *q = &node->src[0], *k = &node->src[1];
 	const struct weir_op_attention *params = node->params;
@@ -86,7 +87,7 @@ static int64_t batches(const struct weir__heads *h)
 	return (h->units + h->batch - 1) / h->batch;
 }
 
-static int attention_supports(const struct weir__node *node)
+static int attention_supports(const struct weir_backend_node *node)
 {
 	for (uint32_t i = 0; i < 3; i++) {
 		uint32_t dtype = node->src[i].dtype;
@@ -103,7 +104,7 @@ static int attention_supports(const struct weir__node *node)
 }
 
 /* In ns, about. */
-static uint64_t cost_of(const struct weir__node *node,
+static uint64_t cost_of(const struct weir_backend_node *node,
 			const struct weir__heads *h)
 {
 	uint64_t pairs;
@@ -115,8 +116,8 @@ static uint64_t cost_of(const struct weir__node *node,
 	return pairs / 20;
 }
 
-static void attention_plan(const struct weir__node *node, unsigned threads,
-			   struct weir__kernel_plan *ret)
+static void attention_plan(const struct weir_backend_node *node,
+			   unsigned threads, struct weir__kernel_plan *ret)
 {
 	struct weir__heads h;
 
@@ -137,7 +138,7 @@ static void attention_plan(const struct weir__node *node, unsigned threads,
 }
 
 /* The result of head @head and token @token; @b: outer dimensions. */
-static float *result_at(const struct weir__node *node,
+static float *result_at(const struct weir_backend_node *node,
 			const struct weir__heads *h, int64_t b, int64_t head,
 			int64_t token)
 {
@@ -154,9 +155,9 @@ static void result_store(float *d, const float *sum, float weight, int64_t n)
 		weir__vec()->scale(d, sum, 1 / weight, 0, (size_t)n);
 }
 
-static void unit_store(const struct weir__node *node,
+static void unit_store(const struct weir_backend_node *node,
 		       const struct weir__heads *h, int64_t unit,
-		       const struct weir__kept *kept)
+		       const struct weir__attention_partial *kept)
 {
 	int64_t b = unit / (h->tiles * h->heads_k), head, token;
 	int64_t rows = h->group * weir__attention_tokens(h, unit);
@@ -173,7 +174,8 @@ static void unit_store(const struct weir__node *node,
 static void kept_add(const struct weir__heads *h, float *to, float *from,
 		     int64_t row)
 {
-	struct weir__kept a = weir__kept_at(h, to), b = weir__kept_at(h, from);
+	struct weir__attention_partial a = weir__kept_at(h, to),
+				       b = weir__kept_at(h, from);
 	float *sum = a.sum + row * h->dv_room, most = a.most[row], less, x, y;
 
 	/* No position counts: bits stay as they are. */
@@ -200,7 +202,7 @@ static void unit_add(const struct weir__heads *h, int64_t unit, float *to,
 }
 
 /* Compute all positions of some units, SPLIT at a time, each added to the first. */
-static void units_in_turn(const struct weir__node *node,
+static void units_in_turn(const struct weir_backend_node *node,
 			  const struct weir__heads *h,
 			  const struct weir__attention *a, int64_t unit,
 			  int64_t end)
@@ -222,7 +224,7 @@ static void units_in_turn(const struct weir__node *node,
 }
 
 /* Split @i of @splits of some units. */
-static void units_split(const struct weir__node *node,
+static void units_split(const struct weir_backend_node *node,
 			const struct weir__heads *h,
 			const struct weir__attention *a, int64_t unit,
 			int64_t end, int64_t i, int64_t splits)
@@ -257,7 +259,7 @@ static void units_run(const struct weir__kernel_run *run,
 	else
 		units_split(run->node, h, &a, unit, end, i, splits);
 	for (int64_t k = unit; k < end && splits == 1; k++) {
-		struct weir__kept kept = weir__kept_at(
+		struct weir__attention_partial kept = weir__kept_at(
 			h, a.kept + (size_t)(k - unit) * a.kept_apart);
 
 		unit_store(run->node, h, k, &kept);
@@ -283,7 +285,7 @@ static void phase_units(const struct weir__kernel_run *run,
 static void add_splits(const struct weir__heads *h, float *kept, int64_t row,
 		       int64_t splits, float *d)
 {
-	struct weir__kept sum = weir__kept_at(h, kept);
+	struct weir__attention_partial sum = weir__kept_at(h, kept);
 
 	for (int64_t i = 1; i < splits; i++)
 		kept_add(h, kept, kept + (size_t)i * weir__kept_floats(h), row);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 #define WEIR__TILE 64 /* positions at a time; a multiple of 16 */
 
@@ -63,7 +63,7 @@ struct weir__attention {
 };
 
 /* The intermediate result of a unit, or of a split of it. */
-struct weir__kept {
+struct weir__attention_partial {
 	float *sum;    /* [rows, dv_room]: exp(score - most) times v */
 	float *most;   /* [rows]: the greatest score */
 	float *weight; /* [rows]: the sum of exp(score - most) */
@@ -74,10 +74,10 @@ static inline size_t weir__kept_floats(const struct weir__heads *h)
 	return (size_t)(h->rows * (h->dv_room + 2));
 }
 
-static inline struct weir__kept weir__kept_at(const struct weir__heads *h,
-					      float *p)
+static inline struct weir__attention_partial
+weir__kept_at(const struct weir__heads *h, float *p)
 {
-	struct weir__kept kept = { .sum = p };
+	struct weir__attention_partial kept = { .sum = p };
 
 	kept.most = kept.sum + h->rows * h->dv_room;
 	kept.weight = kept.most + h->rows;
@@ -89,7 +89,7 @@ size_t weir__attention_scratch(const struct weir__heads *h);
 void weir__attention_lay_out(struct weir__attention *a,
 			     const struct weir__heads *h, float *scratch);
 /* Compute a->kept of the units [@unit, @end), for the positions [@from, @to). */
-void weir__attention_units(const struct weir__node *node,
+void weir__attention_units(const struct weir_backend_node *node,
 			   const struct weir__heads *h,
 			   const struct weir__attention *a, int64_t unit,
 			   int64_t end, int64_t from, int64_t to);

@@ -44,11 +44,11 @@ void weir__attention_lay_out(struct weir__attention *a,
 
 /* The unit under work. */
 struct unit {
-	const struct weir__node *node;
+	const struct weir_backend_node *node;
 	const struct weir__heads *h;
 	const struct weir__attention *a;
 	const struct weir__vec *vec;
-	struct weir__kept kept;
+	struct weir__attention_partial kept;
 	float *q;
 	const struct weir_operand *mask; /* or NULL */
 	int64_t unit, rows;              /* its number and queries */
@@ -140,7 +140,7 @@ static void fetch_row(const unsigned char *p, size_t bytes)
 static void load_tile(const struct unit *u, const struct weir_operand *t,
 		      size_t columns, size_t room)
 {
-	const struct weir__convert *convert = weir__to_f32(t->dtype);
+	const struct weir_backend_convert *convert = weir__to_f32(t->dtype);
 	size_t bytes = convert ? columns / convert->block * convert->src_bytes
 			       : columns * sizeof(float);
 	int64_t stride = weir__stride(t, 1);
@@ -283,7 +283,7 @@ static void unit_start(struct unit *u, int64_t i)
 		u->masks = u->rows;
 }
 
-void weir__attention_units(const struct weir__node *node,
+void weir__attention_units(const struct weir_backend_node *node,
 			   const struct weir__heads *h,
 			   const struct weir__attention *a, int64_t unit,
 			   int64_t end, int64_t from, int64_t to)

@@ -5,7 +5,7 @@
 #include "kernels/kernels.h"
 
 /* The cost of a call is not known: each thread has a part. */
-static void call_plan(const struct weir__node *node, unsigned threads,
+static void call_plan(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {
 	const struct weir_op_call *p = node->params;
@@ -17,7 +17,7 @@ static void call_plan(const struct weir__node *node, unsigned threads,
 
 static int call_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_op_call *p = node->params;
 	int r = p->fn(p->arg, &node->dst, node->src, node->n_src, run->part,
 		      run->plan->parts);

@@ -16,7 +16,7 @@
 /* A node and how it is computed. */
 struct step {
 	const struct weir__kernel *kernel;
-	const struct weir__node *node;
+	const struct weir_backend_node *node;
 	struct weir__kernel_plan plan;
 	size_t counter; /* of its first phase; the other phases' follow */
 	size_t until;   /* the first node after it that has several parts, or
@@ -39,7 +39,7 @@ struct weir__segment_cpu {
  */
 struct run {
 	const struct weir__segment_cpu *segment;
-	struct weir__compute *compute;
+	struct weir_backend_compute *compute;
 	size_t first, end;
 	/* In the workspace: the next part of a phase. 0 when the run begins. */
 	_Atomic uint32_t *counter;
@@ -65,7 +65,7 @@ struct thread {
 	char why[WEIR__WHY];
 };
 
-int weir__compute_supports(const struct weir__node *node)
+int weir__compute_supports(const struct weir_backend_node *node)
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
 
@@ -76,7 +76,7 @@ int weir__compute_supports(const struct weir__node *node)
 	return kernel->supports ? kernel->supports(node) : 0;
 }
 
-bool weir__compute_takes_provider(const struct weir__node *node)
+bool weir__compute_takes_provider(const struct weir_backend_node *node)
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
 
@@ -91,7 +91,7 @@ bool weir__compute_takes_provider(const struct weir__node *node)
  * them, with memory of its own if columns are prepared. The number of matrices has
  * to be small even if they have no elements.
  */
-static int check_columns(const struct weir__node *node)
+static int check_columns(const struct weir_backend_node *node)
 {
 	int64_t columns = weir__rows(&node->dst), n;
 	int64_t k = weir__dim(&node->src[0], 0);
@@ -107,7 +107,7 @@ static int check_columns(const struct weir__node *node)
 		(long long)k, (long long)matrices);
 }
 
-static int check_sizes(const struct weir__node *node)
+static int check_sizes(const struct weir_backend_node *node)
 {
 	bool over = weir__elements(&node->dst) > MOST_ELEMENTS;
 
@@ -122,7 +122,7 @@ static int check_sizes(const struct weir__node *node)
 }
 
 static int plan_node(struct weir__segment_cpu *s, size_t i,
-		     const struct weir__node *node)
+		     const struct weir_backend_node *node)
 {
 	struct step *step = &s->step[i];
 	int r = weir__compute_supports(node);
@@ -174,8 +174,8 @@ static int workspace_of(const struct weir__segment_cpu *s, size_t *ret)
 }
 
 int weir__compute_prepare(struct weir__team *team,
-			  const struct weir__node *const *nodes, size_t n,
-			  struct weir__segment_cpu **ret_segment,
+			  const struct weir_backend_node *const *nodes,
+			  size_t n, struct weir__segment_cpu **ret_segment,
 			  size_t *ret_workspace)
 {
 	struct weir__segment_cpu *s = NULL;
@@ -368,7 +368,7 @@ static unsigned run_threads(const struct run *run)
 		       : s->threads;
 }
 
-int weir__compute_run(struct weir__compute *compute)
+int weir__compute_run(struct weir_backend_compute *compute)
 {
 	const struct weir__segment_cpu *s = compute->prepared;
 	struct run run = { .segment = s,
@@ -379,7 +379,7 @@ int weir__compute_run(struct weir__compute *compute)
 
 	run_lay_out(&run);
 	weir__team_run(s->team, run_threads(&run), thread_run, &run);
-	if (run.why[0] && WEIR__HAS(compute, why)) {
+	if (run.why[0] && WEIR_BACKEND_HAS(compute, why)) {
 		compute->failed = run.failed;
 		memcpy(compute->why, run.why, sizeof(compute->why));
 	}

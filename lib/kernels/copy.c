@@ -107,7 +107,8 @@ static void copy_units(const struct weir_operand *dst,
 /* @n elements, whole units, to @tmp. */
 static void read_floats(struct cursor *c, float *tmp, int64_t n)
 {
-	const struct weir__convert *convert = weir__to_f32(c->walk.of->dtype);
+	const struct weir_backend_convert *convert =
+		weir__to_f32(c->walk.of->dtype);
 	int64_t block = c->info->block, units;
 	const float *x;
 
@@ -164,7 +165,7 @@ static void convert_elements(const struct weir_operand *dst,
 }
 
 /* Blocks may not be cut by rows, and those to write be known. */
-static int copy_supports(const struct weir__node *node)
+static int copy_supports(const struct weir_backend_node *node)
 {
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
 	const struct weir_dtype_info *from = lib->dtype(a->dtype);
@@ -182,7 +183,7 @@ static int copy_supports(const struct weir__node *node)
 	return 0;
 }
 
-static void copy_plan(const struct weir__node *node, unsigned threads,
+static void copy_plan(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {
 	uint64_t n = (uint64_t)weir__elements(&node->dst);
@@ -227,8 +228,8 @@ const struct weir__kernel weir__kernel_cont = {
 };
 
 /* The part of the result that source @i fills: from index @at of the dimension. */
-static struct weir_operand joined(const struct weir__node *node, uint32_t i,
-				  int64_t at)
+static struct weir_operand joined(const struct weir_backend_node *node,
+				  uint32_t i, int64_t at)
 {
 	const struct weir_op_concat *p = node->params;
 	struct weir_operand d = node->dst;
@@ -242,7 +243,7 @@ static struct weir_operand joined(const struct weir__node *node, uint32_t i,
 
 static int concat_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_op_concat *p = node->params;
 	int64_t before = 0, at, end;
 
@@ -267,7 +268,7 @@ const struct weir__kernel weir__kernel_concat = {
 	.run = concat_run,
 };
 
-static void repeat_plan(const struct weir__node *node, unsigned threads,
+static void repeat_plan(const struct weir_backend_node *node, unsigned threads,
 			struct weir__kernel_plan *ret)
 {
 	copy_plan(node, threads, ret);

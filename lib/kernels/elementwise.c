@@ -14,7 +14,7 @@
 
 #define BLOCK WEIR__FLOATS
 
-static int float_supports(const struct weir__node *node)
+static int float_supports(const struct weir_backend_node *node)
 {
 	for (uint32_t i = 0; i < node->n_src; i++)
 		if (!weir__is_float(node->src[i].dtype))
@@ -23,8 +23,9 @@ static int float_supports(const struct weir__node *node)
 }
 
 /* About, in ns: 4 bytes are read or written in 0.2 ns. */
-static void plan_elements(const struct weir__node *node, unsigned threads,
-			  struct weir__kernel_plan *ret, unsigned tenths)
+static void plan_elements(const struct weir_backend_node *node,
+			  unsigned threads, struct weir__kernel_plan *ret,
+			  unsigned tenths)
 {
 	uint64_t n = (uint64_t)weir__elements(&node->dst);
 
@@ -32,13 +33,13 @@ static void plan_elements(const struct weir__node *node, unsigned threads,
 	ret->parts = weir__kernel_parts(ret->cost, n / BLOCK, threads);
 }
 
-static void plan_simple(const struct weir__node *node, unsigned threads,
+static void plan_simple(const struct weir_backend_node *node, unsigned threads,
 			struct weir__kernel_plan *ret)
 {
 	plan_elements(node, threads, ret, 4);
 }
 
-static void plan_exp(const struct weir__node *node, unsigned threads,
+static void plan_exp(const struct weir_backend_node *node, unsigned threads,
 		     struct weir__kernel_plan *ret)
 {
 	plan_elements(node, threads, ret, 8);
@@ -63,7 +64,7 @@ static bool is_direct(const struct weir_operand *t, int64_t columns)
 }
 
 /* Elements of a block at most: any number, if none is copied or converted. */
-static int64_t block_most(const struct weir__node *node)
+static int64_t block_most(const struct weir_backend_node *node)
 {
 	int64_t columns = weir__dim(&node->dst, 0);
 	bool direct = is_direct(&node->dst, columns);
@@ -78,7 +79,7 @@ static void each_block(const struct weir__kernel_run *run,
 		       void (*each)(const struct weir__kernel_run *run,
 				    const struct block *block))
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_operand *dst = &node->dst;
 	int64_t at, end, columns = weir__dim(dst, 0), most = block_most(node);
 	struct weir__walk w;
@@ -109,7 +110,7 @@ static void each_block(const struct weir__kernel_run *run,
 }
 
 /* The block's elements of source @i, which has them all. */
-static const float *block_in(const struct weir__node *node,
+static const float *block_in(const struct weir_backend_node *node,
 			     const struct block *block, unsigned i, float *tmp)
 {
 	const struct weir_operand *t = &node->src[i];
@@ -121,7 +122,7 @@ static const float *block_in(const struct weir__node *node,
 }
 
 /* The same of source 1, F32, whose rows are repeated. */
-static const float *block_repeated(const struct weir__node *node,
+static const float *block_repeated(const struct weir_backend_node *node,
 				   const struct block *block, float *tmp)
 {
 	const struct weir_operand *t = &node->src[1];
@@ -137,15 +138,15 @@ static const float *block_repeated(const struct weir__node *node,
 	return tmp;
 }
 
-static float *block_room(const struct weir__node *node,
+static float *block_room(const struct weir_backend_node *node,
 			 const struct block *block, float *tmp)
 {
 	return weir__floats_room(node->dst.dtype, block->p[0],
 				 weir__stride(&node->dst, 0), tmp);
 }
 
-static void block_out(const struct weir__node *node, const struct block *block,
-		      const float *from)
+static void block_out(const struct weir_backend_node *node,
+		      const struct block *block, const float *from)
 {
 	weir__floats_out(node->dst.dtype, block->p[0],
 			 weir__stride(&node->dst, 0), from, block->n);

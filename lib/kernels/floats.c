@@ -14,10 +14,11 @@
 #define DTYPES 128
 
 /* Finding a conversion asks the CPU what it can do, which is slow. */
-static const struct weir__convert *
-cached(_Atomic(const struct weir__convert *) *cache, uint32_t from, uint32_t to)
+static const struct weir_backend_convert *
+cached(_Atomic(const struct weir_backend_convert *) *cache, uint32_t from,
+       uint32_t to)
 {
-	const struct weir__convert *c =
+	const struct weir_backend_convert *c =
 		atomic_load_explicit(cache, memory_order_relaxed);
 
 	if (!c && from != to) {
@@ -27,17 +28,17 @@ cached(_Atomic(const struct weir__convert *) *cache, uint32_t from, uint32_t to)
 	return c;
 }
 
-const struct weir__convert *weir__to_f32(uint32_t dtype)
+const struct weir_backend_convert *weir__to_f32(uint32_t dtype)
 {
-	static _Atomic(const struct weir__convert *) cache[DTYPES];
+	static _Atomic(const struct weir_backend_convert *) cache[DTYPES];
 
 	return dtype < DTYPES ? cached(&cache[dtype], dtype, WEIR_DTYPE_F32)
 			      : NULL;
 }
 
-const struct weir__convert *weir__from_f32(uint32_t dtype)
+const struct weir_backend_convert *weir__from_f32(uint32_t dtype)
 {
-	static _Atomic(const struct weir__convert *) cache[DTYPES];
+	static _Atomic(const struct weir_backend_convert *) cache[DTYPES];
 
 	return dtype < DTYPES ? cached(&cache[dtype], WEIR_DTYPE_F32, dtype)
 			      : NULL;
@@ -102,7 +103,7 @@ void weir__floats_out(uint32_t dtype, unsigned char *p, int64_t stride,
 
 void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n)
 {
-	const struct weir__convert *convert;
+	const struct weir_backend_convert *convert;
 
 	if (dtype == WEIR_DTYPE_F32) {
 		memcpy(d, p, n * sizeof(*d));

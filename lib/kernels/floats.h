@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 /* Elements that are converted at a time, in memory on the stack. */
 #define WEIR__FLOATS 256
@@ -15,8 +15,8 @@
  * host->convert_find(dtype, F32) and (F32, dtype), found once. NULL: there is
  * none, or @dtype is F32.
  */
-const struct weir__convert *weir__to_f32(uint32_t dtype);
-const struct weir__convert *weir__from_f32(uint32_t dtype);
+const struct weir_backend_convert *weir__to_f32(uint32_t dtype);
+const struct weir_backend_convert *weir__from_f32(uint32_t dtype);
 
 static inline bool weir__is_float(uint32_t dtype)
 {

@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "kernels/walk.h"
 
 /* The library's functions; lib/cpu sets it. */
-extern const struct weir__host *_Atomic weir__cpu_host;
+extern const struct weir_backend_host *_Atomic weir__cpu_host;
 
 /* How a node is computed; constant from prepare on. */
 struct weir__kernel_plan {
@@ -30,7 +30,7 @@ struct weir__kernel_plan {
 
 /* The part of a node that a thread is to compute. */
 struct weir__kernel_run {
-	const struct weir__node *node;
+	const struct weir_backend_node *node;
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
 	unsigned thread, threads; /* number @thread of at most @threads */
@@ -53,26 +53,26 @@ struct weir__kernel {
 	uint32_t op; /* enum weir_op */
 	const char *name;
 	/* 0, or -EOPNOTSUPP with a sentence. Reads no address. */
-	int (*supports)(const struct weir__node *node);
+	int (*supports)(const struct weir_backend_node *node);
 	/* For at most @threads threads. Cannot fail: supports said 0. */
-	void (*plan)(const struct weir__node *node, unsigned threads,
+	void (*plan)(const struct weir_backend_node *node, unsigned threads,
 		     struct weir__kernel_plan *ret);
 	/*
 	 * Compute a part. Does not allocate, and blocks only in reads of a
 	 * missing source. < 0 by weir__kernel_fail(): ends the run.
 	 */
 	int (*run)(const struct weir__kernel_run *run);
-	/* As of struct weir__compute_ops. Optional. */
-	bool (*takes_provider)(const struct weir__node *node);
+	/* As of struct weir_backend_compute_ops. Optional. */
+	bool (*takes_provider)(const struct weir_backend_node *node);
 };
 
 /* table.c. The kernel of an enum weir_op; NULL: none. */
 const struct weir__kernel *weir__kernel_find(uint32_t op);
 /* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
-int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+int weir__kernel_refuse(const struct weir_backend_node *node, const char *fmt,
+			...) __attribute__((format(printf, 2, 3)));
 /* A .supports for operations whose source 0 is F32. */
-int weir__kernel_needs_f32(const struct weir__node *node);
+int weir__kernel_needs_f32(const struct weir_backend_node *node);
 /* Writes @err's sentence to run->why; the graph layer adds the node. */
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
@@ -92,9 +92,9 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
 
 /* Does the node get source 0 from its provider in this run? */
-static inline bool weir__is_missing(const struct weir__node *node)
+static inline bool weir__is_missing(const struct weir_backend_node *node)
 {
-	const struct weir__provider *p = node->provider;
+	const struct weir_backend_provider *p = node->provider;
 
 	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
 }

@@ -74,7 +74,7 @@ static bool b_is_floats(const struct weir_operand *b)
 	       (weir__stride(b, 0) == sizeof(float) || weir__dim(b, 0) <= 1);
 }
 
-static void job_make(const struct weir__node *node, struct job *job)
+static void job_make(const struct weir_backend_node *node, struct job *job)
 {
 	const struct weir_operand *a = &node->src[0], *b = &node->src[1];
 	const struct weir_op_mul_mat *params = node->params;
@@ -107,7 +107,7 @@ static void job_make(const struct weir__node *node, struct job *job)
 	}
 }
 
-static int product_supports(const struct weir__node *node)
+static int product_supports(const struct weir_backend_node *node)
 {
 	const struct weir_operand *a = &node->src[0], *b = &node->src[1];
 	const struct weir_dtype_info *info = lib->dtype(a->dtype);
@@ -133,7 +133,7 @@ static uint64_t blocks_of(const struct job *job)
 	return job->groups * ((job->m + job->rows - 1) / job->rows);
 }
 
-static void product_plan(const struct weir__node *node, unsigned threads,
+static void product_plan(const struct weir_backend_node *node, unsigned threads,
 			 struct weir__kernel_plan *ret)
 {
 	const struct weir_dtype_info *info = lib->dtype(node->src[0].dtype);
@@ -396,7 +396,7 @@ static size_t row_bytes(const struct weir_operand *a)
  * Rows follow each other without gaps, so several are one range of the file; and
  * each row is read by one part, so no two threads read to the same place.
  */
-static bool product_takes_provider(const struct weir__node *node)
+static bool product_takes_provider(const struct weir_backend_node *node)
 {
 	const struct weir_operand *a = &node->src[0];
 	int64_t stride = (int64_t)row_bytes(a);
@@ -423,7 +423,7 @@ static bool product_takes_provider(const struct weir__node *node)
 static unsigned char *room_of_thread(const struct weir__kernel_run *run,
 				     size_t most, uint64_t at)
 {
-	const struct weir__provider *p = run->node->provider;
+	const struct weir_backend_provider *p = run->node->provider;
 	size_t slice = weir__line_up(most) + WEIR__LINE;
 
 	if (slice > p->bytes / run->threads)
@@ -434,7 +434,7 @@ static unsigned char *room_of_thread(const struct weir__kernel_run *run,
 static void provided_end(const struct weir__kernel_run *run,
 			 struct provided *given)
 {
-	struct weir__provider *p = run->node->provider;
+	struct weir_backend_provider *p = run->node->provider;
 
 	if (given->at && given->found)
 		p->put(p, given->at);
@@ -455,7 +455,7 @@ static int provided_get(const struct weir__kernel_run *run,
 			const unsigned char *matrix, size_t row, size_t end,
 			size_t columns)
 {
-	struct weir__provider *p = run->node->provider;
+	struct weir_backend_provider *p = run->node->provider;
 	size_t pitch = row_bytes(job->a), n;
 	size_t most = whole_blocks(job, ROOM, pitch) * pitch;
 	size_t rows = whole_blocks(job, FOUND / (1 + columns / 16), pitch);

@@ -10,7 +10,7 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-static void plan_rows(const struct weir__node *node, unsigned threads,
+static void plan_rows(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret, unsigned tenths)
 {
 	ret->cost = (uint64_t)weir__elements(&node->dst) / 10 * tenths;
@@ -18,19 +18,20 @@ static void plan_rows(const struct weir__node *node, unsigned threads,
 		ret->cost, (uint64_t)weir__rows(&node->dst), threads);
 }
 
-static void norm_plan(const struct weir__node *node, unsigned threads,
+static void norm_plan(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {
 	plan_rows(node, threads, ret, 5);
 }
 
 /* A row of @n elements, @a, to @d; @w: which. */
-typedef void row_fn(const struct weir__node *node, const struct weir__walk *w,
-		    float *d, const float *a, size_t n);
+typedef void row_fn(const struct weir_backend_node *node,
+		    const struct weir__walk *w, float *d, const float *a,
+		    size_t n);
 
 static void each_row(const struct weir__kernel_run *run, row_fn *each)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	struct weir__walk w;
 	int64_t row, end = weir__kernel_rows(run, &node->dst, &w, &row);
 
@@ -52,7 +53,7 @@ static void scale_by(float *d, const float *a, double factor, float bias,
 	weir__vec()->scale(d, a, (float)factor, bias, n);
 }
 
-static void rms_norm_row(const struct weir__node *node,
+static void rms_norm_row(const struct weir_backend_node *node,
 			 const struct weir__walk *w, float *d, const float *a,
 			 size_t n)
 {
@@ -77,8 +78,9 @@ const struct weir__kernel weir__kernel_rms_norm = {
 	.run = rms_norm_run,
 };
 
-static void norm_row(const struct weir__node *node, const struct weir__walk *w,
-		     float *d, const float *a, size_t n)
+static void norm_row(const struct weir_backend_node *node,
+		     const struct weir__walk *w, float *d, const float *a,
+		     size_t n)
 {
 	const struct weir_op_norm *p = node->params;
 	const struct weir__vec *vec = weir__vec();
@@ -112,7 +114,7 @@ const struct weir__kernel weir__kernel_norm = {
 	.run = norm_run,
 };
 
-static int soft_max_supports(const struct weir__node *node)
+static int soft_max_supports(const struct weir_backend_node *node)
 {
 	const struct weir_operand *mask = node->n_src > 1 ? &node->src[1]
 							  : NULL;
@@ -123,15 +125,16 @@ static int soft_max_supports(const struct weir__node *node)
 	return weir__kernel_needs_f32(node);
 }
 
-static void soft_max_plan(const struct weir__node *node, unsigned threads,
-			  struct weir__kernel_plan *ret)
+static void soft_max_plan(const struct weir_backend_node *node,
+			  unsigned threads, struct weir__kernel_plan *ret)
 {
 	plan_rows(node, threads, ret, 10);
 }
 
 /* d = scale * a + slope * mask */
-static void add_mask(const struct weir__node *node, const struct weir__walk *w,
-		     float *d, const float *a, size_t n)
+static void add_mask(const struct weir_backend_node *node,
+		     const struct weir__walk *w, float *d, const float *a,
+		     size_t n)
 {
 	const struct weir_op_soft_max *p = node->params;
 	const struct weir_operand *mask = &node->src[1];
@@ -156,7 +159,7 @@ static void add_mask(const struct weir__node *node, const struct weir__walk *w,
 }
 
 /* A row of minus infinities only becomes 0; one with a NaN, NaN. */
-static void soft_max_row(const struct weir__node *node,
+static void soft_max_row(const struct weir_backend_node *node,
 			 const struct weir__walk *w, float *d, const float *a,
 			 size_t n)
 {

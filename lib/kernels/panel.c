@@ -22,7 +22,7 @@ const size_t weir__panel_scratch = sizeof(struct room);
 static void load_line(const struct weir__product *p, float *to,
 		      const unsigned char *a, size_t first, size_t n)
 {
-	const struct weir__convert *convert = p->convert;
+	const struct weir_backend_convert *convert = p->convert;
 
 	if (convert)
 		convert->run(to,

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "kernels/dot.h"
 #include "kernels/tiles.h"
 
@@ -30,8 +30,9 @@ struct weir__product {
 	uint32_t dtype;
 	size_t k; /* elements of a row */
 	const struct weir__dot_set *set;
-	const struct weir__dot *dot;         /* of FLOATS: that of F32 */
-	const struct weir__convert *convert; /* to F32; NULL: it is F32 */
+	const struct weir__dot *dot; /* of FLOATS: that of F32 */
+	const struct weir_backend_convert
+		*convert; /* to F32; NULL: it is F32 */
 	const struct weir__tiles *tiles;
 	/*
 	 * Columns are prepared in sets of this many, which take this many

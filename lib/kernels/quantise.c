@@ -69,7 +69,8 @@ static void encode_blocks(unsigned char *d, const float *x, size_t blocks,
 			  void (*block)(unsigned char *d, const float *x,
 					float scale))
 {
-	const struct weir__convert *half = weir__from_f32(WEIR_DTYPE_F16);
+	const struct weir_backend_convert *half =
+		weir__from_f32(WEIR_DTYPE_F16);
 	float scale[BATCH];
 	uint16_t stored[BATCH];
 

@@ -8,7 +8,7 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-static void plan_source(const struct weir__node *node, unsigned threads,
+static void plan_source(const struct weir_backend_node *node, unsigned threads,
 			struct weir__kernel_plan *ret)
 {
 	const struct weir_operand *a = &node->src[0];
@@ -36,7 +36,7 @@ static double row_sum(const struct weir_operand *a, const unsigned char *p)
 }
 
 /* Phases: the sums of the parts, and the sum of these. */
-static void sum_plan(const struct weir__node *node, unsigned threads,
+static void sum_plan(const struct weir_backend_node *node, unsigned threads,
 		     struct weir__kernel_plan *ret)
 {
 	plan_source(node, threads, ret);
@@ -227,7 +227,7 @@ static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
 	}
 }
 
-static void top_k_plan(const struct weir__node *node, unsigned threads,
+static void top_k_plan(const struct weir_backend_node *node, unsigned threads,
 		       struct weir__kernel_plan *ret)
 {
 	const struct weir_op_top_k *p = node->params;

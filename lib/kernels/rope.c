@@ -8,7 +8,7 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-static int rope_supports(const struct weir__node *node)
+static int rope_supports(const struct weir_backend_node *node)
 {
 	if (!weir__is_float(node->src[0].dtype))
 		return weir__kernel_refuse(node, "a is not floating-point");
@@ -18,7 +18,7 @@ static int rope_supports(const struct weir__node *node)
 }
 
 /* For a token: angles of position 1, cosines and sines, and a row as F32. */
-static void rope_plan(const struct weir__node *node, unsigned threads,
+static void rope_plan(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {
 	const struct weir_op_rope *p = node->params;
@@ -52,7 +52,7 @@ static double extrapolated(const struct weir_op_rope *p, uint32_t i)
 }
 
 /* The angle of each pair at position 1, in turns. */
-static void rope_angles(const struct weir__node *node, double *angle)
+static void rope_angles(const struct weir_backend_node *node, double *angle)
 {
 	const struct weir_op_rope *p = node->params;
 	const unsigned char *factors = node->n_src > 2 ? node->src[2].data
@@ -110,8 +110,8 @@ static void rotate(const struct weir_op_rope *p, float *d, const float *a,
 }
 
 /* A row of another dtype is rotated in @row. */
-static void rope_row(const struct weir__node *node, void *d, const void *a,
-		     const float *c, const float *s, float *row)
+static void rope_row(const struct weir_backend_node *node, void *d,
+		     const void *a, const float *c, const float *s, float *row)
 {
 	size_t n = (size_t)weir__dim(&node->dst, 0);
 	uint32_t dtype = node->dst.dtype;
@@ -136,7 +136,7 @@ static int32_t position(const struct weir_operand *pos, int64_t token)
 
 static int rope_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_op_rope *p = node->params;
 	const struct weir_operand *dst = &node->dst;
 	double *angle = run->scratch;

@@ -57,7 +57,7 @@ static int index_check(const struct weir__kernel_run *run,
 				 (long long)rows);
 }
 
-static int get_rows_supports(const struct weir__node *node)
+static int get_rows_supports(const struct weir_backend_node *node)
 {
 	uint32_t dtype = node->src[0].dtype;
 
@@ -69,16 +69,16 @@ static int get_rows_supports(const struct weir__node *node)
 	return 0;
 }
 
-static void get_rows_plan(const struct weir__node *node, unsigned threads,
-			  struct weir__kernel_plan *ret)
+static void get_rows_plan(const struct weir_backend_node *node,
+			  unsigned threads, struct weir__kernel_plan *ret)
 {
 	ret->cost = (uint64_t)weir__elements(&node->dst) / 2;
 	ret->parts = weir__kernel_parts(
 		ret->cost, (uint64_t)weir__rows(&node->dst), threads);
 }
 
-static void get_row(const struct weir__convert *convert, void *d, const void *a,
-		    size_t n)
+static void get_row(const struct weir_backend_convert *convert, void *d,
+		    const void *a, size_t n)
 {
 	if (convert)
 		convert->run(d, a, n / convert->block);
@@ -91,12 +91,12 @@ static void get_row(const struct weir__convert *convert, void *d, const void *a,
 
 /* A row from byte @at of a missing source on, in parts of whole blocks. */
 static int get_missing_row(const struct weir__kernel_run *run,
-			   const struct weir__convert *convert,
+			   const struct weir_backend_convert *convert,
 			   unsigned char *d, uint64_t at, size_t n)
 {
 	const struct weir_operand *a = &run->node->src[0];
 	const struct weir_dtype_info *info = lib->dtype(a->dtype);
-	struct weir__provider *p = run->node->provider;
+	struct weir_backend_provider *p = run->node->provider;
 	_Alignas(64) unsigned char room[ROOM];
 	size_t most = ROOM / info->bytes * info->bytes, elements;
 	size_t left = n / info->block * info->bytes, bytes;
@@ -119,7 +119,7 @@ static int get_missing_row(const struct weir__kernel_run *run,
 }
 
 /* Rows are contiguous, and asked for one by one. */
-static bool get_rows_takes_provider(const struct weir__node *node)
+static bool get_rows_takes_provider(const struct weir_backend_node *node)
 {
 	(void)node;
 	return true;
@@ -127,9 +127,9 @@ static bool get_rows_takes_provider(const struct weir__node *node)
 
 static int get_rows_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
-	const struct weir__convert *convert =
+	const struct weir_backend_convert *convert =
 		dst->dtype == WEIR_DTYPE_F32 ? weir__to_f32(a->dtype) : NULL;
 	bool missing = weir__is_missing(node);
 	size_t n = (size_t)weir__dim(dst, 0);
@@ -166,7 +166,7 @@ const struct weir__kernel weir__kernel_get_rows = {
 	.takes_provider = get_rows_takes_provider,
 };
 
-static int set_rows_supports(const struct weir__node *node)
+static int set_rows_supports(const struct weir_backend_node *node)
 {
 	if (!weir__is_float(node->src[1].dtype))
 		return weir__kernel_refuse(node, "b is not floating-point");
@@ -185,8 +185,8 @@ static int set_rows_supports(const struct weir__node *node)
  * A part is a range of columns, of all rows: if an index is there twice, its row
  * is not written by two threads.
  */
-static void set_rows_plan(const struct weir__node *node, unsigned threads,
-			  struct weir__kernel_plan *ret)
+static void set_rows_plan(const struct weir_backend_node *node,
+			  unsigned threads, struct weir__kernel_plan *ret)
 {
 	const struct weir_operand *b = &node->src[1];
 
@@ -196,7 +196,7 @@ static void set_rows_plan(const struct weir__node *node, unsigned threads,
 }
 
 /* Columns [@at, @end) of a row. */
-static void set_row(const struct weir__node *node, unsigned char *d,
+static void set_row(const struct weir_backend_node *node, unsigned char *d,
 		    const unsigned char *b, int64_t at, int64_t end)
 {
 	uint32_t to = node->dst.dtype, from = node->src[1].dtype;
@@ -215,7 +215,7 @@ static void set_row(const struct weir__node *node, unsigned char *d,
 
 static int set_rows_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
+	const struct weir_backend_node *node = run->node;
 	const struct weir_operand *dst = &node->dst, *b = &node->src[1];
 	int64_t columns = weir__dim(b, 0), at, end, index;
 	struct weir__walk w;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 /*
  * ALiBi: the factor of the mask for head @h of @heads; 1 if @max_bias is 0. Never 0:
@@ -33,7 +33,7 @@ static inline float weir__slope(float max_bias, int64_t h, int64_t heads)
  * The sink of head @h, of source @i, which is contiguous, at any address;
  * -infinity, which counts nothing, if the source was left out.
  */
-static inline float weir__sink(const struct weir__node *node, unsigned i,
+static inline float weir__sink(const struct weir_backend_node *node, unsigned i,
 			       int64_t h)
 {
 	const unsigned char *sinks = i < node->n_src ? node->src[i].data : NULL;

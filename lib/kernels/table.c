@@ -53,7 +53,8 @@ static const char *op_name(uint32_t op)
 }
 
 /* "add 'sum' (F32, F32)" */
-static void describe(const struct weir__node *node, char *text, size_t room)
+static void describe(const struct weir_backend_node *node, char *text,
+		     size_t room)
 {
 	int at = snprintf(text, room, "%s '%.60s' (", op_name(node->op),
 			  node->name ? node->name : "");
@@ -70,7 +71,8 @@ static void describe(const struct weir__node *node, char *text, size_t room)
 		snprintf(text + at, room - (size_t)at, ")");
 }
 
-int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
+int weir__kernel_refuse(const struct weir_backend_node *node, const char *fmt,
+			...)
 {
 	char what[160], reason[160];
 	va_list args;
@@ -82,7 +84,7 @@ int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 	return lib->fail(-EOPNOTSUPP, "CPU: %s: %s", what, reason);
 }
 
-int weir__kernel_needs_f32(const struct weir__node *node)
+int weir__kernel_needs_f32(const struct weir_backend_node *node)
 {
 	return node->src[0].dtype == WEIR_DTYPE_F32
 		       ? 0
@@ -106,7 +108,7 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 				      unsigned char *room, size_t room_bytes,
 				      int *ret_err)
 {
-	struct weir__provider *p = run->node->provider;
+	struct weir_backend_provider *p = run->node->provider;
 
 	if (run->stop &&
 	    atomic_load_explicit(run->stop, memory_order_relaxed)) {

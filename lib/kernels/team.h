@@ -7,7 +7,7 @@
 #ifndef WEIR__TEAM_H
 #define WEIR__TEAM_H
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 #define WEIR__TEAM_MAX 1024u /* threads */
 

@@ -109,7 +109,7 @@ static void pack_panel(uint32_t dtype, unsigned char *panel,
 		       const unsigned char *a, size_t pitch, size_t rows,
 		       size_t first, size_t n)
 {
-	const struct weir__convert *convert = weir__to_f32(dtype);
+	const struct weir_backend_convert *convert = weir__to_f32(dtype);
 	size_t plane = planes_of(dtype) > 1 ? pass_of(dtype) * TILE : 0;
 	float values[PASS * DEPTH];
 	size_t bytes = convert ? n / convert->block * convert->src_bytes

@@ -15,7 +15,7 @@
 int weir_buft_info(const struct weir_buft *buft,
 		   struct weir_buft_info *ret_info)
 {
-	const struct weir__buft_desc *d = &buft->desc;
+	const struct weir_backend_buft *d = &buft->desc;
 	struct weir_buft_info info = {
 		.size = sizeof(info),
 		.name = d->name,
@@ -68,7 +68,7 @@ static int buft_charge(struct weir_buft *buft, size_t size)
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes)
 {
-	const struct weir__mem_ops *ops = buft->dev->backend->mem;
+	const struct weir_backend_mem_ops *ops = buft->dev->backend->mem;
 	uint64_t bytes;
 	int r = weir__tensor_bytes(t, &bytes);
 
@@ -101,7 +101,7 @@ int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 		      uint64_t *ret_total)
 {
 	struct weir_dev *dev = buft->dev;
-	const struct weir__mem_ops *ops = dev->backend->mem;
+	const struct weir_backend_mem_ops *ops = dev->backend->mem;
 	uint64_t avail, total;
 	int r = weir__root_enter(dev->weir);
 
@@ -168,7 +168,7 @@ void weir__buf_drop(struct weir_buf *buf)
 
 int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 {
-	const struct weir__buft_desc *d = &buft->desc;
+	const struct weir_backend_buft *d = &buft->desc;
 	bool host = d->flags & WEIR_BUFT_HOST;
 
 	if (flags & ~FLAGS)
@@ -198,7 +198,7 @@ int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 static int check_alloc(const struct weir_buft *buft, size_t size,
 		       const struct weir_buf_opts *o)
 {
-	const struct weir__buft_desc *d = &buft->desc;
+	const struct weir_backend_buft *d = &buft->desc;
 	int r = weir__buft_check_flags(buft, o->flags);
 
 	if (r < 0)
@@ -224,7 +224,7 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 
 /* Has it what cannot be done without? Backends may ignore flags. */
 static int check_got(const struct weir_buft *buft, uint32_t flags,
-		     const struct weir__mem *mem)
+		     const struct weir_backend_mem *mem)
 {
 	if (flags & WEIR_BUF_SHARED && !(mem->got & WEIR_GOT_SHARED))
 		return weir__fail(-EOPNOTSUPP, "%s cannot be shared%s%s",
@@ -239,10 +239,11 @@ static int check_got(const struct weir_buft *buft, uint32_t flags,
 }
 
 static int alloc_mem(struct weir_buft *buft, size_t size,
-		     const struct weir_buf_opts *o, struct weir__mem *mem)
+		     const struct weir_buf_opts *o,
+		     struct weir_backend_mem *mem)
 {
 	struct weir_dev *dev = buft->dev;
-	const struct weir__mem_ops *ops = dev->backend->mem;
+	const struct weir_backend_mem_ops *ops = dev->backend->mem;
 	int r = weir__dev_use(dev);
 
 	if (r < 0)
@@ -334,7 +335,7 @@ int weir_buf_alloc(struct weir_buft *buft, size_t size,
 }
 
 static int wrap_mem(struct weir_buft *buft, void *ptr, size_t size,
-		    struct weir__mem *mem)
+		    struct weir_backend_mem *mem)
 {
 	struct weir_dev *dev = buft->dev;
 	int r;
@@ -433,7 +434,7 @@ static void free_rest(struct weir__reclaimed *x)
 static bool free_waits(struct weir_buf *buf)
 {
 	struct weir_dev *dev = buf->buft->dev;
-	const struct weir__mem_ops *ops = dev->backend->mem;
+	const struct weir_backend_mem_ops *ops = dev->backend->mem;
 
 	return buf->bytes && !buf->member && ops->free_waits &&
 	       ops->free_waits(dev, &buf->buft->desc, &buf->mem);

@@ -31,7 +31,7 @@ struct weir_buf {
 	_Atomic uint32_t usage;
 	struct weir_buft *buft; /* of the first member if joined */
 	size_t bytes;
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 	struct weir_buf **member; /* joined: n_members of them */
 	uint64_t *member_at;      /* joined: offset of each member */
 	unsigned n_members;

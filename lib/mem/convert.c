@@ -235,7 +235,7 @@ CONVERSIONS(KERNEL)
 	  .dst_bytes = sizeof(dst_t),             \
 	  .from = WEIR_DTYPE_##from_,             \
 	  .to = WEIR_DTYPE_##to_ },
-static const struct weir__convert list[] = { CONVERSIONS(ROW) };
+static const struct weir_backend_convert list[] = { CONVERSIONS(ROW) };
 
 static bool portable_usable(void)
 {
@@ -259,7 +259,7 @@ const struct weir__convert_set *const weir__convert_sets[] = {
 	NULL,
 };
 
-const struct weir__convert *
+const struct weir_backend_convert *
 weir__convert_in(const struct weir__convert_set *set, uint32_t from,
 		 uint32_t to)
 {
@@ -269,9 +269,10 @@ weir__convert_in(const struct weir__convert_set *set, uint32_t from,
 	return NULL;
 }
 
-const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to)
+const struct weir_backend_convert *weir__convert_find(uint32_t from,
+						      uint32_t to)
 {
-	const struct weir__convert *found = NULL;
+	const struct weir_backend_convert *found = NULL;
 
 	for (size_t i = 0; weir__convert_sets[i] && !found; i++)
 		if (weir__convert_sets[i]->usable())
@@ -283,7 +284,8 @@ const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to)
 int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 		 const void *src, size_t n)
 {
-	const struct weir__convert *convert = weir__convert_find(from, to);
+	const struct weir_backend_convert *convert =
+		weir__convert_find(from, to);
 	const struct weir_dtype_info *info = weir__dtype(from);
 
 	WEIR__ENTER();

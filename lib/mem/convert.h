@@ -13,7 +13,7 @@
 struct weir__convert_set {
 	const char *name;
 	bool (*usable)(void); /* whether this CPU has them */
-	const struct weir__convert *list;
+	const struct weir_backend_convert *list;
 	size_t n;
 };
 
@@ -26,7 +26,7 @@ extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
 extern const struct weir__convert_set weir__convert_quants;
 
 /* The conversion in this set; NULL: none. */
-const struct weir__convert *
+const struct weir_backend_convert *
 weir__convert_in(const struct weir__convert_set *set, uint32_t from,
 		 uint32_t to);
 

@@ -232,10 +232,10 @@ CONVERSIONS(KERNEL, avx512, AVX512)
 	  .dst_bytes = dst_bytes_,                                          \
 	  .from = WEIR_DTYPE_##from_,                                       \
 	  .to = WEIR_DTYPE_##to_ },
-static const struct weir__convert avx2_list[] = { CONVERSIONS(ROW, avx2,
-							      AVX2) };
-static const struct weir__convert avx512_list[] = { CONVERSIONS(ROW, avx512,
-								AVX512) };
+static const struct weir_backend_convert avx2_list[] = { CONVERSIONS(ROW, avx2,
+								     AVX2) };
+static const struct weir_backend_convert avx512_list[] = { CONVERSIONS(
+	ROW, avx512, AVX512) };
 
 /*
  * Not every compiler knows "f16c" here; cpu_supports also asks the kernel. The

@@ -76,7 +76,7 @@ WEIR__QUANTS(NARROW)
 	ROW(weir__quant_##name, name, F32, block, bytes, 4) \
 	ROW(name##_f16, name, F16, block, bytes, 2)         \
 	ROW(name##_bf16, name, BF16, block, bytes, 2)
-static const struct weir__convert list[] = { WEIR__QUANTS(ROWS) };
+static const struct weir_backend_convert list[] = { WEIR__QUANTS(ROWS) };
 
 static bool quants_usable(void)
 {

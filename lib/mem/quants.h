@@ -50,7 +50,7 @@
 	X(Q1_0, 128, 18)    \
 	X(Q2_0, 64, 18)
 
-/* As run of struct weir__convert, from @n blocks to F32. */
+/* As run of struct weir_backend_convert, from @n blocks to F32. */
 #define WEIR__QUANT_DECLARE(name, block, bytes)                               \
 	void weir__quant_##name(void *restrict dst, const void *restrict src, \
 				size_t n);

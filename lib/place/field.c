@@ -23,7 +23,7 @@ static void field_times(struct weir__field *f, const struct weir__pieces *p,
 	size_t from = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		const struct weir__piece *piece = &p->piece[s->piece[i]];
+		const struct weir__place_piece *piece = &p->piece[s->piece[i]];
 		size_t low = i + 1, high = s->n;
 
 		if (piece->lower != p->piece[s->piece[from]].lower)
@@ -49,7 +49,7 @@ static void field_links(struct weir__field *f, struct weir__pieces *p,
 		p->piece[s->piece[i]].box = (uint32_t)i;
 	/* Backwards: a next piece begins later than the one before it. */
 	for (size_t i = s->n; i-- > 0;) {
-		const struct weir__piece *piece = &p->piece[s->piece[i]];
+		const struct weir__place_piece *piece = &p->piece[s->piece[i]];
 		struct weir__box *b = &f->box[i];
 
 		b->time = (uint64_t)piece->upper - (uint64_t)piece->lower;
@@ -65,7 +65,7 @@ static void field_boxes(struct weir__field *f, struct weir__pieces *p,
 			const struct weir__section *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		const struct weir__piece *piece = &p->piece[s->piece[i]];
+		const struct weir__place_piece *piece = &p->piece[s->piece[i]];
 
 		f->box[i].bytes = piece->bytes;
 		f->box[i].align = piece->align;

@@ -20,14 +20,14 @@ struct weir__box {
 	bool is_long; /* placed for good, below the others */
 };
 
-struct weir__span {
+struct weir__box_place {
 	uint64_t at, end; /* end 0: not placed in this try */
 };
 
 struct weir__field {
 	struct weir__box *box;
-	struct weir__span *span; /* of each box that is not long */
-	uint64_t *long_at;       /* of each long box */
+	struct weir__box_place *span; /* of each box that is not long */
+	uint64_t *long_at;            /* of each long box */
 	size_t n;
 	bool has_long;
 	bool crowded;      /* so many live at once that what follows is not

@@ -69,7 +69,7 @@ static void conflict_sort(struct conflict *c, size_t n)
 
 static void conflict_add(struct greedy *g, uint64_t bytes, size_t other)
 {
-	const struct weir__span *s = &g->f.span[other];
+	const struct weir__box_place *s = &g->f.span[other];
 
 	if (s->end)
 		g->conflict[g->n_conflicts++] =
@@ -137,7 +137,8 @@ static void greedy_place(struct greedy *g, uint32_t i, enum weir__fit fit)
 	if (g->height < at + b->bytes)
 		g->height = at + b->bytes;
 	for (; i != WEIR__NO_PIECE; i = f->box[i].next)
-		f->span[i] = (struct weir__span){ at, at + f->box[i].bytes };
+		f->span[i] =
+			(struct weir__box_place){ at, at + f->box[i].bytes };
 }
 
 static void greedy_keep(struct greedy *g)

@@ -208,7 +208,7 @@ static void making_link(struct making *m)
 	}
 }
 
-static struct weir__piece *add_piece(struct weir__pieces *p)
+static struct weir__place_piece *add_piece(struct weir__pieces *p)
 {
 	p->piece[p->n].next = WEIR__NO_PIECE;
 	return &p->piece[p->n++];
@@ -219,7 +219,7 @@ static void making_chain(struct making *m, size_t i)
 {
 	struct weir__pieces *p = &m->pieces[m->items[i].memory];
 	uint32_t first = (uint32_t)p->n;
-	struct weir__piece *piece = add_piece(p);
+	struct weir__place_piece *piece = add_piece(p);
 
 	piece->align = align_of(&m->items[i], m->memory);
 	piece->bytes = rounded(m, i);
@@ -232,7 +232,7 @@ static void making_chain(struct making *m, size_t i)
 		if (upper_of(m, i) <= piece->upper)
 			continue;
 		if (rounded(m, i) < piece->bytes) {
-			struct weir__piece *before = piece;
+			struct weir__place_piece *before = piece;
 
 			before->next = (uint32_t)p->n;
 			piece = add_piece(p);

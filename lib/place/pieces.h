@@ -16,7 +16,7 @@
 
 #define WEIR__NO_PIECE UINT32_MAX
 
-struct weir__piece {
+struct weir__place_piece {
 	int64_t lower, upper;
 	uint64_t bytes, align; /* > 0; bytes is a multiple of the unit */
 	uint64_t offset;       /* the result */
@@ -26,7 +26,7 @@ struct weir__piece {
 };
 
 struct weir__pieces {
-	struct weir__piece *piece;
+	struct weir__place_piece *piece;
 	size_t n;
 	uint64_t unit;     /* the least alignment: divides all sizes */
 	uint64_t align;    /* the greatest alignment */

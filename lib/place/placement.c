@@ -142,7 +142,7 @@ static int place_members(struct making *m, unsigned memory, uint64_t height)
 	if (!member)
 		return weir__fail(-ENOMEM, "no memory for %zu members", n);
 	for (size_t i = 0; i < p->n; i++) {
-		const struct weir__piece *x = &p->piece[i];
+		const struct weir__place_piece *x = &p->piece[i];
 		uint64_t end = x->offset % chunk + x->bytes;
 
 		if (member[x->offset / chunk] < end)

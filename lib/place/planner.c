@@ -68,7 +68,7 @@ static int section_search(struct weir__pieces *p, struct weir__section *s,
 	int r = item && offset ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < s->n && !r; i++) {
-		const struct weir__piece *x = &p->piece[s->piece[i]];
+		const struct weir__place_piece *x = &p->piece[s->piece[i]];
 
 		item[i] = (struct weir__exact_item){ x->lower, x->upper,
 						     x->bytes, x->align, 0 };

@@ -54,7 +54,7 @@ int weir__pieces_bound(const struct weir__pieces *p, const uint32_t *by_lower,
 					  by_lower[i] };
 	moments_sort(end, n);
 	for (size_t i = 0; i < n; i++) {
-		const struct weir__piece *piece = &p->piece[by_lower[i]];
+		const struct weir__place_piece *piece = &p->piece[by_lower[i]];
 
 		for (; end[ended].time <= piece->lower; ended++)
 			live -= p->piece[end[ended].piece].bytes;
@@ -86,7 +86,8 @@ static int sort_pieces(struct weir__sections *s, const struct weir__pieces *p)
 }
 
 /* The end of the last piece that is linked to this one. */
-static int64_t end_of(const struct weir__pieces *p, const struct weir__piece *x)
+static int64_t end_of(const struct weir__pieces *p,
+		      const struct weir__place_piece *x)
 {
 	while (x->next != WEIR__NO_PIECE)
 		x = &p->piece[x->next];
@@ -101,7 +102,7 @@ static size_t section_length(const struct weir__pieces *p, const uint32_t *list,
 	size_t i;
 
 	for (i = 1; i < n && p->piece[list[i]].lower < upper; i++) {
-		const struct weir__piece *x = &p->piece[list[i]];
+		const struct weir__place_piece *x = &p->piece[list[i]];
 
 		/* A linked piece begins where the one before it ends. */
 		if (!x->follows && upper < end_of(p, x))
@@ -127,7 +128,7 @@ static void section_peel(struct weir__pieces *p, struct weir__section *s,
 		if (align < p->piece[s->piece[i]].align)
 			align = p->piece[s->piece[i]].align;
 	for (size_t i = 0; i < s->n; i++) {
-		struct weir__piece *x = &p->piece[s->piece[i]];
+		struct weir__place_piece *x = &p->piece[s->piece[i]];
 
 		if (x->lower == lower && x->upper == upper &&
 		    !(x->bytes & (align - 1))) {

@@ -56,7 +56,7 @@ static void sweep_sort(struct sweep *s)
 static void sweep_end(struct sweep *s, uint32_t moment)
 {
 	for (uint32_t i = s->ending[moment]; i; i = s->next[i - 1]) {
-		struct weir__span *span = &s->f->span[i - 1];
+		struct weir__box_place *span = &s->f->span[i - 1];
 
 		weir__gaps_give(&s->gaps, span->at, span->end);
 	}
@@ -72,7 +72,7 @@ static void sweep_place(struct sweep *s, uint32_t i)
 	if (s->height < at + bytes)
 		s->height = at + bytes;
 	for (; i != WEIR__NO_PIECE; i = box[i].next)
-		s->f->span[i] = (struct weir__span){ at, at + bytes };
+		s->f->span[i] = (struct weir__box_place){ at, at + bytes };
 }
 
 static void sweep_run(struct sweep *s)

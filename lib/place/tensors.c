@@ -45,7 +45,7 @@ static int linear_open(struct linear *l)
 static int place_in_new(struct linear *l, const struct weir_tensor *t,
 			uint64_t need, uint64_t *ret_at)
 {
-	const struct weir__buft_desc *desc = &l->buft->desc;
+	const struct weir_backend_buft *desc = &l->buft->desc;
 	uint64_t at = weir__up(l->end, desc->align), end;
 	int r;
 

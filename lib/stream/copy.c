@@ -51,7 +51,7 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 {
 	const struct weir_buf *src = op->access[0].buf;
 	const struct weir_buf *dst = op->access[1].buf;
-	struct weir__work *w = &op->work;
+	struct weir_backend_work *w = &op->work;
 
 	w->src_host = weir__buf_is_host(src);
 	w->dst_host = weir__buf_is_host(dst);
@@ -59,7 +59,7 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 	w->dst_dev = other_device(op, dst);
 	if (w->src_host == w->dst_host)
 		return 0;
-	w->kind = w->src_host ? WEIR__WORK_SET : WEIR__WORK_GET;
+	w->kind = w->src_host ? WEIR_WORK_SET : WEIR_WORK_GET;
 	return w->src_dev || w->dst_dev
 		       ? weir__fail(
 				 -EINVAL,
@@ -70,7 +70,7 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 }
 
 /* Equal addresses of two devices are different memory. */
-static bool one_memory(const struct weir__work *w)
+static bool one_memory(const struct weir_backend_work *w)
 {
 	return w->src_host == w->dst_host && w->src_dev == w->dst_dev;
 }
@@ -83,7 +83,7 @@ static int add_rectangle(struct copy *c, uint64_t off)
 {
 	unsigned char *src = NULL, *dst = NULL;
 	struct weir__stream_op *op;
-	int r = weir__stream_op_begin(c->stream, "copy", WEIR__WORK_COPY, &op);
+	int r = weir__stream_op_begin(c->stream, "copy", WEIR_WORK_COPY, &op);
 
 	if (r < 0)
 		return r;

@@ -239,7 +239,7 @@ uint64_t weir__fileio_bytes(const struct weir__extent *e, uint64_t lo,
 static struct weir__extent whole_extent(const struct weir__stream_op *op)
 {
 	const struct weir__range *range = &op->file_range;
-	const struct weir__work *work = &op->work;
+	const struct weir_backend_work *work = &op->work;
 	struct weir__extent e = { .file = op->file,
 				  .off = range->lo,
 				  .len = range->hi - range->lo,
@@ -316,7 +316,7 @@ static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 			  uint64_t file_off, const struct weir_tensor *t,
 			  const struct weir_rect *rect, bool write)
 {
-	struct weir__work *work = &op->work;
+	struct weir_backend_work *work = &op->work;
 	uint64_t bytes, file_bytes;
 	unsigned char *addr;
 	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
@@ -353,7 +353,7 @@ static int fileio_queue(struct weir_stream *s, struct weir_file *file,
 {
 	struct weir__stream_op *op;
 	int r = weir__stream_op_begin(s, write ? "write" : "read",
-				      WEIR__WORK_COPY, &op);
+				      WEIR_WORK_COPY, &op);
 
 	if (r < 0)
 		return r;

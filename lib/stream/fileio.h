@@ -24,10 +24,10 @@ struct weir__fileio {
 	char why[200];                /* in words */
 
 	/* For a caller that submits the copies itself (mode_native.c). */
-	_Atomic(struct weir__work *) todo; /* newest first */
-	_Atomic bool over;                 /* there will be no more */
-	_Atomic bool caller_waits;         /* on the futex, perhaps */
-	_Atomic uint32_t wakes;            /* a futex: of todo and over */
+	_Atomic(struct weir_backend_work *) todo; /* newest first */
+	_Atomic bool over;                        /* there will be no more */
+	_Atomic bool caller_waits;                /* on the futex, perhaps */
+	_Atomic uint32_t wakes; /* a futex: of todo and over */
 
 	struct weir__extent ext[]; /* job.n_ext */
 };

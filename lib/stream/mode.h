@@ -21,7 +21,7 @@
 
 struct weir__source;
 struct weir__stream_op;
-struct weir__work;
+struct weir_backend_work;
 struct weir_stream;
 
 /* All members are required. */
@@ -39,7 +39,7 @@ struct weir__stream_mode {
 	 * backend's errno. The stream's lock is held; native: it is released
 	 * meanwhile, since the driver may block.
 	 */
-	int (*submit)(struct weir_stream *s, struct weir__work *work);
+	int (*submit)(struct weir_stream *s, struct weir_backend_work *work);
 	/*
 	 * The number that is done when all work that is now in the queue is
 	 * done; native: work that others have queued included. -ENOMEM:

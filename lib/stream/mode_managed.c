@@ -83,7 +83,7 @@ static void managed_issue(struct weir_stream *s)
 }
 
 /* The backend does not block, so the lock stays held. */
-static int managed_submit(struct weir_stream *s, struct weir__work *work)
+static int managed_submit(struct weir_stream *s, struct weir_backend_work *work)
 {
 	int r = weir__dev_result(s->dev, "queue->submit",
 				 s->ops->submit(s->queue, work));

@@ -22,7 +22,7 @@ static void native_issue(struct weir_stream *s)
 }
 
 /* The submit lock is held. */
-static int submit_locked(struct weir_stream *s, struct weir__work *work)
+static int submit_locked(struct weir_stream *s, struct weir_backend_work *work)
 {
 	if (atomic_load(&s->freed))
 		return -ESHUTDOWN;
@@ -43,7 +43,7 @@ static bool lock_submit(struct weir_stream *s, int64_t within)
 	return true;
 }
 
-static int submit_work(struct weir_stream *s, struct weir__work *work,
+static int submit_work(struct weir_stream *s, struct weir_backend_work *work,
 		       int64_t within)
 {
 	int r;
@@ -100,7 +100,7 @@ static void settle_owed(struct weir_stream *s)
 }
 
 /* The driver may block, for instance for memory that is not page-locked. */
-static int native_submit(struct weir_stream *s, struct weir__work *work)
+static int native_submit(struct weir_stream *s, struct weir_backend_work *work)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -109,15 +109,15 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 
 	pthread_mutex_unlock(&s->lock);
 	/* Copies of files, which are not in an operation, are of other kinds. */
-	other = work->kind == WEIR__WORK_WAIT ? weir__stream_waits_for(op)
-					      : NULL;
+	other = work->kind == WEIR_WORK_WAIT ? weir__stream_waits_for(op)
+					     : NULL;
 	if (other)
 		r = submit_wait(s, op, other);
 	else
 		r = submit_work(s, work,
-				work->kind == WEIR__WORK_MARK ? op->within : 0);
+				work->kind == WEIR_WORK_MARK ? op->within : 0);
 	/* The caller of tail() gets the error; the stream does not fail. */
-	if (r < 0 && work->kind == WEIR__WORK_MARK) {
+	if (r < 0 && work->kind == WEIR_WORK_MARK) {
 		*op->ret_refused = r;
 		work->done(work, 0, 0);
 		r = 0;
@@ -125,7 +125,7 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
 		weir__streams_watch(s);
-	if (r == 0 && s->owed && work->kind != WEIR__WORK_MARK) {
+	if (r == 0 && s->owed && work->kind != WEIR_WORK_MARK) {
 		pthread_mutex_unlock(&s->lock);
 		settle_owed(s);
 		pthread_mutex_lock(&s->lock);
@@ -133,7 +133,7 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 	return r;
 }
 
-static void marker_done(struct weir__work *work, int res, int32_t native)
+static void marker_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -149,7 +149,7 @@ static int marker_new(struct weir_stream *s, struct weir__stream_op **ret_op)
 
 	if (r < 0)
 		return r;
-	(*ret_op)->work.kind = WEIR__WORK_MARK;
+	(*ret_op)->work.kind = WEIR_WORK_MARK;
 	(*ret_op)->work.rows = 1;
 	(*ret_op)->work.done = marker_done;
 	return 0;
@@ -337,7 +337,8 @@ static uint64_t file_before(const struct weir__stream_op *op)
 }
 
 /* On a thread of the engine: the caller submits it to the stream's queue. */
-static void native_submit_copy(struct weir__job *job, struct weir__work *work)
+static void native_submit_copy(struct weir__job *job,
+			       struct weir_backend_work *work)
 {
 	struct weir__fileio *io = job->arg;
 
@@ -354,7 +355,8 @@ static void native_submit_copy(struct weir__job *job, struct weir__work *work)
  */
 static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 {
-	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
+	struct weir_backend_work *work,
+		*next = atomic_exchange(&io->todo, NULL);
 	uint64_t n = 0, bytes;
 	int r;
 

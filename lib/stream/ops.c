@@ -13,7 +13,7 @@
 #include "stream/stream.h"
 
 /* On the backend's thread. */
-static void work_done(struct weir__work *work, int res, int32_t native)
+static void work_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -22,7 +22,7 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 
 	if (err == 0)
 		weir__stream_op_finish(op, NULL);
-	else if (work->kind == WEIR__WORK_CALL && !native)
+	else if (work->kind == WEIR_WORK_CALL && !native)
 		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
@@ -32,7 +32,7 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
-			  enum weir__work_kind kind,
+			  enum weir_backend_work_kind kind,
 			  struct weir__stream_op **ret_op)
 {
 	struct weir__stream_op *op;
@@ -66,7 +66,7 @@ static int check_device(const struct weir__stream_op *op,
 	int r = dev == op->stream->dev || weir__buf_is_host(buf);
 
 	/* Only copies access the memory of another device. */
-	if (!r && op->work.kind == WEIR__WORK_COPY)
+	if (!r && op->work.kind == WEIR_WORK_COPY)
 		r = weir__dev_reach(op->stream->dev, dev);
 	return r ? r
 		 : weir__fail(-EINVAL,
@@ -182,7 +182,7 @@ static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 		       const struct weir_rect *rect, const void *host,
 		       bool to_tensor, unsigned char **ret_addr)
 {
-	struct weir__work *w = &op->work;
+	struct weir_backend_work *w = &op->work;
 	uint64_t bytes, host_bytes;
 	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
 
@@ -210,7 +210,7 @@ static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 		    const struct weir_rect *rect, const void *src)
 {
 	struct weir__stream_op *op;
-	int r = weir__stream_op_begin(s, "set", WEIR__WORK_SET, &op);
+	int r = weir__stream_op_begin(s, "set", WEIR_WORK_SET, &op);
 
 	if (r < 0)
 		return r;
@@ -226,7 +226,7 @@ static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 {
 	unsigned char *addr = NULL;
 	struct weir__stream_op *op;
-	int r = weir__stream_op_begin(s, "get", WEIR__WORK_GET, &op);
+	int r = weir__stream_op_begin(s, "get", WEIR_WORK_GET, &op);
 
 	if (r < 0)
 		return r;
@@ -279,7 +279,7 @@ int weir_stream_fill(struct weir_stream *stream, const struct weir_tensor *dst,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__stream_op_begin(stream, "fill", WEIR__WORK_FILL, &op);
+	r = weir__stream_op_begin(stream, "fill", WEIR_WORK_FILL, &op);
 	if (r < 0)
 		return r;
 	op->work.byte = byte;
@@ -296,7 +296,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	int r;
 
 	WEIR__ENTER();
-	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
+	r = weir__stream_op_begin(stream, "call", WEIR_WORK_CALL, &op);
 	if (r < 0)
 		return r;
 	op->work.call = fn;

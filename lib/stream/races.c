@@ -49,7 +49,7 @@ void weir__op_races_queued(struct weir__stream_op *op)
 static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 			uint64_t pitch, bool write)
 {
-	const struct weir__work *w = &op->work;
+	const struct weir_backend_work *w = &op->work;
 	struct weir__races_bytes b = { .lo = (uintptr_t)addr,
 				       .width = w->width,
 				       .pitch = pitch,
@@ -70,13 +70,13 @@ static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 /* A copy between two tensors accesses its source first; others have one. */
 static void check_work(struct weir__stream_op *op)
 {
-	const struct weir__work *w = &op->work;
+	const struct weir_backend_work *w = &op->work;
 	bool two = op->n_access == 2;
 
-	if (w->kind != WEIR__WORK_FILL)
-		work_access(op, two || w->kind == WEIR__WORK_GET ? 0 : 1,
-			    w->src, w->src_pitch, false);
-	work_access(op, two || w->kind == WEIR__WORK_GET, w->dst, w->dst_pitch,
+	if (w->kind != WEIR_WORK_FILL)
+		work_access(op, two || w->kind == WEIR_WORK_GET ? 0 : 1, w->src,
+			    w->src_pitch, false);
+	work_access(op, two || w->kind == WEIR_WORK_GET, w->dst, w->dst_pitch,
 		    true);
 }
 
@@ -84,7 +84,7 @@ static void check_file(struct weir__stream_op *op)
 {
 	const struct weir__file_id *id = &op->file->id;
 	bool to_file = op->file_range.write;
-	const struct weir__work *w = &op->work;
+	const struct weir_backend_work *w = &op->work;
 	struct weir__races_bytes b = {
 		.space = weir__races_file(id->dev, id->ino),
 		.lo = op->file_range.lo,

@@ -26,13 +26,13 @@ void *weir__grow_few(void *list, const void *few, size_t *cap, size_t n,
 	return grown;
 }
 
-void weir__ranges_fini(struct weir__ranges *r)
+void weir__ranges_fini(struct weir__access_ranges *r)
 {
 	if (r->list != r->few)
 		weir__free(r->list);
 }
 
-int weir__ranges_grow(struct weir__ranges *r)
+int weir__ranges_grow(struct weir__access_ranges *r)
 {
 	struct weir__range *list =
 		weir__grow_few(r->list, r->few, &r->cap, r->n, sizeof(*list));
@@ -51,7 +51,7 @@ static int range_cmp(const void *a, const void *b)
 }
 
 /* qsort(3) may allocate, and an operation that is queued often is sorted. */
-static bool ranges_sorted(const struct weir__ranges *r)
+static bool ranges_sorted(const struct weir__access_ranges *r)
 {
 	for (size_t i = 1; i < r->n; i++)
 		if (r->list[i].lo < r->list[i - 1].lo)
@@ -59,7 +59,7 @@ static bool ranges_sorted(const struct weir__ranges *r)
 	return true;
 }
 
-void weir__ranges_sort(struct weir__ranges *r)
+void weir__ranges_sort(struct weir__access_ranges *r)
 {
 	struct weir__range *last = r->list, *next;
 
@@ -83,8 +83,8 @@ void weir__ranges_sort(struct weir__ranges *r)
 }
 
 /* The first range of a sorted list that ends above @addr. */
-static const struct weir__range *first_above(const struct weir__ranges *r,
-					     uint64_t addr)
+static const struct weir__range *
+first_above(const struct weir__access_ranges *r, uint64_t addr)
 {
 	size_t lo = 0, hi = r->n;
 
@@ -100,7 +100,7 @@ static const struct weir__range *first_above(const struct weir__ranges *r,
 }
 
 static bool range_conflicts(const struct weir__range *x,
-			    const struct weir__ranges *r)
+			    const struct weir__access_ranges *r)
 {
 	const struct weir__range *y = r->list, *end = y + r->n;
 	bool sorted = r->n > WEIR__RANGES_FEW;
@@ -113,11 +113,11 @@ static bool range_conflicts(const struct weir__range *x,
 	return false;
 }
 
-bool weir__ranges_conflict(const struct weir__ranges *a,
-			   const struct weir__ranges *b)
+bool weir__ranges_conflict(const struct weir__access_ranges *a,
+			   const struct weir__access_ranges *b)
 {
-	const struct weir__ranges *few = a->n < b->n ? a : b;
-	const struct weir__ranges *many = few == a ? b : a;
+	const struct weir__access_ranges *few = a->n < b->n ? a : b;
+	const struct weir__access_ranges *many = few == a ? b : a;
 
 	for (size_t i = 0; i < few->n; i++)
 		if (range_conflicts(&few->list[i], many))

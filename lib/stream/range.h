@@ -20,7 +20,7 @@ struct weir__range {
 #define WEIR__RANGES_FEW 2u
 
 /* Changed by one thread until it is sorted, and only read from then on. */
-struct weir__ranges {
+struct weir__access_ranges {
 	struct weir__range *list; /* few, or allocated */
 	size_t n, cap;
 	struct weir__range few[WEIR__RANGES_FEW];
@@ -32,19 +32,19 @@ static inline bool weir__ranges_meet(const struct weir__range *a,
 	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi;
 }
 
-static inline void weir__ranges_init(struct weir__ranges *r)
+static inline void weir__ranges_init(struct weir__access_ranges *r)
 {
 	r->list = r->few;
 	r->n = 0;
 	r->cap = WEIR__RANGES_FEW;
 }
 
-void weir__ranges_fini(struct weir__ranges *r);
+void weir__ranges_fini(struct weir__access_ranges *r);
 /* Room for one more. -ENOMEM. */
-int weir__ranges_grow(struct weir__ranges *r);
+int weir__ranges_grow(struct weir__access_ranges *r);
 
 /* An empty range is left out. -ENOMEM. */
-static inline int weir__ranges_add(struct weir__ranges *r, uint64_t lo,
+static inline int weir__ranges_add(struct weir__access_ranges *r, uint64_t lo,
 				   uint64_t hi, bool write)
 {
 	if (lo == hi)
@@ -59,13 +59,13 @@ static inline int weir__ranges_add(struct weir__ranges *r, uint64_t lo,
  * More than a few: sort them by address, and merge those that overlap; a read
  * that overlaps a write becomes part of the write.
  */
-void weir__ranges_sort(struct weir__ranges *r);
+void weir__ranges_sort(struct weir__access_ranges *r);
 /*
  * Does either write what the other accesses? Both are sorted. The effort grows
  * with the shorter list, and with the logarithm of the longer one.
  */
-bool weir__ranges_conflict(const struct weir__ranges *a,
-			   const struct weir__ranges *b);
+bool weir__ranges_conflict(const struct weir__access_ranges *a,
+			   const struct weir__access_ranges *b);
 
 /*
  * Make room for one element more than @n in @list, which is @few (a part of its

@@ -14,7 +14,7 @@
 #include <weir/stream.h>
 
 #include "core/source.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "io/file.h"
 #include "mem/access.h"
 #include "mem/buf.h"
@@ -90,10 +90,10 @@ struct weir__stream_op {
 	void (*release)(struct weir__stream_op *op);
 	/*
 	 * For the backend. The library allocates works, a module never does,
-	 * and struct weir__work grows only at its end: a module need not know
+	 * and struct weir_backend_work grows only at its end: a module need not know
 	 * the members after those that it was built with.
 	 */
-	struct weir__work work;
+	struct weir_backend_work work;
 	struct weir__fileio *io; /* of a file operation */
 	/* File: bytes whose copies are not in the driver; under the lock. */
 	uint64_t not_in_driver;
@@ -111,7 +111,7 @@ struct weir__stream_op {
 	size_t n_access, access_cap;
 	bool lent; /* weir__stream_op_lend */
 	/* From here on weir__stream_op_new does not clear it. */
-	struct weir__ranges mem;
+	struct weir__access_ranges mem;
 	struct weir__access few_access[WEIR__STREAM_ACCESSES];
 	struct weir__op_races races;
 };
@@ -127,7 +127,7 @@ struct weir__failed_range {
 struct weir_stream {
 	struct weir__source src; /* first member */
 	struct weir_dev *dev;
-	const struct weir__queue_ops *ops;
+	const struct weir_backend_queue_ops *ops;
 	const struct weir__stream_mode *mode;
 	void *queue;
 	char label[64]; /* "stream 'copy'": for sentences, and traces */
@@ -232,7 +232,7 @@ bool weir__stream_abandon(struct weir_stream *s);
  * operation of @kind (which is not used if op->start is set).
  */
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
-			  enum weir__work_kind kind,
+			  enum weir_backend_work_kind kind,
 			  struct weir__stream_op **ret_op);
 /*
  * Queue @op if @r, the result of filling it in, is 0. Else, or if it accesses

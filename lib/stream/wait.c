@@ -5,7 +5,7 @@
  * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
  * is a waiter of the event's source: it is exclusive, so what follows stays
  * pending until the source wakes it. On the device (weir__stream_wait_on_queue)
- * it is WEIR__WORK_WAIT: the driver makes the stream's queue wait for the work
+ * it is WEIR_WORK_WAIT: the driver makes the stream's queue wait for the work
  * of another queue of the same backend up to that number, and device work that
  * follows is submitted at once. Two things about the second form are not
  * obvious.
@@ -115,7 +115,8 @@ bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 }
 
 /* The device has passed the wait: ask the source how its number ended. */
-static void device_waited(struct weir__work *work, int res, int32_t native)
+static void device_waited(struct weir_backend_work *work, int res,
+			  int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -134,7 +135,7 @@ static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
 		return r;
 	op->any_end = any_end;
 	op->barrier = true;
-	op->work.kind = WEIR__WORK_WAIT;
+	op->work.kind = WEIR_WORK_WAIT;
 	op->work.arg = queue;
 	/* Queues of the engine do not have the numbers of the source. */
 	if (weir__source_dev(src) && weir__stream_of(src)->queue == queue)
@@ -158,7 +159,7 @@ struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op)
 {
 	struct weir_stream *other;
 
-	if (op->start || op->work.kind != WEIR__WORK_WAIT ||
+	if (op->start || op->work.kind != WEIR_WORK_WAIT ||
 	    !weir__source_dev(op->src))
 		return NULL;
 	other = weir__stream_of(op->src);

@@ -32,7 +32,7 @@ static struct weir *open_root(uint64_t keep)
 }
 
 static int take(struct weir *weir, size_t bytes, enum weir_mem kind,
-		struct weir__mem *mem)
+		struct weir_backend_mem *mem)
 {
 	struct weir__arena_req req = { .bytes = bytes,
 				       .kind = kind,
@@ -43,7 +43,7 @@ static int take(struct weir *weir, size_t bytes, enum weir_mem kind,
 }
 
 static void take_or_bail(struct weir *weir, size_t bytes, enum weir_mem kind,
-			 struct weir__mem *mem)
+			 struct weir_backend_mem *mem)
 {
 	if (take(weir, bytes, kind, mem) < 0)
 		bail("%s", weir_error());
@@ -92,7 +92,7 @@ static void huge(void)
 {
 	struct weir *weir = open_root(0);
 	char flags[512] = "";
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 
 	take_or_bail(weir, 5 * MIB, WEIR_MEM_HUGE, &mem);
 	is_int((uintptr_t)mem.base % (2 * MIB), 0,
@@ -120,7 +120,7 @@ static void huge(void)
 static void plain(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 
 	take_or_bail(weir, 5 * MIB, WEIR_MEM_PLAIN, &mem);
 	memset(mem.base, 1, 5 * MIB);
@@ -134,7 +134,7 @@ static void plain(void)
 static void too_small(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 
 	take_or_bail(weir, 4096, WEIR_MEM_HUGE, &mem);
 	has_str(mem.why, "smaller than a huge page of 2 MiB",
@@ -149,7 +149,7 @@ static void no_huge_pages(void)
 		.bytes = 4096, .kind = WEIR_MEM_HUGE, .node = -1, .strict = true
 	};
 	struct weir *weir = open_root(0);
-	struct weir__mem mem = { 0 };
+	struct weir_backend_mem mem = { 0 };
 
 	weir__enter("weir_buf_alloc");
 	is_err(weir__arena_take(weir, &req, &mem), -EOPNOTSUPP,
@@ -175,7 +175,7 @@ static void no_node(void)
 				       .kind = WEIR_MEM_HUGE,
 				       .node = 1000 };
 	struct weir *weir = open_root(0);
-	struct weir__mem mem = { 0 };
+	struct weir_backend_mem mem = { 0 };
 
 	weir__enter("weir_buf_alloc");
 	is_int(weir__arena_take(weir, &req, &mem), 0,
@@ -193,7 +193,7 @@ static void no_node(void)
 static void touched(void)
 {
 	struct weir *weir = open_root(64 * MIB);
-	struct weir__mem a;
+	struct weir_backend_mem a;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
 	is_int(atomic_load(&a.touched), 0, "fresh memory is not touched");
@@ -208,7 +208,7 @@ static void touched(void)
 static void used_again(void)
 {
 	struct weir *weir = open_root(64 * MIB);
-	struct weir__mem a, b, c;
+	struct weir_backend_mem a, b, c;
 	unsigned char *was;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
@@ -246,7 +246,7 @@ static bool mapped(const void *addr)
 static void trimmed(void)
 {
 	struct weir *weir = open_root(40 * MIB);
-	struct weir__mem mem[3];
+	struct weir_backend_mem mem[3];
 	unsigned char *at[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -271,7 +271,7 @@ static void trimmed(void)
 static void too_large_to_keep(void)
 {
 	struct weir *weir = open_root(40 * MIB);
-	struct weir__mem large, mem;
+	struct weir_backend_mem large, mem;
 
 	take_or_bail(weir, 64 * MIB, WEIR_MEM_HUGE, &large);
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
@@ -288,7 +288,7 @@ static void too_large_to_keep(void)
 static void not_kept(void)
 {
 	struct weir *weir = open_root(40 * MIB);
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 	unsigned char *at;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
@@ -311,7 +311,7 @@ static void not_kept(void)
 static void too_much(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 
 	weir__enter("weir_buf_alloc");
 	is_err(take(weir, (size_t)1 << 40, WEIR_MEM_HUGE, &mem), -ENOMEM,
@@ -329,7 +329,7 @@ static void too_much(void)
 static void promised(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem half, rest;
+	struct weir_backend_mem half, rest;
 	uint64_t avail, total;
 
 	weir__enter("weir_buf_alloc");
@@ -345,7 +345,7 @@ static void promised(void)
 /* Fill 1 GiB, then ask for what is available less 512 MiB. */
 static int beside_touched(struct weir *weir)
 {
-	struct weir__mem kept, all;
+	struct weir_backend_mem kept, all;
 	uint64_t avail, total;
 	int r;
 
@@ -362,7 +362,7 @@ static int beside_touched(struct weir *weir)
 /* 1 GiB is kept: ask for 512 MiB more than is available without it. */
 static int instead_of_kept(struct weir *weir)
 {
-	struct weir__mem kept, all;
+	struct weir_backend_mem kept, all;
 	uint64_t avail, total;
 	int r;
 
@@ -427,7 +427,7 @@ static size_t limit_memlock(void)
 static int locked_child(void)
 {
 	struct weir__arena_req req = { .kind = WEIR_MEM_LOCKED, .node = -1 };
-	struct weir__mem mem = { 0 }, other = { 0 };
+	struct weir_backend_mem mem = { 0 }, other = { 0 };
 	struct weir *weir = open_root(64 * MIB);
 	size_t lim = limit_memlock();
 	char both[128], one[64];
@@ -463,7 +463,7 @@ static int locked_child(void)
 static int unlocked_child(void)
 {
 	struct weir__arena_req req = { .kind = WEIR_MEM_LOCKED, .node = -1 };
-	struct weir__mem kept, mem = { 0 };
+	struct weir_backend_mem kept, mem = { 0 };
 	struct weir *weir = open_root(64 * MIB);
 	size_t lim = limit_memlock();
 
@@ -484,7 +484,7 @@ static int unlocked_child(void)
 static void locked(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 
 	take_or_bail(weir, MIB, WEIR_MEM_LOCKED, &mem);
 	memset(mem.base, 1, MIB);
@@ -528,7 +528,7 @@ static int space_child(void)
 {
 	struct weir *weir = open_root(0);
 	struct rlimit lim;
-	struct weir__mem mem;
+	struct weir_backend_mem mem;
 	int wrong = 0;
 
 	getrlimit(RLIMIT_AS, &lim);

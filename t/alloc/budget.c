@@ -11,7 +11,7 @@
 
 #include "alloc/arena.h"
 #include "core/root.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "dev/host.h"
 #include "kind.h"
 #include "sample.h"
@@ -286,7 +286,7 @@ static void estimates(void)
 	sample_write(path, &tensor, 1, 0, 1);
 	open_root(5000000, 0);
 	if (weir_model_open(weir, path, NULL, &m) < 0 ||
-	    weir_plan_new(m, &p) < 0 || weir_plan_put(p, NULL, huge, NULL) != 1)
+	    weir_plan_new(m, &p) < 0 || weir_plan_add(p, NULL, huge, NULL) != 1)
 		bail("%s", weir_error());
 	header = 5000000 - estimate(p).free;
 	ok(estimate(p).fits && header > 0 && header <= 262144,

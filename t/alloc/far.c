@@ -90,7 +90,8 @@ static void open_root(const char *cpu, uint64_t keep)
 	struct weir_dev *dev;
 
 	opts.keep = keep;
-	if (weir_open(&opts, &weir) < 0 || weir_dev_init(weir, cpu, &dev) < 0)
+	if (weir_open(&opts, &weir) < 0 ||
+	    weir_dev_configure(weir, cpu, &dev) < 0)
 		bail("%s", weir_error());
 	hbm = kind_of(weir, "CPU", WEIR_MEM_HBM);
 	far = kind_of(weir, "CPU", WEIR_MEM_FAR);
@@ -280,7 +281,7 @@ static void load(void)
 	sample_write(path, &tensor, 1, 0, 1);
 	if (weir_model_open(weir, path, NULL, &model) < 0 ||
 	    weir_plan_new(model, &plan) < 0 ||
-	    weir_plan_put(plan, NULL, far, NULL) < 0)
+	    weir_plan_add(plan, NULL, far, NULL) < 0)
 		bail("%s", weir_error());
 	is_int(weir_plan_estimate(plan, &e, 1), 1,
 	       "a plan for far memory is estimated");

@@ -52,11 +52,11 @@ static void open_root(uint64_t avail, uint64_t reactors)
 
 static struct weir_plan *plan_by(struct weir_model *m, uint32_t way)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p = new_plan(m);
 
 	o.way = way;
-	if (weir_plan_put(p, NULL, kind, &o) < 0)
+	if (weir_plan_add(p, NULL, kind, &o) < 0)
 		bail("%s", weir_error());
 	return p;
 }

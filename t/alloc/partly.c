@@ -25,14 +25,14 @@
 static const struct way {
 	const char *what, *glob;
 	uint64_t enough, less; /* MiB of each 16 in the page cache */
-	struct weir_put_opts put;
+	struct weir_select_opts put;
 } ways[] = {
-	{ "tensors as they are", "*", 5, 2, WEIR_PUT_OPTS_INIT },
+	{ "tensors as they are", "*", 5, 2, WEIR_SELECT_OPTS_INIT },
 	{ "rows with gaps of 2 KiB",
 	  "narrow",
 	  11,
 	  4,
-	  { .size = sizeof(struct weir_put_opts),
+	  { .size = sizeof(struct weir_select_opts),
 	    .slice = &(struct weir_slice){ .dim = 1,
 					   .start = 1024,
 					   .n = 1024 } } },
@@ -40,19 +40,20 @@ static const struct way {
 	  "wide",
 	  11,
 	  4,
-	  { .size = sizeof(struct weir_put_opts),
+	  { .size = sizeof(struct weir_select_opts),
 	    .slice =
 		    &(struct weir_slice){ .dim = 1, .rank = 2, .ranks = 4 } } },
 	{ "converted",
 	  "narrow",
 	  11,
 	  4,
-	  { .size = sizeof(struct weir_put_opts), .dtype = WEIR_DTYPE_F32 } },
+	  { .size = sizeof(struct weir_select_opts),
+	    .dtype = WEIR_DTYPE_F32 } },
 	{ "small tensors, merged",
 	  "s*",
 	  11,
 	  4,
-	  { .size = sizeof(struct weir_put_opts), .align = 4096 } },
+	  { .size = sizeof(struct weir_select_opts), .align = 4096 } },
 };
 
 static struct weir *root;
@@ -96,7 +97,7 @@ static bool obeys(void)
 static struct weir_weights *load(const struct way *way, uint32_t by,
 				 struct weir_load_report *rep, int *ret_end)
 {
-	struct weir_put_opts put = way->put;
+	struct weir_select_opts put = way->put;
 	struct weir_weights *weights;
 	struct weir_plan *plan;
 	struct weir_load *load;
@@ -104,7 +105,7 @@ static struct weir_weights *load(const struct way *way, uint32_t by,
 	put.way = by;
 	rep->size = sizeof(*rep);
 	if (weir_plan_new(model, &plan) < 0 ||
-	    weir_plan_put(plan, way->glob, memory, &put) < 0 ||
+	    weir_plan_add(plan, way->glob, memory, &put) < 0 ||
 	    weir_load_start(plan, NULL, &load) < 0)
 		bail("%s", weir_error());
 	*ret_end = weir_load_wait(load, -1);

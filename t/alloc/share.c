@@ -386,7 +386,7 @@ static const struct sample_tensor tensors[] = {
 };
 
 /* Load the model at @path by a put with @o; the weights, or NULL. */
-static struct weir_weights *load(const char *path, struct weir_put_opts o)
+static struct weir_weights *load(const char *path, struct weir_select_opts o)
 {
 	struct weir_weights *w = NULL;
 	struct weir_model *m;
@@ -396,7 +396,7 @@ static struct weir_weights *load(const char *path, struct weir_put_opts o)
 	if (weir_model_open(weir, path, NULL, &m) < 0 ||
 	    weir_plan_new(m, &p) < 0)
 		bail("%s", weir_error());
-	if (weir_plan_put(p, NULL, huge, &o) >= 0) {
+	if (weir_plan_add(p, NULL, huge, &o) >= 0) {
 		struct weir_load *l;
 
 		if (weir_load_start(p, NULL, &l) < 0 ||
@@ -419,7 +419,8 @@ static void loads(void)
 
 	close(fd);
 	sample_write(path, tensors, 2, 0, 3);
-	w = load(path, (struct weir_put_opts){ .buf_flags = WEIR_BUF_SHARED });
+	w = load(path,
+		 (struct weir_select_opts){ .buf_flags = WEIR_BUF_SHARED });
 	ok(w && sample_wrong(w, 3) == 0,
 	   "a model is loaded into a shared buffer");
 	buf = weir_weights_get(w, 1)->buf;
@@ -434,12 +435,13 @@ static void loads(void)
 	weir_weights_free(w);
 	fd = memfd(SIZE, F_SEAL_SHRINK);
 	buf = wrap(huge, fd, 4096, SIZE - 4096, 0);
-	w = load(path, (struct weir_put_opts){ .buf = buf });
+	w = load(path, (struct weir_select_opts){ .buf = buf });
 	ok(w && sample_wrong(w, 3) == 0,
 	   "a model is loaded into memory of a descriptor");
 	weir_weights_free(w);
-	ok(!load(path, (struct weir_put_opts){ .buf = buf,
-					       .buf_flags = WEIR_BUF_SHARED }),
+	ok(!load(path,
+		 (struct weir_select_opts){ .buf = buf,
+					    .buf_flags = WEIR_BUF_SHARED }),
 	   "a put into a buffer refuses flags of new buffers: %s",
 	   weir_error());
 	weir_buf_free(buf);

@@ -331,7 +331,7 @@ static void targets_far_apart(void)
 					      .way = WEIR_WAY_DIRECT };
 	}
 	base = (size_t)((unsigned char *)weir_buf_data(buf) - mem);
-	if (weir_plan_put_tensors(p, to, 2) < 0 ||
+	if (weir_plan_add_tensors(p, to, 2) < 0 ||
 	    weir_load_start(p, NULL, &load) < 0 ||
 	    weir_load_wait(load, -1) < 0 || weir_load_weights(load, &w) < 0)
 		bail("%s", weir_error());

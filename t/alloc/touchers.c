@@ -50,7 +50,7 @@ static const char *hollow(unsigned n, uint64_t bytes)
 /* Load each tensor to a buffer of its own. */
 static int load(struct weir *root, unsigned n, uint64_t bytes)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_model *m;
 	struct weir_buft *to;
 	struct weir_plan *p;
@@ -70,7 +70,7 @@ static int load(struct weir *root, unsigned n, uint64_t bytes)
 
 		snprintf(name, sizeof(name), "t%u", i);
 		put.priority = (int32_t)(n - i); /* equal puts share a buffer */
-		if (weir_plan_put(p, name, to, &put) != 1)
+		if (weir_plan_add(p, name, to, &put) != 1)
 			bail("%s", weir_error());
 	}
 	if (weir_load_start(p, NULL, &l) < 0)

@@ -37,7 +37,7 @@ static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
 static struct weir_graph *graph;
 static struct weir_sched *sched;
-static struct weir_schedule *schedule;
+static struct weir_exec *schedule;
 static struct weir_run *run;
 static struct weir_event *event;
 static struct weir_heap *heap;
@@ -68,8 +68,8 @@ void fork_check(const char *name, intptr_t got, intptr_t want)
 			 (long long)want);
 }
 
-static const struct weir__backend *no_backend(const struct weir__host *host,
-					      int *ret_err)
+static const struct weir_backend *
+no_backend(const struct weir_backend_host *host, int *ret_err)
 {
 	(void)host;
 	(void)ret_err;
@@ -101,7 +101,7 @@ static void devices(void)
 	fails(weir_dev_find, weir, "CPU", &d);
 	fails(weir_dev_find_type, weir, WEIR_DEV_CPU, &d);
 	fails(weir_dev_best, weir, &d);
-	fails(weir_dev_init, weir, "CPU", &d);
+	fails(weir_dev_configure, weir, "CPU", &d);
 	fails(weir_dev_info, dev, &info);
 	fails(weir_dev_memory, dev, &avail, &total);
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
@@ -255,8 +255,8 @@ static void loads(void)
 	size_t i;
 
 	fails(weir_plan_new, model, &p);
-	fails(weir_plan_put, plan_of_all, NULL, buft, NULL);
-	fails(weir_plan_put_tensors, plan_of_all, NULL, 0);
+	fails(weir_plan_add, plan_of_all, NULL, buft, NULL);
+	fails(weir_plan_add_tensors, plan_of_all, NULL, 0);
 	fails(weir_plan_set_align, plan_of_all, 64);
 	fails(weir_plan_sink, plan_of_all, NULL, &sink);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
@@ -378,7 +378,7 @@ static void make_run(void)
 	weir_graph_output(graph,
 			  weir_graph_op(graph, WEIR_OP_SQR, NULL, 0, &x, 1));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	must(weir_schedule_new(sched, graph, &schedule));
+	must(weir_exec_new(sched, graph, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_run_input(run, x, &value, sizeof(value)));
 	must(weir_run_start(run));
@@ -407,7 +407,7 @@ static void make_objects(void)
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan_of_all));
-	must(weir_plan_put(plan_of_all, NULL, buft, NULL));
+	must(weir_plan_add(plan_of_all, NULL, buft, NULL));
 	must(weir_load_start(plan_of_all, NULL, &load));
 	must(weir_load_weights(load, &weights));
 	must(weir_load_wait(load, -1));
@@ -506,7 +506,7 @@ int main(void)
 	is_int(sample_wrong(weights, 1), 0,
 	       "the parent's weights have the right bytes after its child has ended");
 	weir_run_free(run);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(graph);
 	weir_load_free(load);

@@ -80,7 +80,7 @@ static int seen_by_child(const void *p, const unsigned char *want)
 static struct weir_load *start(struct weir_buft *to, struct weir_weights *into)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_model *model;
 	struct weir_plan *plan;
 	struct weir_load *load;
@@ -89,7 +89,7 @@ static struct weir_load *start(struct weir_buft *to, struct weir_weights *into)
 	put.way = WEIR_WAY_DIRECT;
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_put(plan, NULL, to, &put));
+	must(weir_plan_add(plan, NULL, to, &put));
 	must(weir_load_start(plan, &o, &load));
 	weir_plan_free(plan);
 	weir_model_close(model);
@@ -244,7 +244,7 @@ static void by_a_stream(void)
 
 static void of_devices(void)
 {
-	struct weir__mem mem = { .base = NULL };
+	struct weir_backend_mem mem = { .base = NULL };
 	unsigned char *none = calloc(1, BYTES);
 
 	must(weir__host.host_alloc(weir, WEIR_MEM_HUGE, BYTES, -1, 0, &mem));

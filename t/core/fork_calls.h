@@ -18,7 +18,7 @@ struct fork_objects {
 	struct weir_event *event;
 	struct weir_graph *graph;
 	struct weir_sched *sched;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 

@@ -47,13 +47,13 @@ static void schedules(const struct fork_objects *o)
 {
 	struct weir_sched_estimate estimate = { .size = sizeof(estimate) };
 	struct weir_rates rates = { sizeof(rates), 1, 1, 1 };
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct weir_transfer transfer = { .size = sizeof(transfer) };
 	struct weir_split split = { .size = sizeof(split) };
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_node *x = weir_graph_node(o->graph, 0);
-	struct weir_schedule *other;
+	struct weir_exec *other;
 	struct weir_sched *fresh;
 	struct weir_run *again;
 	struct weir_tensor t;
@@ -65,11 +65,11 @@ static void schedules(const struct fork_objects *o)
 	fails(weir_sched_pin, o->sched, "*", o->dev);
 	fails(weir_sched_rates, o->sched, 0, &rates);
 	fails(weir_sched_set_rates, o->sched, 0, &rates);
-	fails(weir_schedule_new, o->sched, o->graph, &other);
-	fails(weir_schedule_info, o->schedule, &info);
-	fails(weir_schedule_explain, o->schedule, 0, &place);
-	fails(weir_schedule_split, o->schedule, 0, &split);
-	fails(weir_schedule_transfer, o->schedule, 0, &transfer);
+	fails(weir_exec_new, o->sched, o->graph, &other);
+	fails(weir_exec_info, o->schedule, &info);
+	fails(weir_exec_explain, o->schedule, 0, &place);
+	fails(weir_exec_split, o->schedule, 0, &split);
+	fails(weir_exec_transfer, o->schedule, 0, &transfer);
 	fails(weir_run_new, o->schedule, &again);
 	fails(weir_run_input, o->run, x, &value, sizeof(value));
 	fails(weir_run_input_tensor, o->run, x, weir_node_tensor(x), NULL);
@@ -82,7 +82,7 @@ static void schedules(const struct fork_objects *o)
 	fails(weir_run_output, o->run, weir_graph_node(o->graph, 1), &t);
 	fails(weir_run_report, o->run, &report);
 	ends(weir_run_free, o->run);
-	ends(weir_schedule_free, o->schedule);
+	ends(weir_exec_free, o->schedule);
 	ends(weir_sched_free, o->sched);
 }
 

@@ -58,7 +58,7 @@ static void directory(void)
 /* The two tensors fit the buffer only if they are placed close together. */
 static void tight(void)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_estimate est = { .size = sizeof(est) };
 	struct weir_model *model;
 	struct weir_plan *plan;
@@ -69,7 +69,7 @@ static void tight(void)
 	    weir_plan_new(model, &plan) < 0)
 		bail("%s", weir_error());
 	put.buf = buf;
-	if (weir_plan_put(plan, NULL, plain, &put) < 0)
+	if (weir_plan_add(plan, NULL, plain, &put) < 0)
 		bail("%s", weir_error());
 	fail_first();
 	if (weir_plan_estimate(plan, &est, 1) < 0)
@@ -94,7 +94,7 @@ static void small_load(void)
 	if (weir_model_open(root, path, NULL, &model) < 0 ||
 	    weir_plan_new(model, &plan) < 0 ||
 	    weir_event_new(root, 0, &ev) < 0 ||
-	    weir_plan_put(plan, NULL, plain, NULL) < 0)
+	    weir_plan_add(plan, NULL, plain, NULL) < 0)
 		bail("%s", weir_error());
 	usleep(20000);
 	if (pread(fd, &byte, 1, 0) != 1 || pwrite(fd, &byte, 1, 0) != 1)

@@ -16,12 +16,12 @@
 #define BEYOND 4096 /* bytes after a workspace */
 
 static struct weir_dev *dev;
-static const struct weir__compute_ops *ops;
+static const struct weir_backend_compute_ops *ops;
 
 /* A segment of additions: node i makes value[i + 1] of value[i], plus 1. */
 struct chain {
-	struct weir__node node[NODES];
-	const struct weir__node *list[NODES];
+	struct weir_backend_node node[NODES];
+	const struct weir_backend_node *list[NODES];
 	struct weir_operand src[NODES][2];
 	struct weir_op_call call[NODES];
 	float *value[NODES + 1], one;
@@ -55,7 +55,7 @@ static struct chain *chain_new(int64_t columns)
 	for (unsigned i = 0; i < NODES; i++) {
 		c->src[i][0] = vector(c->value[i], columns);
 		c->src[i][1] = vector(&c->one, 1);
-		c->node[i] = (struct weir__node){
+		c->node[i] = (struct weir_backend_node){
 			.size = sizeof(c->node[i]),
 			.op = WEIR_OP_ADD,
 			.n_src = 2,
@@ -133,13 +133,13 @@ static bool has_run(struct chain *c, unsigned n)
 
 /* A work on a queue, waited for. */
 struct job {
-	struct weir__work work;
-	struct weir__compute compute;
+	struct weir_backend_work work;
+	struct weir_backend_compute compute;
 	sem_t done;
 	int res;
 };
 
-static void job_done(struct weir__work *work, int res, int32_t native)
+static void job_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct job *job = (struct job *)work;
 
@@ -151,9 +151,9 @@ static void job_done(struct weir__work *work, int res, int32_t native)
 static void job_start(struct job *job, void *queue, struct chain *c,
 		      size_t first, size_t n)
 {
-	job->work = (struct weir__work){ .kind = WEIR__WORK_COMPUTE,
-					 .arg = &job->compute,
-					 .done = job_done };
+	job->work = (struct weir_backend_work){ .kind = WEIR_WORK_COMPUTE,
+						.arg = &job->compute,
+						.done = job_done };
 	job->compute.prepared = c->prepared;
 	if (!job->compute.workspace)
 		job->compute.workspace = c->workspace;
@@ -491,12 +491,12 @@ static void other_threads(void)
 	chain_free(c);
 }
 
-/* As a library whose struct weir__compute ends with stop. */
+/* As a library whose struct weir_backend_compute ends with stop. */
 static void older_size(void)
 {
 	struct chain *c = chain_new(5);
-	struct job job = { .compute.size =
-				   WEIR__END_OF(struct weir__compute, stop) };
+	struct job job = { .compute.size = WEIR_BACKEND_END_OF(
+				   struct weir_backend_compute, stop) };
 	int err = -EDOM;
 
 	job.compute.failed = 99;

@@ -25,7 +25,7 @@ static struct weir *open_cpu(const char *params)
 	struct weir *weir = open_root(0);
 	struct weir_dev *dev;
 
-	must(weir_dev_init(weir, params, &dev));
+	must(weir_dev_configure(weir, params, &dev));
 	return weir;
 }
 
@@ -91,7 +91,7 @@ static void threads_of_one(void)
 	struct weir *weir = open_cpu("CPU:devices=2,threads=2");
 	struct weir_dev *dev;
 
-	must(weir_dev_init(weir, "CPU1:threads=3", &dev));
+	must(weir_dev_configure(weir, "CPU1:threads=3", &dev));
 	ok(threads_of(weir, "CPU1") == 3 && threads_of(weir, "CPU") == 1,
 	   "an added device may have threads of its own");
 	weir_close(weir);
@@ -102,19 +102,19 @@ static void wrong_parameters(void)
 	struct weir *weir = open_root(0);
 	struct weir_dev *dev;
 
-	is_err(weir_dev_init(weir, "CPU:devices=0", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:devices=0", &dev), -EINVAL,
 	       "CPU: devices=0, from 1 to 16", "0 devices are refused");
-	is_err(weir_dev_init(weir, "CPU:devices=17", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:devices=17", &dev), -EINVAL,
 	       "CPU: devices=17, from 1 to 16", "17 devices are refused");
-	is_err(weir_dev_init(weir, "CPU:devices=2,apart=2", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:devices=2,apart=2", &dev), -EINVAL,
 	       "CPU: apart=2, from 0 to 1", "apart is 0 or 1");
 	is_int(weir_dev_count(weir), 1,
 	       "parameters that are refused add no device");
-	must(weir_dev_init(weir, "CPU:devices=2", &dev));
-	is_err(weir_dev_init(weir, "CPU1:devices=2", &dev), -EINVAL,
+	must(weir_dev_configure(weir, "CPU:devices=2", &dev));
+	is_err(weir_dev_configure(weir, "CPU1:devices=2", &dev), -EINVAL,
 	       "CPU1: unknown parameter 'devices'; there are: node=N, threads=N",
 	       "an added device cannot be divided again");
-	is_err(weir_dev_init(weir, "CPU:devices=3", &dev), -EBUSY,
+	is_err(weir_dev_configure(weir, "CPU:devices=3", &dev), -EBUSY,
 	       "'devices=2' already",
 	       "a CPU that is in use cannot be divided in another way");
 	weir_close(weir);
@@ -155,7 +155,7 @@ static struct weir_run *start_meeting(struct weir_dev *dev, struct meeting *m)
 				     .ndim = 1,
 				     .shape = { 1 },
 				     .parts = 1 };
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_run *run;
@@ -164,10 +164,10 @@ static struct weir_run *start_meeting(struct weir_dev *dev, struct meeting *m)
 	weir_graph_output(g, weir_graph_op(g, WEIR_OP_CALL, &call, sizeof(call),
 					   NULL, 0));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_run_start(run));
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	return run;
@@ -191,7 +191,7 @@ static void at_the_same_time(void)
 /* A schedule on @dev whose leaf is in memory of @owner. */
 static int schedule_of(struct weir_dev *dev, struct weir_dev *owner)
 {
-	struct weir_schedule *schedule = NULL;
+	struct weir_exec *schedule = NULL;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_buf *buf;
@@ -204,8 +204,8 @@ static int schedule_of(struct weir_dev *dev, struct weir_dev *owner)
 	must(weir_graph_new(&g));
 	weir_graph_output(g, weir_sqr(g, weir_graph_leaf(g, &t, NULL)));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	r = weir_schedule_new(sched, g, &schedule);
-	weir_schedule_free(schedule);
+	r = weir_exec_new(sched, g, &schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	weir_buf_free(buf);
@@ -246,14 +246,14 @@ static int prepare(struct weir_dev *dev, void *dst, void *a, void *b)
 					.shape = { 4 },
 					.stride = { 4 } };
 	struct weir_operand src[2] = { o, o };
-	struct weir__node node = { .size = sizeof(node),
-				   .op = WEIR_OP_ADD,
-				   .n_src = 2,
-				   .index = 7,
-				   .name = "sum",
-				   .dst = o,
-				   .src = src };
-	const struct weir__node *list = &node;
+	struct weir_backend_node node = { .size = sizeof(node),
+					  .op = WEIR_OP_ADD,
+					  .n_src = 2,
+					  .index = 7,
+					  .name = "sum",
+					  .dst = o,
+					  .src = src };
+	const struct weir_backend_node *list = &node;
 	void *prepared;
 	size_t workspace;
 	int r;

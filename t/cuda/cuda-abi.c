@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "tap.h"
 
 /* What the module needs of the host table. */
-#define LEAST WEIR__END_OF(struct weir__host, host_hide)
+#define LEAST WEIR_BACKEND_END_OF(struct weir_backend_host, host_hide)
 
 static char said[256];
 
@@ -36,7 +36,7 @@ static int no_driver(const char *path, void **ret_handle)
 
 /* The host table of a newer library: with members that the module lacks. */
 struct newer_host {
-	struct weir__host host;
+	struct weir_backend_host host;
 	void *unknown[4];
 };
 
@@ -46,7 +46,7 @@ static int enter(weir_backend_entry_fn *entry, uint32_t abi, size_t size)
 	int err = 0;
 
 	memset(&newer, 0xff, sizeof(newer));
-	newer.host = (struct weir__host){
+	newer.host = (struct weir_backend_host){
 		.size = size, .abi = abi, .fail = fail, .dlopen = no_driver
 	};
 	if (entry(&newer.host, &err))
@@ -62,7 +62,8 @@ static void refuses(weir_backend_entry_fn *entry, uint32_t abi, size_t size,
 	is_int(enter(entry, abi, size), -EPROTO, "%s is refused with EPROTO",
 	       what);
 	snprintf(numbers, sizeof(numbers),
-		 "made for ABI %u and a host of %zu bytes", WEIR__ABI, LEAST);
+		 "made for ABI %u and a host of %zu bytes", WEIR_BACKEND_ABI,
+		 LEAST);
 	has_str(said, numbers, "the error for %s has what the module needs",
 		what);
 	snprintf(numbers, sizeof(numbers), "has %u and %zu", abi, size);
@@ -72,7 +73,7 @@ static void refuses(weir_backend_entry_fn *entry, uint32_t abi, size_t size,
 
 static void accepts(weir_backend_entry_fn *entry, size_t size, const char *what)
 {
-	is_int(enter(entry, WEIR__ABI, size), -ENODEV,
+	is_int(enter(entry, WEIR_BACKEND_ABI, size), -ENODEV,
 	       "with %s the module goes on and looks for a driver", what);
 }
 
@@ -88,16 +89,19 @@ int main(void)
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		bail("%s", dlerror());
-	*(void **)&entry = dlsym(handle, WEIR__MODULE_ENTRY);
+	*(void **)&entry = dlsym(handle, WEIR_BACKEND_ENTRY);
 	if (!entry)
 		bail("%s", dlerror());
 	plan(3 * 3 + 3);
-	refuses(entry, WEIR__ABI - 1, sizeof(struct weir__host),
+	refuses(entry, WEIR_BACKEND_ABI - 1, sizeof(struct weir_backend_host),
 		"an older ABI");
-	refuses(entry, WEIR__ABI + 1, sizeof(struct weir__host), "a newer ABI");
-	refuses(entry, WEIR__ABI, LEAST - 8, "a host table that is too short");
+	refuses(entry, WEIR_BACKEND_ABI + 1, sizeof(struct weir_backend_host),
+		"a newer ABI");
+	refuses(entry, WEIR_BACKEND_ABI, LEAST - 8,
+		"a host table that is too short");
 	accepts(entry, LEAST, "a host table that ends after what it needs");
-	accepts(entry, sizeof(struct weir__host), "the host table it knows");
+	accepts(entry, sizeof(struct weir_backend_host),
+		"the host table it knows");
 	accepts(entry, sizeof(struct newer_host), "a longer host table");
 	return done_testing();
 }

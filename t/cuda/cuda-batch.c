@@ -56,7 +56,7 @@ static unsigned wrong(const struct weir_weights *w)
 }
 
 /* A load of the tensors that match @glob to CUDA0, or into o->buf. */
-static struct weir_load *start(const char *glob, struct weir_put_opts *o)
+static struct weir_load *start(const char *glob, struct weir_select_opts *o)
 {
 	struct weir_model *model;
 	struct weir_plan *plan;
@@ -64,7 +64,7 @@ static struct weir_load *start(const char *glob, struct weir_put_opts *o)
 
 	must(weir_model_open(weir, MODEL, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_put(plan, glob, gpu_memory(weir, WEIR_MEM_DEVICE), o));
+	must(weir_plan_add(plan, glob, gpu_memory(weir, WEIR_MEM_DEVICE), o));
 	must(weir_load_start(plan, NULL, &load));
 	weir_plan_free(plan);
 	weir_model_close(model);
@@ -97,7 +97,7 @@ static void all_ended(struct weir_load *load, const char *what)
 
 static void loads(enum weir_way way, const char *what)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	unsigned long before = copies(), marks = fake.calls("cuEventRecord");
 	struct weir_load_report r = { .size = sizeof(r) };
 	struct weir_load *load;
@@ -145,9 +145,9 @@ static void without_batches(void)
  * Through the page cache, if reads are counted: if a half of the file is in the
  * page cache, automatic choice reads each half by its own way.
  */
-static struct weir_put_opts one_way(void)
+static struct weir_select_opts one_way(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 
 	o.way = WEIR_WAY_BUFFERED;
 	return o;
@@ -156,7 +156,7 @@ static struct weir_put_opts one_way(void)
 /* More loads than there are slots in which tiny tensors are repacked. */
 static void many_loads(void)
 {
-	struct weir_put_opts o = one_way();
+	struct weir_select_opts o = one_way();
 	unsigned long before = copies();
 
 	for (unsigned i = 0; i < 40; i++) {
@@ -171,7 +171,7 @@ static void many_loads(void)
 /* Bytes between the tensors are read too, and written nowhere. */
 static void gaps(void)
 {
-	struct weir_put_opts o = one_way();
+	struct weir_select_opts o = one_way();
 	struct weir_load_report r = { .size = sizeof(r) };
 	struct weir_load *load;
 	struct weir_weights *w;
@@ -209,7 +209,7 @@ static void gaps(void)
 /* Tensors with a put each, which are neighbours in file and buffer. */
 static void neighbours(void)
 {
-	struct weir_put_opts o = one_way();
+	struct weir_select_opts o = one_way();
 	struct weir_tensor all = on_gpu(weir, 1 << 20);
 	struct weir_model *model;
 	struct weir_plan *plan;
@@ -222,7 +222,7 @@ static void neighbours(void)
 	o.buf = all.buf;
 	o.align = 1;
 	for (unsigned i = 0; i < 1000; i++) {
-		must(weir_plan_put(plan, names[i],
+		must(weir_plan_add(plan, names[i],
 				   gpu_memory(weir, WEIR_MEM_DEVICE), &o));
 		o.offset += tensors[i].count;
 	}
@@ -283,19 +283,20 @@ static void failures(void)
 
 /* A scatter copy as the engine submits it. */
 struct scatter {
-	struct weir__work work; /* first member */
-	struct weir__segment segment[SEGMENTS];
+	struct weir_backend_work work; /* first member */
+	struct weir_backend_segment segment[SEGMENTS];
 	_Atomic int done;
 };
 
-static void scatter_done(struct weir__work *work, int res, int32_t native)
+static void scatter_done(struct weir_backend_work *work, int res,
+			 int32_t native)
 {
 	(void)native;
 	atomic_store(&((struct scatter *)(void *)work)->done, res ? -1 : 1);
 }
 
-static void submit_and_poll(const struct weir__queue_ops *ops, void *queue,
-			    struct scatter *g)
+static void submit_and_poll(const struct weir_backend_queue_ops *ops,
+			    void *queue, struct scatter *g)
 {
 	must(ops->submit(queue, &g->work));
 	for (int i = 0; i < 5000 && !atomic_load(&g->done); i++) {
@@ -306,8 +307,9 @@ static void submit_and_poll(const struct weir__queue_ops *ops, void *queue,
 }
 
 /* SEGMENTS segments of 1 to SEGMENTS bytes, whose order is reversed. */
-static void scatter(struct weir_dev *dev, const struct weir__queue_ops *ops,
-		    void *queue, unsigned char *src, const char *what)
+static void scatter(struct weir_dev *dev,
+		    const struct weir_backend_queue_ops *ops, void *queue,
+		    unsigned char *src, const char *what)
 {
 	static unsigned char got[SEGMENTS * APART], want[SEGMENTS * APART];
 	struct scatter *g = calloc(1, sizeof(*g));
@@ -332,7 +334,7 @@ static void scatter(struct weir_dev *dev, const struct weir__queue_ops *ops,
 		memcpy(want + to, src + i * APART, i + 1);
 		g->work.width += i + 1;
 	}
-	g->work.kind = WEIR__WORK_SET;
+	g->work.kind = WEIR_WORK_SET;
 	g->work.src_host = true;
 	g->work.dst_host = weir__buf_is_host(buf);
 	g->work.dst = g->segment[0].dst;
@@ -352,7 +354,7 @@ static void scatter(struct weir_dev *dev, const struct weir__queue_ops *ops,
 
 static void queues(const char *name)
 {
-	struct weir__queue_ops const *ops;
+	struct weir_backend_queue_ops const *ops;
 	struct weir_stream *legacy;
 	unsigned char *own = malloc(SEGMENTS * APART);
 	struct weir_buf *pinned;
@@ -394,7 +396,7 @@ static void equal_addresses(void)
 	struct weir_dev *dev;
 	struct weir_buf *buf;
 
-	must(weir_dev_init(root, "CUDA0:virtual=2", &dev));
+	must(weir_dev_configure(root, "CUDA0:virtual=2", &dev));
 	must(weir_dev_find(root, "CUDA0-1", &dev));
 	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
 	must(weir_buf_alloc(buft, 4096, NULL, &buf));

@@ -228,9 +228,9 @@ static void files_not_locked(void)
 	struct weir_buf *buf;
 
 	weir = open_cuda();
-	is_err(weir_dev_init(weir, "CUDA0:lock=1", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CUDA0:lock=1", &dev), -EINVAL,
 	       "lock=1 is neither yes nor no", "lock=1 is refused");
-	if (weir_dev_init(weir, "CUDA0:lock=no", &dev) < 0)
+	if (weir_dev_configure(weir, "CUDA0:lock=no", &dev) < 0)
 		bail("%s", weir_error());
 	file = temp_file(weir, 4 * MIB, 1);
 	buf = map(file, 0);

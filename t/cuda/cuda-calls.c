@@ -53,7 +53,7 @@ static void opening(struct life *l)
 	uint64_t avail, total;
 
 	l->weir = open_cuda();
-	if (!works(l, weir_dev_init(l->weir, "CUDA0:virtual=2", &l->dev)))
+	if (!works(l, weir_dev_configure(l->weir, "CUDA0:virtual=2", &l->dev)))
 		return;
 	works(l, weir_dev_memory(l->dev, &avail, &total));
 	works(l, weir_stream_new(l->dev, NULL, &l->stream));
@@ -120,7 +120,7 @@ static struct weir_plan *plan_of(struct life *l)
 	must(weir_model_open(l->weir, MODEL, NULL, &m));
 	must(weir_plan_new(m, &p));
 	weir_model_close(m);
-	must(weir_plan_put(p, NULL, buft, NULL));
+	must(weir_plan_add(p, NULL, buft, NULL));
 	return p;
 }
 

@@ -284,7 +284,7 @@ static void load_one(struct weir *weir, unsigned i)
 
 	must(weir_model_open(weir, MODEL, NULL, &m));
 	must(weir_plan_new(m, &p));
-	must(weir_plan_put(p, tensors[i].name,
+	must(weir_plan_add(p, tensors[i].name,
 			   gpu_memory(weir, WEIR_MEM_DEVICE), NULL));
 	if (weir_load_start(p, NULL, &l) == 0) {
 		must(weir_load_wait(l, -1));

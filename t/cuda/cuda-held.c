@@ -85,7 +85,7 @@ static void begin_root(int64_t close_timeout)
 	o.log = keep_log;
 	o.close_timeout = close_timeout;
 	must(weir_open(&o, &weir));
-	must(weir_dev_init(weir, "CUDA0:virtual=2", &first));
+	must(weir_dev_configure(weir, "CUDA0:virtual=2", &first));
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	dev = on_gpu(weir, N);
 }

@@ -26,15 +26,15 @@ static void leaf_set(float value)
 /* (x + w) * w */
 static struct weir_run *run_make(void)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 	float v[N];
 
 	for (int i = 0; i < N; i++)
 		v[i] = 2;
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	must(weir_run_input(run, x, v, sizeof(v)));
 	return run;
 }
@@ -69,27 +69,27 @@ static void copies(void)
 static void describes(void)
 {
 	struct weir_transfer t = { .size = sizeof(t) };
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
-	must(weir_schedule_new(sched, g, &s));
-	must(weir_schedule_transfer(s, 0, &t));
+	must(weir_exec_new(sched, g, &s));
+	must(weir_exec_transfer(s, 0, &t));
 	ok(t.from == dev[1] && t.to == dev[0] && t.bytes == N * sizeof(float) &&
 		   t.how == WEIR_TRANSFER_COPY,
 	   "the copy of the leaf is a transfer of the schedule");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 }
 
 static void writes(void)
 {
 	struct weir_graph *other;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_node *leaf;
 
 	must(weir_graph_new(&other));
 	leaf = weir_graph_leaf(other, &w, NULL);
 	weir_copy(other, weir_slice(other, leaf, 0, 0, N / 2),
 		  weir_slice(other, leaf, 0, N / 2, N / 2));
-	is_err(weir_schedule_new(sched, other, &s), -EOPNOTSUPP, "leaf",
+	is_err(weir_exec_new(sched, other, &s), -EOPNOTSUPP, "leaf",
 	       "a leaf in memory in which no device computes is not written");
 	weir_graph_free(other);
 }
@@ -97,9 +97,9 @@ static void writes(void)
 /* It is copied in each run, since the CPU's stream does not reach it. */
 static void constant(void)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_graph *other;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_run *run;
 	struct weir_node *y;
 	struct weir_tensor t;
@@ -113,8 +113,8 @@ static void constant(void)
 		     weir_graph_constant(other,
 					 weir_graph_leaf(other, &w, NULL)));
 	weir_graph_output(other, y);
-	must(weir_schedule_new(sched, other, &s));
-	must(weir_schedule_info(s, &info));
+	must(weir_exec_new(sched, other, &s));
+	must(weir_exec_info(s, &info));
 	ok(!info.kept && info.transfers == 1,
 	   "a constant leaf in memory of another device is a transfer");
 	must(weir_run_new(s, &run));
@@ -128,7 +128,7 @@ static void constant(void)
 	ok(v[0] == 6,
 	   "runs compute with a constant leaf in memory of another device");
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(other);
 }
 
@@ -137,7 +137,7 @@ static void lost(void)
 {
 	struct weir_graph *other;
 	struct weir_run *run, *second;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_node *y;
 	const int64_t shape = N;
 	float v[N] = { 3 };
@@ -151,14 +151,14 @@ static void lost(void)
 	must(weir_graph_new(&other));
 	y = weir_graph_input(other, "x", WEIR_DTYPE_F32, 1, &shape);
 	weir_graph_output(other, weir_sqr(other, y));
-	must(weir_schedule_new(sched, other, &s));
+	must(weir_exec_new(sched, other, &s));
 	must(weir_run_new(s, &second));
 	must(weir_run_input(second, weir_graph_node(other, 0), v, sizeof(v)));
 	must(weir_run_start(second));
 	is_int(weir_run_wait(second, -1), 0,
 	       "runs that do not need the lost device go on");
 	weir_run_free(second);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(other);
 	weir_run_free(run);
 }

@@ -115,7 +115,7 @@ static void leaves_cpu_alone(void)
 	struct weir_buf *buf;
 
 	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), N, NULL, &buf));
-	is_int(weir_dev_init(weir, "CPU:node=0", &cpu), 0,
+	is_int(weir_dev_configure(weir, "CPU:node=0", &cpu), 0,
 	       "the CPU can be configured after memory was page-locked");
 	weir_buf_free(buf);
 	weir_close(weir);

@@ -272,7 +272,7 @@ static void virtual_devices(void)
 	struct weir_dev *dev;
 	unsigned long before;
 
-	must(weir_dev_init(weir, "CUDA0:virtual=2", &dev));
+	must(weir_dev_configure(weir, "CUDA0:virtual=2", &dev));
 	s = stream_of("CUDA0");
 	a = tensor_on("CUDA0", 1000);
 	b = tensor_on("CUDA0-1", 1000);

@@ -341,7 +341,7 @@ static void wait_for_function(void)
 
 	begin();
 	sem_init(&sem, 0, 0);
-	must(weir__stream_op_begin(b, "hand", WEIR__WORK_CALL, &op));
+	must(weir__stream_op_begin(b, "hand", WEIR_WORK_CALL, &op));
 	op->exclusive = true;
 	op->start = note_op;
 	must(weir__stream_op_queue(op));

@@ -81,7 +81,7 @@ static int load_model(struct weir *weir)
 
 	must(weir_model_open(weir, MODEL, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_put(plan, NULL, gpu_memory(weir, WEIR_MEM_DEVICE),
+	must(weir_plan_add(plan, NULL, gpu_memory(weir, WEIR_MEM_DEVICE),
 			   NULL));
 	must(weir_load_start(plan, NULL, &load));
 	weir_plan_free(plan);
@@ -228,7 +228,7 @@ static struct weir *root_with(const char *device)
 	struct weir *weir = open_cuda();
 	struct weir_dev *dev;
 
-	must(weir_dev_init(weir, device, &dev));
+	must(weir_dev_configure(weir, device, &dev));
 	return weir;
 }
 
@@ -257,12 +257,12 @@ static void batches(void)
 	       "with batch=no in WEIR_DEBUG there are no batches");
 	weir_close(weir);
 	weir = open_cuda();
-	is_err(weir_dev_init(weir, "CUDA0:batch=never", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CUDA0:batch=never", &dev), -EINVAL,
 	       "neither yes nor no", "batch takes yes or no");
-	is_err(weir_dev_init(weir, "CUDA0:batches=no", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CUDA0:batches=no", &dev), -EINVAL,
 	       "unknown parameter 'batches=no'",
 	       "the error for an unknown parameter names it");
-	must(weir_dev_init(weir, "CUDA0:virtual=2,batch=no", &dev));
+	must(weir_dev_configure(weir, "CUDA0:virtual=2,batch=no", &dev));
 	is_int(weir_dev_find(weir, "CUDA0-1", &dev), 0,
 	       "parameters are separated by commas");
 	weir_close(weir);

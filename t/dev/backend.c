@@ -5,18 +5,18 @@
 
 #include <weir.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "tap.h"
 #include "testmod.h"
 
-static const struct weir__host *lib;
+static const struct weir_backend_host *lib;
 static unsigned opened, closed;
 
 /* Its device shares the host's memory. */
-static int own_probe(struct weir *weir, const struct weir__host *host,
-		     struct weir__probe *probe)
+static int own_probe(struct weir *weir, const struct weir_backend_host *host,
+		     struct weir_backend_probe *probe)
 {
-	const struct weir__buft_desc memory = {
+	const struct weir_backend_buft memory = {
 		.size = sizeof(memory),
 		.name = "OWN0",
 		.kind = WEIR_MEM_DEVICE,
@@ -24,8 +24,8 @@ static int own_probe(struct weir *weir, const struct weir__host *host,
 		.align = 64,
 		.max = 1u << 20,
 	};
-	const struct weir__buft_desc *const memories[] = { &memory };
-	const struct weir__dev_desc desc = {
+	const struct weir_backend_buft *const memories[] = { &memory };
+	const struct weir_backend_dev desc = {
 		.size = sizeof(desc),
 		.name = "OWN0",
 		.description = "A device of the program",
@@ -65,17 +65,17 @@ static int own_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return lib->host_available(ret_free, ret_total);
 }
 
-static int own_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
+static int own_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
-		     struct weir__mem *mem)
+		     struct weir_backend_mem *mem)
 {
 	(void)desc;
 	return lib->host_alloc(lib->dev_root(dev), WEIR_MEM_PLAIN, bytes, -1,
 			       opts->flags, mem);
 }
 
-static void own_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		     size_t bytes, struct weir__mem *mem)
+static void own_free(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     size_t bytes, struct weir_backend_mem *mem)
 {
 	(void)desc;
 	(void)bytes;
@@ -97,29 +97,29 @@ static void own_queue_close(void *queue)
 	(void)queue;
 }
 
-static int own_submit(void *queue, struct weir__work *work)
+static int own_submit(void *queue, struct weir_backend_work *work)
 {
 	(void)queue;
 	(void)work;
 	return -EOPNOTSUPP;
 }
 
-static const struct weir__mem_ops own_mem = {
+static const struct weir_backend_mem_ops own_mem = {
 	.size = sizeof(own_mem),
 	.alloc = own_alloc,
 	.free = own_free,
 };
 
-static const struct weir__queue_ops own_queue = {
+static const struct weir_backend_queue_ops own_queue = {
 	.size = sizeof(own_queue),
 	.open = own_queue_open,
 	.close = own_queue_close,
 	.submit = own_submit,
 };
 
-static struct weir__backend own = {
+static struct weir_backend own = {
 	.size = sizeof(own),
-	.abi = WEIR__ABI,
+	.abi = WEIR_BACKEND_ABI,
 	.name = "OWN",
 	.probe = own_probe,
 	.dev_open = own_dev_open,
@@ -129,23 +129,23 @@ static struct weir__backend own = {
 	.queue = &own_queue,
 };
 
-static const struct weir__backend *own_entry(const struct weir__host *host,
-					     int *ret_err)
+static const struct weir_backend *
+own_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	(void)ret_err;
 	lib = host;
 	return &own;
 }
 
-static const struct weir__backend *useless_entry(const struct weir__host *host,
-						 int *ret_err)
+static const struct weir_backend *
+useless_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	*ret_err = host->fail(-ENODEV, "no such hardware");
 	return NULL;
 }
 
-static const struct weir__backend *silent_entry(const struct weir__host *host,
-						int *ret_err)
+static const struct weir_backend *
+silent_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	(void)host;
 	(void)ret_err;

@@ -137,51 +137,51 @@ static void params(void)
 	struct weir_dev_info info = { .size = sizeof(info) };
 	struct weir_dev *dev = NULL;
 
-	is_err(weir_dev_init(weir, "CPU:garbage=1", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:garbage=1", &dev), -EINVAL,
 	       "unknown parameter 'garbage'; there are: node=N, threads=N",
 	       "the error for an unknown parameter lists the known ones");
-	is_err(weir_dev_init(weir, "CPU:node", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:node", &dev), -EINVAL,
 	       "'node' is not key=value",
 	       "a parameter without a value is refused");
-	is_err(weir_dev_init(weir, "CPU:node=", &dev), -EINVAL, "key=value",
-	       "a parameter with an empty value is refused");
-	is_err(weir_dev_init(weir, "CPU:node=0,", &dev), -EINVAL, "key=value",
-	       "an empty parameter is refused");
-	is_err(weir_dev_init(weir, "CPU:node=x", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:node=", &dev), -EINVAL,
+	       "key=value", "a parameter with an empty value is refused");
+	is_err(weir_dev_configure(weir, "CPU:node=0,", &dev), -EINVAL,
+	       "key=value", "an empty parameter is refused");
+	is_err(weir_dev_configure(weir, "CPU:node=x", &dev), -EINVAL,
 	       "node=x is not a number", "a node that is no number is refused");
-	is_err(weir_dev_init(weir, "CPU:node=-1", &dev), -EINVAL, "node=-1",
-	       "a negative node is refused");
-	is_err(weir_dev_init(weir, "CPU:node=9999", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:node=-1", &dev), -EINVAL,
+	       "node=-1", "a negative node is refused");
+	is_err(weir_dev_configure(weir, "CPU:node=9999", &dev), -EINVAL,
 	       "no NUMA node 9999", "a node that does not exist is refused");
-	is_err(weir_dev_init(weir, "CPU:node=99999999999999999999", &dev),
+	is_err(weir_dev_configure(weir, "CPU:node=99999999999999999999", &dev),
 	       -EINVAL, "no NUMA node", "a node that overflows is refused");
-	is_err(weir_dev_init(weir, "CPU:node=0,node=0", &dev), -EINVAL, "twice",
-	       "a parameter that is given twice is refused");
-	is_err(weir_dev_init(weir, "CPU:threads=2x", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:node=0,node=0", &dev), -EINVAL,
+	       "twice", "a parameter that is given twice is refused");
+	is_err(weir_dev_configure(weir, "CPU:threads=2x", &dev), -EINVAL,
 	       "threads=2x is not a number",
 	       "a number of threads that is no number is refused");
-	is_err(weir_dev_init(weir, "CPU:threads=0", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:threads=0", &dev), -EINVAL,
 	       "threads=0, from 1 to 1024", "0 threads are refused");
-	is_err(weir_dev_init(weir, "CPU:threads=1025", &dev), -EINVAL,
+	is_err(weir_dev_configure(weir, "CPU:threads=1025", &dev), -EINVAL,
 	       "threads=1025, from 1 to 1024", "1025 threads are refused");
-	is_err(weir_dev_init(weir, "CPU:threads=1,threads=1", &dev), -EINVAL,
-	       "threads is given twice",
+	is_err(weir_dev_configure(weir, "CPU:threads=1,threads=1", &dev),
+	       -EINVAL, "threads is given twice",
 	       "a number of threads that is given twice is refused");
-	is_err(weir_dev_init(weir, "NONE:node=0", &dev), -ENODEV, "'NONE'",
+	is_err(weir_dev_configure(weir, "NONE:node=0", &dev), -ENODEV, "'NONE'",
 	       "a device that does not exist cannot be configured");
-	ok(!dev, "a failure of weir_dev_init writes no result");
-	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
+	ok(!dev, "a failure of weir_dev_configure writes no result");
+	is_int(weir_dev_configure(weir, "CPU:node=0", &dev), 0,
 	       "a node that exists is accepted");
 	weir_dev_info(dev, &info);
 	is_int(info.node, 0, "a device reports the node that it was bound to");
-	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
+	is_int(weir_dev_configure(weir, "CPU:node=0", &dev), 0,
 	       "the same parameters are accepted again");
-	is_int(weir_dev_init(weir, "CPU", &dev), 0,
+	is_int(weir_dev_configure(weir, "CPU", &dev), 0,
 	       "a device that is configured is found without parameters");
-	is_err(weir_dev_init(weir, "CPU:node=1", &dev), -EBUSY,
+	is_err(weir_dev_configure(weir, "CPU:node=1", &dev), -EBUSY,
 	       "in use with parameters 'node=0' already, not 'node=1'",
 	       "other parameters are refused when the device is in use");
-	is_int(weir_dev_init(weir, "TEST0:virtual=2", &dev), 0,
+	is_int(weir_dev_configure(weir, "TEST0:virtual=2", &dev), 0,
 	       "a module gets the parameters of its devices");
 }
 

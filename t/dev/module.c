@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "testmod.h"
 #include "tap.h"
 
@@ -30,7 +30,7 @@ static void devices_found(void)
 	   "a device may have WEIR_CAP_COMPUTE if its backend has compute");
 	has_str(modules_log, "the test module good",
 		"a module writes to the root's log");
-	ok(!dlsym(RTLD_DEFAULT, WEIR__MODULE_ENTRY),
+	ok(!dlsym(RTLD_DEFAULT, WEIR_BACKEND_ENTRY),
 	   "a module's symbols do not reach the program");
 	weir_close(weir);
 }
@@ -59,7 +59,7 @@ static void wrong_results(void)
 		bail("%s", weir_error());
 	is_err(weir_dev_memory(dev, &avail, &total), -EIO, "2097152 of 1048576",
 	       "more free memory than there is becomes -EIO");
-	is_err(weir_dev_init(weir, "TEST1:a=b", &dev), -EIO, "returned 1",
+	is_err(weir_dev_configure(weir, "TEST1:a=b", &dev), -EIO, "returned 1",
 	       "a backend's result that is no errno becomes -EIO");
 	weir_close(weir);
 }
@@ -74,24 +74,24 @@ struct refusal {
 static const struct refusal refusals[] = {
 	{ "abi0", -EPROTO, "ABI 0, this library has 4", "an older ABI" },
 	{ "abi99", -EPROTO, "ABI 99, this library has 4", "a newer ABI" },
-	{ "size0", -EPROTO, "weir__backend has 0 bytes, this library needs 88",
+	{ "size0", -EPROTO, "weir_backend has 0 bytes, this library needs 88",
 	  "a backend of no size" },
-	{ "short", -EPROTO, "weir__backend has 80 bytes, this library needs 88",
+	{ "short", -EPROTO, "weir_backend has 80 bytes, this library needs 88",
 	  "a backend that ends before a required member" },
-	{ "odd", -EPROTO, "weir__backend has 92 bytes, not a multiple of 8",
+	{ "odd", -EPROTO, "weir_backend has 92 bytes, not a multiple of 8",
 	  "a backend that ends inside a member" },
 	{ "memsize", -EPROTO,
-	  "weir__mem_ops has 16 bytes, this library needs 24",
+	  "weir_backend_mem_ops has 16 bytes, this library needs 24",
 	  "a table of memory that is too short" },
 	{ "queuesize", -EPROTO,
-	  "weir__queue_ops has 8 bytes, this library needs 32",
+	  "weir_backend_queue_ops has 8 bytes, this library needs 32",
 	  "a table of queues that is too short" },
 	{ "computesize", -EPROTO,
-	  "weir__compute_ops has 16 bytes, this library needs 32",
+	  "weir_backend_compute_ops has 16 bytes, this library needs 32",
 	  "a table of compute that is too short" },
-	{ "descsize", -EPROTO, "weir__dev_desc has 64 bytes",
+	{ "descsize", -EPROTO, "weir_backend_dev has 64 bytes",
 	  "a description of a device that is too short" },
-	{ "buftsize", -EPROTO, "weir__buft_desc has 56 bytes",
+	{ "buftsize", -EPROTO, "weir_backend_buft has 56 bytes",
 	  "a description of memory that is too short" },
 	{ "nomem", -EBADMSG, "mem is NULL", "no table of memory" },
 	{ "noprobe", -EBADMSG, "probe is NULL", "a backend without probe" },

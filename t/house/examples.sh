@@ -32,7 +32,7 @@ name=$(examples/load "$model" | head -n 1)
 is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
 	'examples/arrive loads the tensors that it is given'
 check 'examples/arrive refuses a pattern that matches no tensor' \
-	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
+	fails 'weir_plan_add: ' examples/arrive "$model" no.such.tensor
 is "$(examples/queue "$shard")" 'done: two reads' \
 	'examples/queue calls its function after its reads'
 check 'examples/queue names a file that it cannot open' \

@@ -13,7 +13,8 @@ nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' |
 sed -n 's/^[[:space:]]*\(weir_[a-z0-9_]*\);$/\1/p' lib/libweir.map |
 	sort >"$tmp/map"
 # The headers without comments, then the names before "(" or "(*name(".
-cat include/weir.h include/weir/*.h >"$tmp/all.h"
+# The header of modules documents its members itself.
+ls include/weir.h include/weir/*.h | grep -v /backend.h | xargs cat >"$tmp/all.h"
 ${CC} -fpreprocessed -dD -E -P -x c "$tmp/all.h" 2>/dev/null >"$tmp/bare.h"
 tr '\n' ' ' <"$tmp/bare.h" | sed 's/WEIR_API/\nWEIR_API/g' |
 	grep '^WEIR_API' | sed -n 's/^WEIR_API[^(]*(\{0,1\}\**\(weir_[a-z0-9_]*\)(.*/\1/p;

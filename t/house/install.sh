@@ -144,7 +144,7 @@ END
 # A module needs the installed headers only, and no library.
 module_compiles()
 {
-	sed 's:"dev/backend.h":<weir/backend.h>:' "$srcdir/t/modules/test.c" |
+	sed 's:"weir/backend.h":<weir/backend.h>:' "$srcdir/t/modules/test.c" |
 		$CC -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fPIC \
 			-shared -o "$tmp/weir-test.so" -x c - $(pc --cflags)
 }

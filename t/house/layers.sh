@@ -124,13 +124,13 @@ for layer in $layers; do
 done
 is "$(uses kernels '[a-z]+/' |
 	grep -vE ':((kernels|sys|weir)/.*|dev/backend\.h)$')" '' \
-	'lib/kernels includes dev/backend.h and itself'
+	'lib/kernels includes weir/backend.h and itself'
 is "$(uses cpu '[a-z]+/' | grep -vE \
 	':((cpu|sys|weir)/.*|dev/backend\.h|kernels/(compute|team)\.h)$')" '' \
-	'lib/cpu includes dev/backend.h, itself and the entry of lib/kernels'
+	'lib/cpu includes weir/backend.h, itself and the entry of lib/kernels'
 is "$(uses cuda '[a-z]+/' | grep -vE \
 	':((cuda|sys|weir)/.*|dev/backend\.h|interop/cuda_ext\.h)$')" '' \
-	'lib/cuda includes dev/backend.h, interop/cuda_ext.h and itself'
+	'lib/cuda includes weir/backend.h, interop/cuda_ext.h and itself'
 is "$(includes lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] | grep -E ':(.*/)?cuda_ext\.h' |
 	grep -vE '^lib/(interop|cuda)/[^:]*:interop/cuda_ext\.h$')" '' \
 	'only lib/interop and lib/cuda include lib/interop/cuda_ext.h'

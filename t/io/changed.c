@@ -168,7 +168,7 @@ static void nothing(void)
 static struct weir_load *start(struct weir_model *m, uint32_t flags)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_buft *plain;
 	struct weir_plan *p;
 	struct weir_dev *cpu;
@@ -179,7 +179,7 @@ static struct weir_load *start(struct weir_model *m, uint32_t flags)
 	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
 	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) < 0 ||
 	    weir_plan_new(m, &p) < 0 ||
-	    weir_plan_put(p, NULL, plain, &put) < 0 ||
+	    weir_plan_add(p, NULL, plain, &put) < 0 ||
 	    weir_load_start(p, &o, &l) < 0)
 		bail("%s", weir_error());
 	weir_plan_free(p);

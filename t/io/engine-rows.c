@@ -80,7 +80,7 @@ static void rows(void)
 }
 
 static struct weir__extent with(struct weir__extent ext,
-				const struct weir__convert *convert,
+				const struct weir_backend_convert *convert,
 				uint64_t mem_pitch)
 {
 	ext.convert = convert;
@@ -106,7 +106,7 @@ static void conversions(void)
 /* A conversion whose unit is more than an element, and longer in memory. */
 static void blocks(void)
 {
-	const struct weir__convert *convert =
+	const struct weir_backend_convert *convert =
 		weir__convert_find(WEIR_DTYPE_IQ1_S, WEIR_DTYPE_F32);
 	struct weir__extent flat = { .off = 1001, .len = 50 * 9001 };
 

@@ -143,7 +143,7 @@ static void cut_off(void)
 	if (weir_model_open(root, files_path("cut.safetensors"), NULL, &model) <
 		    0 ||
 	    weir_plan_new(model, &plan) < 0 ||
-	    weir_plan_put(plan, NULL, plain, NULL) < 0)
+	    weir_plan_add(plan, NULL, plain, NULL) < 0)
 		bail("%s", weir_error());
 	files_truncate("cut.safetensors", COUNT * EACH - 4096);
 	if (weir_event_new(root, 0, &ev) < 0 ||

@@ -104,8 +104,8 @@ static bool comes(_Atomic uint32_t *word)
 
 static int child(const char *path)
 {
-	static struct weir__backend backend;
-	static struct weir__queue_ops queue;
+	static struct weir_backend backend;
+	static struct weir_backend_queue_ops queue;
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_file *file;
 	struct weir_dev *dev;

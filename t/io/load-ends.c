@@ -115,7 +115,7 @@ static struct weir *open_root(uint32_t io)
 
 static struct weir_plan *plan_of(struct weir *root)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_buft *plain;
 	struct weir_model *m;
 	struct weir_plan *p;
@@ -123,7 +123,7 @@ static struct weir_plan *plan_of(struct weir *root)
 	put.way = WEIR_WAY_DIRECT;
 	if (weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_PLAIN, &plain) < 0 ||
 	    weir_model_open(root, path, NULL, &m) < 0 ||
-	    weir_plan_new(m, &p) < 0 || weir_plan_put(p, NULL, plain, &put) < 0)
+	    weir_plan_new(m, &p) < 0 || weir_plan_add(p, NULL, plain, &put) < 0)
 		bail("%s", weir_error());
 	weir_model_close(m);
 	return p;

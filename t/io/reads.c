@@ -91,7 +91,7 @@ static void ages(void)
 static void stopped(uint32_t way, const char *what)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_buft *plain;
 	struct weir_plan *p;
 	struct weir_model *m;
@@ -107,7 +107,7 @@ static void stopped(uint32_t way, const char *what)
 	if (weir_open(&o, &root) < 0 ||
 	    weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_PLAIN, &plain) < 0 ||
 	    weir_model_open(root, path, NULL, &m) < 0 ||
-	    weir_plan_new(m, &p) < 0 || weir_plan_put(p, NULL, plain, &put) < 0)
+	    weir_plan_new(m, &p) < 0 || weir_plan_add(p, NULL, plain, &put) < 0)
 		bail("%s", weir_error());
 	begun = 0;
 	ended = false;

@@ -58,7 +58,7 @@ static int forbid(void)
 static int load(struct weir *root, unsigned *ret_io)
 {
 	struct weir_load_report rep = { .size = sizeof(rep) };
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w;
 	struct weir_model *m;
 	struct weir_buft *huge;
@@ -72,7 +72,7 @@ static int load(struct weir *root, unsigned *ret_io)
 	    weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge) < 0 ||
 	    weir_model_open(root, path, NULL, &m) < 0 ||
 	    weir_plan_new(m, &p) < 0 ||
-	    weir_plan_put(p, NULL, huge, &put) < 0 ||
+	    weir_plan_add(p, NULL, huge, &put) < 0 ||
 	    weir_load_start(p, NULL, &l) < 0 || weir_load_weights(l, &w) < 0)
 		return FAILED;
 	r = weir_load_wait(l, 20000000000) < 0 ? FAILED

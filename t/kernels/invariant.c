@@ -95,11 +95,12 @@ static void fill(const struct weir_operand *t)
 	}
 }
 
-static void run(struct weir__node *node, unsigned team)
+static void run(struct weir_backend_node *node, unsigned team)
 {
-	const struct weir__node *list = node;
+	const struct weir_backend_node *list = node;
 	struct weir__segment_cpu *segment;
-	struct weir__compute compute = { .size = sizeof(compute), .n = 1 };
+	struct weir_backend_compute compute = { .size = sizeof(compute),
+						.n = 1 };
 	size_t workspace;
 
 	node->size = sizeof(*node);
@@ -139,11 +140,12 @@ static void multiply(const struct product *p, unsigned expert, float *b,
 			D(ROWS, p->k)),
 		operand(b, F32, 2, D(n, p->k)),
 	};
-	struct weir__node node = { .op = WEIR_OP_MUL_MAT,
-				   .n_src = 2,
-				   .src = src,
-				   .params = &p->params,
-				   .dst = operand(result, F32, 2, D(n, ROWS)) };
+	struct weir_backend_node node = { .op = WEIR_OP_MUL_MAT,
+					  .n_src = 2,
+					  .src = src,
+					  .params = &p->params,
+					  .dst = operand(result, F32, 2,
+							 D(n, ROWS)) };
 
 	run(&node, team);
 }
@@ -211,12 +213,12 @@ static bool experts_are_same(const struct product *p, unsigned tokens)
 		operand(b, F32, 3, D(tokens, 1, p->k)),
 		operand(ids, I32, 2, D(tokens, 2)),
 	};
-	struct weir__node node = { .op = WEIR_OP_MUL_MAT_ID,
-				   .n_src = 3,
-				   .src = src,
-				   .params = &p->params,
-				   .dst = operand(got, F32, 3,
-						  D(tokens, 2, ROWS)) };
+	struct weir_backend_node node = { .op = WEIR_OP_MUL_MAT_ID,
+					  .n_src = 3,
+					  .src = src,
+					  .params = &p->params,
+					  .dst = operand(got, F32, 3,
+							 D(tokens, 2, ROWS)) };
 	bool same = true;
 
 	for (unsigned t = 0; t < tokens; t++) {
@@ -289,12 +291,13 @@ static void attend(const struct attention *a, int64_t first, int64_t tokens,
 			D(tokens, rows)),
 		operand((void *)(uintptr_t)a->sinks, F32, 1, D(HEADS)),
 	};
-	struct weir__node node = { .op = WEIR_OP_ATTENTION,
-				   .n_src = 5,
-				   .src = src,
-				   .params = &a->params,
-				   .dst = operand(result, F32, 3,
-						  D(tokens, HEADS, LENGTH)) };
+	struct weir_backend_node node = {
+		.op = WEIR_OP_ATTENTION,
+		.n_src = 5,
+		.src = src,
+		.params = &a->params,
+		.dst = operand(result, F32, 3, D(tokens, HEADS, LENGTH))
+	};
 	float *mask = src[3].data;
 
 	src[0].stride[0] = (int64_t)TOKENS * LENGTH * (int64_t)sizeof(float);

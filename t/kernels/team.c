@@ -278,7 +278,7 @@ static void threads_of_the_cpu(void)
 	struct weir_threads threads = { .size = sizeof(threads), .count = 7 };
 	struct weir_dev *dev;
 
-	if (weir_dev_init(root, "CPU:threads=3", &dev) < 0)
+	if (weir_dev_configure(root, "CPU:threads=3", &dev) < 0)
 		bail("%s", weir_error());
 	is_int(weir__team_size(weir__team_of(dev)), 3,
 	       "the parameter threads is the size of the CPU's team");

@@ -30,7 +30,7 @@ void ways_end(void)
 
 /* A node as kernels see it. */
 struct seen {
-	struct weir__node node;
+	struct weir_backend_node node;
 	struct weir_operand src[8];
 };
 
@@ -43,7 +43,7 @@ static void node_see(const struct naive *e, const struct weir_node *node,
 	for (uint32_t i = 0; i < node->n_src; i++)
 		if (node->src[i])
 			seen->src[i] = *naive_result(e, node->src[i]);
-	seen->node = (struct weir__node){
+	seen->node = (struct weir_backend_node){
 		.size = sizeof(seen->node),
 		.op = node->op,
 		.n_src = node->n_src,
@@ -89,7 +89,7 @@ static int phase_run(const struct weir__kernel *kernel,
 	return r;
 }
 
-static int kernel_run(const struct weir__node *node, unsigned threads,
+static int kernel_run(const struct weir_backend_node *node, unsigned threads,
 		      char why[WEIR__WHY])
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
@@ -241,16 +241,16 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 
 /* Source 0 of a node, which is not at its address. */
 struct hidden {
-	struct weir__provider of; /* first member */
+	struct weir_backend_provider of; /* first member */
 	unsigned char *bytes;
 	bool fails, mapped;
 	int got; /* parts that were not given back */
 };
 
-static const unsigned char *hidden_get(struct weir__provider *of, uint64_t at,
-				       size_t *n, unsigned char *room,
-				       size_t room_bytes, char why[240],
-				       int *ret_err)
+static const unsigned char *hidden_get(struct weir_backend_provider *of,
+				       uint64_t at, size_t *n,
+				       unsigned char *room, size_t room_bytes,
+				       char why[240], int *ret_err)
 {
 	struct hidden *h = (struct hidden *)of;
 
@@ -271,7 +271,8 @@ static const unsigned char *hidden_get(struct weir__provider *of, uint64_t at,
 	return room;
 }
 
-static void hidden_put(struct weir__provider *of, const unsigned char *bytes)
+static void hidden_put(struct weir_backend_provider *of,
+		       const unsigned char *bytes)
 {
 	struct hidden *h = (struct hidden *)of;
 
@@ -346,7 +347,7 @@ static void try_provider(struct trial *t, const struct naive *want, bool fails)
 }
 
 static int run_schedule(struct trial *t, const struct naive *want,
-			struct weir_schedule *schedule)
+			struct weir_exec *schedule)
 {
 	struct weir_operand got;
 	struct weir_tensor tensor;
@@ -368,15 +369,15 @@ out:
 /* Last, since operations write to leaves. */
 static void try_schedule(struct trial *t, const struct naive *want)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 
 	snprintf(t->way, sizeof(t->way), "a schedule");
 	if (!weir_graph_output(t->g, t->node))
 		bail("no output");
-	t->err = weir_schedule_new(sched, t->g, &schedule);
+	t->err = weir_exec_new(sched, t->g, &schedule);
 	if (!t->err) {
 		t->err = run_schedule(t, want, schedule);
-		weir_schedule_free(schedule);
+		weir_exec_free(schedule);
 	}
 	if (t->err)
 		snprintf(t->why, sizeof(t->why), "%s", weir_error());

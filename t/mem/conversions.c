@@ -44,7 +44,7 @@ static uint32_t env_get(void)
 }
 #endif
 
-size_t conversion_errors(const struct weir__convert *c,
+size_t conversion_errors(const struct weir_backend_convert *c,
 			 const unsigned char *src, size_t n, size_t at)
 {
 	static unsigned char dst[MOST + 3 * GUARD], want[MOST];
@@ -65,9 +65,9 @@ size_t conversion_errors(const struct weir__convert *c,
 	return errors;
 }
 
-void conversion_envs(const struct weir__convert *c, const unsigned char *src,
-		     size_t n, unsigned char *got, unsigned char *want,
-		     bool *ret_same, bool *ret_kept)
+void conversion_envs(const struct weir_backend_convert *c,
+		     const unsigned char *src, size_t n, unsigned char *got,
+		     unsigned char *want, bool *ret_same, bool *ret_kept)
 {
 	uint32_t before = env_get();
 

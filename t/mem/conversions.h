@@ -13,7 +13,7 @@
  * an aligned one. Returns the number of bytes around the result that were
  * written, plus 1 if the result differs from that of single blocks.
  */
-size_t conversion_errors(const struct weir__convert *c,
+size_t conversion_errors(const struct weir_backend_convert *c,
 			 const unsigned char *src, size_t n, size_t at);
 
 /*
@@ -21,8 +21,8 @@ size_t conversion_errors(const struct weir__convert *c,
  * may have. @got and @want have room for the results. *@ret_same: all results
  * are equal. *@ret_kept: each environment is as before, flags included.
  */
-void conversion_envs(const struct weir__convert *c, const unsigned char *src,
-		     size_t n, unsigned char *got, unsigned char *want,
-		     bool *ret_same, bool *ret_kept);
+void conversion_envs(const struct weir_backend_convert *c,
+		     const unsigned char *src, size_t n, unsigned char *got,
+		     unsigned char *want, bool *ret_same, bool *ret_kept);
 
 #endif

@@ -126,14 +126,15 @@ static void put(void *at, int bits, uint64_t x)
 
 /* Values that are checked by CHUNK. */
 struct check {
-	const struct weir__convert *convert;
+	const struct weir_backend_convert *convert;
 	const struct fmt *from, *to;
 	uint64_t n, wrong;
 	size_t used;
 	unsigned char src[CHUNK * 8], dst[CHUNK * 8];
 };
 
-static void check_init(struct check *c, const struct weir__convert *convert)
+static void check_init(struct check *c,
+		       const struct weir_backend_convert *convert)
 {
 	*c = (struct check){ .convert = convert,
 			     .from = fmt_of(convert->from),
@@ -253,7 +254,7 @@ static void check_wide(struct check *c)
 	check_end(c, "random values of the destination's range");
 }
 
-static void lengths(const struct weir__convert *convert)
+static void lengths(const struct weir_backend_convert *convert)
 {
 	static unsigned char src[68 * 8 + 8];
 	size_t wrong = 0;
@@ -270,7 +271,7 @@ static void lengths(const struct weir__convert *convert)
 	       fmt_of(convert->from)->name, fmt_of(convert->to)->name);
 }
 
-static void environment(const struct weir__convert *convert)
+static void environment(const struct weir_backend_convert *convert)
 {
 	enum {
 		N = 65536

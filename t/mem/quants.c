@@ -167,7 +167,7 @@ static void special_scales(void)
 }
 
 /* By way of F32, which has more bits than needed to see both roundings. */
-static void narrowed(const struct weir__convert *c)
+static void narrowed(const struct weir_backend_convert *c)
 {
 	static unsigned char got[N * 2], want[N * 2];
 
@@ -178,7 +178,7 @@ static void narrowed(const struct weir__convert *c)
 	   name_of(c->from), name_of(c->to));
 }
 
-static void lengths(const struct weir__convert *c)
+static void lengths(const struct weir_backend_convert *c)
 {
 	size_t wrong = 0;
 
@@ -191,7 +191,7 @@ static void lengths(const struct weir__convert *c)
 	       name_of(c->from), name_of(c->to));
 }
 
-static void environment(const struct weir__convert *c)
+static void environment(const struct weir_backend_convert *c)
 {
 	static unsigned char got[N * 4], want[N * 4];
 	bool same, kept;
@@ -208,7 +208,7 @@ static void sizes(const struct weir__convert_set *set)
 	size_t wrong = 0;
 
 	for (size_t i = 0; i < set->n; i++) {
-		const struct weir__convert *c = &set->list[i];
+		const struct weir_backend_convert *c = &set->list[i];
 
 		wrong += c->block != weir__dtype(c->from)->block ||
 			 c->src_bytes != weir__dtype(c->from)->bytes ||

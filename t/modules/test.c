@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dev/backend.h"
+#include <weir/backend.h>
 
 #define FAR ((uintptr_t)1 << 62)
 #define MIB ((size_t)1 << 20)
 
-static const struct weir__host *lib;
+static const struct weir_backend_host *lib;
 static char mode[64];
 
 static bool is(const char *name)
@@ -31,9 +31,10 @@ static unsigned char *near(const void *p)
 	return (unsigned char *)((uintptr_t)p & ~FAR);
 }
 
-static int test_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, const struct weir_buf_opts *opts,
-		      struct weir__mem *mem)
+static int test_alloc(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      const struct weir_buf_opts *opts,
+		      struct weir_backend_mem *mem)
 {
 	uintptr_t far = desc->flags & WEIR_BUFT_HOST ? 0 : FAR;
 	void *p;
@@ -51,8 +52,9 @@ static int test_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return 0;
 }
 
-static void test_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      size_t bytes, struct weir__mem *mem)
+static void test_free(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem)
 {
 	(void)dev;
 	(void)desc;
@@ -101,7 +103,7 @@ static int test_reach(struct weir_dev *dev, struct weir_dev *other)
 
 /* Rows of device memory end at a multiple of 512 bytes. */
 static size_t test_alloc_size(struct weir_dev *dev,
-			      const struct weir__buft_desc *desc,
+			      const struct weir_backend_buft *desc,
 			      const struct weir_tensor *t, size_t bytes)
 {
 	(void)dev;
@@ -126,7 +128,7 @@ static void test_queue_close(void *queue)
 	(void)queue;
 }
 
-static int test_submit(void *queue, struct weir__work *work)
+static int test_submit(void *queue, struct weir_backend_work *work)
 {
 	(void)queue;
 	(void)work;
@@ -135,12 +137,12 @@ static int test_submit(void *queue, struct weir__work *work)
 
 /* As a newer module has them: with members at the end that nobody here knows. */
 struct newer_buft {
-	struct weir__buft_desc desc;
+	struct weir_backend_buft desc;
 	uint64_t unknown[3];
 };
 
 struct newer_dev {
-	struct weir__dev_desc desc;
+	struct weir_backend_dev desc;
 	uint64_t unknown[5];
 };
 
@@ -148,15 +150,15 @@ struct newer_dev {
 struct desc {
 	struct newer_dev dev;
 	struct newer_buft device, pinned;
-	const struct weir__buft_desc *buft[2];
+	const struct weir_backend_buft *buft[2];
 };
 
 static void describe(struct desc *d, unsigned i)
 {
-	struct weir__dev_desc *dev = &d->dev.desc;
+	struct weir_backend_dev *dev = &d->dev.desc;
 
 	memset(d, 0xff, sizeof(*d));
-	*dev = (struct weir__dev_desc){
+	*dev = (struct weir_backend_dev){
 		.size = is("newer") ? sizeof(d->dev) : sizeof(*dev),
 		.description = "A device for tests",
 		.type = WEIR_DEV_GPU,
@@ -167,13 +169,13 @@ static void describe(struct desc *d, unsigned i)
 	};
 	d->buft[0] = &d->device.desc;
 	d->buft[1] = &d->pinned.desc;
-	d->device.desc = (struct weir__buft_desc){
+	d->device.desc = (struct weir_backend_buft){
 		.size = is("newer") ? sizeof(d->device) : sizeof(*d->buft[0]),
 		.kind = WEIR_MEM_DEVICE,
 		.align = 256,
 		.max = MIB,
 	};
-	d->pinned.desc = (struct weir__buft_desc){
+	d->pinned.desc = (struct weir_backend_buft){
 		.size = is("newer") ? sizeof(d->pinned) : sizeof(*d->buft[1]),
 		.kind = WEIR_MEM_PINNED,
 		.flags = WEIR_BUFT_HOST,
@@ -191,7 +193,7 @@ static void describe(struct desc *d, unsigned i)
 /* What a backend may get wrong in a description. */
 static void spoil(struct desc *d)
 {
-	struct weir__dev_desc *dev = &d->dev.desc;
+	struct weir_backend_dev *dev = &d->dev.desc;
 
 	if (is("align0"))
 		d->device.desc.align = 0;
@@ -229,8 +231,8 @@ static void spoil(struct desc *d)
 		d->pinned.desc.size = 56;
 }
 
-static int test_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__probe *probe)
+static int test_probe(struct weir *weir, const struct weir_backend_host *host,
+		      struct weir_backend_probe *probe)
 {
 	struct desc d;
 	int r;
@@ -292,7 +294,8 @@ static void (*test_proc(struct weir_dev *dev, const char *name))(void)
 	return strcmp(name, "answer") ? NULL : answer;
 }
 
-static int test_supports(struct weir_dev *dev, const struct weir__node *node)
+static int test_supports(struct weir_dev *dev,
+			 const struct weir_backend_node *node)
 {
 	(void)dev;
 	(void)node;
@@ -300,8 +303,8 @@ static int test_supports(struct weir_dev *dev, const struct weir__node *node)
 }
 
 static int test_prepare(struct weir_dev *dev,
-			const struct weir__node *const *nodes, size_t n,
-			const struct weir__prepare_opts *opts,
+			const struct weir_backend_node *const *nodes, size_t n,
+			const struct weir_backend_prepare_opts *opts,
 			void **ret_prepared, size_t *ret_workspace)
 {
 	(void)dev;
@@ -319,7 +322,7 @@ static void test_release(struct weir_dev *dev, void *prepared)
 	(void)prepared;
 }
 
-static struct weir__compute_ops compute_ops = {
+static struct weir_backend_compute_ops compute_ops = {
 	.size = sizeof(compute_ops),
 	.supports = test_supports,
 	.prepare = test_prepare,
@@ -328,7 +331,7 @@ static struct weir__compute_ops compute_ops = {
 
 /* The tables of a newer module too, by their size. */
 static struct {
-	struct weir__mem_ops ops;
+	struct weir_backend_mem_ops ops;
 	uint64_t unknown[2];
 } mem_ops = {
 	.ops = {
@@ -345,7 +348,7 @@ static struct {
 };
 
 static struct {
-	struct weir__queue_ops ops;
+	struct weir_backend_queue_ops ops;
 	uint64_t unknown[2];
 } queue_ops = {
 	.ops = {
@@ -358,12 +361,12 @@ static struct {
 };
 
 static struct {
-	struct weir__backend ops;
+	struct weir_backend ops;
 	uint64_t unknown[2];
 } backend = {
 	.ops = {
 		.size = sizeof(backend.ops),
-		.abi = WEIR__ABI,
+		.abi = WEIR_BACKEND_ABI,
 		.name = "TEST",
 		.probe = test_probe,
 		.dev_open = test_dev_open,
@@ -381,10 +384,12 @@ static void resize_tables(void)
 {
 	if (is("older")) {
 		/* What follows is another object's, not NULL. */
-		backend.ops.size = offsetof(struct weir__backend, compute);
+		backend.ops.size = offsetof(struct weir_backend, compute);
 		backend.ops.compute = (const void *)&backend;
-		mem_ops.ops.size = offsetof(struct weir__mem_ops, alloc_size);
-		queue_ops.ops.size = offsetof(struct weir__queue_ops, poll);
+		mem_ops.ops.size =
+			offsetof(struct weir_backend_mem_ops, alloc_size);
+		queue_ops.ops.size =
+			offsetof(struct weir_backend_queue_ops, poll);
 	}
 	if (is("newer")) {
 		backend.ops.size = sizeof(backend);
@@ -394,11 +399,11 @@ static void resize_tables(void)
 	if (is("size0"))
 		backend.ops.size = 0;
 	if (is("short"))
-		backend.ops.size = offsetof(struct weir__backend, queue);
+		backend.ops.size = offsetof(struct weir_backend, queue);
 	if (is("odd"))
 		backend.ops.size -= 4;
 	if (is("memsize"))
-		mem_ops.ops.size = offsetof(struct weir__mem_ops, free);
+		mem_ops.ops.size = offsetof(struct weir_backend_mem_ops, free);
 	if (is("queuesize"))
 		queue_ops.ops.size = 8;
 	if (is("computesize"))
@@ -450,8 +455,8 @@ static void find_mode(void)
 
 __attribute__((visibility("default"))) weir_backend_entry_fn weir_module_entry;
 
-const struct weir__backend *weir_module_entry(const struct weir__host *host,
-					      int *ret_err)
+const struct weir_backend *
+weir_module_entry(const struct weir_backend_host *host, int *ret_err)
 {
 	static char endless[MIB + 1];
 

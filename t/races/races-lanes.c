@@ -10,7 +10,7 @@
 
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_schedule *schedule;
+static struct weir_exec *schedule;
 static struct weir_run *run;
 static struct weir_node *in, *out;
 static float host[N];
@@ -35,7 +35,7 @@ static void build(uint32_t copies)
 		node = weir_node_set_name(weir_sqr(g, node),
 					  i % 2 ? "odd" : "even");
 	out = weir_graph_output(g, node);
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_run_input(run, in, host, sizeof(host)));
 }
@@ -43,7 +43,7 @@ static void build(uint32_t copies)
 static void destroy(void)
 {
 	weir_run_free(run);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	devices = NULL;

@@ -39,7 +39,7 @@ static void load_start(void)
 	must(weir_model_open(weir, path, NULL, &m));
 	must(weir_plan_new(m, &plan_of));
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &plain));
-	must(weir_plan_put(plan_of, NULL, plain, NULL));
+	must(weir_plan_add(plan_of, NULL, plain, NULL));
 	must(weir_load_start(plan_of, NULL, &load));
 	must(weir_load_weights(load, &weights));
 	weir_model_close(m);

@@ -12,7 +12,7 @@
 
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_schedule *schedule;
+static struct weir_exec *schedule;
 static struct weir_run *run;
 static struct weir_node *in, *mid, *out;
 static struct weir_tensor leaf; /* t, as numbers */
@@ -34,7 +34,7 @@ static void build(struct weir_event *event, const struct weir_sched_opts *opts)
 		mid = weir_graph_observe(g, mid);
 	out = weir_graph_output(g, weir_scale(g, mid, 2, 0));
 	must(weir_sched_new(&cpu, 1, opts, &sched));
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_run_input(run, in, host, sizeof(host)));
 }
@@ -42,7 +42,7 @@ static void build(struct weir_event *event, const struct weir_sched_opts *opts)
 static void destroy(void)
 {
 	weir_run_free(run);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 }
@@ -282,7 +282,7 @@ static void build_fed(struct weir_file *file)
 			g, weir_graph_leaf_file(g, &w, file, i * WEIGHT), out);
 	weir_graph_output(g, out);
 	must(weir_sched_new(&cpu, 1, &o, &sched));
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_run_input(run, in, zeros, sizeof(zeros)));
 	/* Weights that are kept are not read again. */

@@ -85,7 +85,7 @@ static void late_wait(void)
 	struct weir__stream_op *op;
 
 	set_up();
-	must(weir__stream_op_begin(b, "hand", WEIR__WORK_CALL, &op));
+	must(weir__stream_op_begin(b, "hand", WEIR_WORK_CALL, &op));
 	op->exclusive = true;
 	op->start = note_op;
 	must(weir__stream_op_queue(op));

@@ -80,7 +80,7 @@ static struct weir_load *start_load(struct weir_model *m, struct weir *weir,
 
 	o.into = into;
 	must(weir_plan_new(m, &p));
-	must(weir_plan_put(p, name, plain_of(weir), NULL));
+	must(weir_plan_add(p, name, plain_of(weir), NULL));
 	must(weir_load_start(p, &o, &l));
 	weir_plan_free(p);
 	return l;

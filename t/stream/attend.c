@@ -13,7 +13,7 @@
 
 static unsigned submitted;
 
-static int count_submit(void *queue, struct weir__work *work)
+static int count_submit(void *queue, struct weir_backend_work *work)
 {
 	(void)queue;
 	(void)work;
@@ -21,10 +21,12 @@ static int count_submit(void *queue, struct weir__work *work)
 	return 0;
 }
 
-static const struct weir__queue_ops queue_ops = { .size = sizeof(queue_ops),
-						  .submit = count_submit };
-static const struct weir__backend backend = { .size = sizeof(backend),
-					      .queue = &queue_ops };
+static const struct weir_backend_queue_ops queue_ops = {
+	.size = sizeof(queue_ops),
+	.submit = count_submit
+};
+static const struct weir_backend backend = { .size = sizeof(backend),
+					     .queue = &queue_ops };
 
 int main(void)
 {
@@ -34,8 +36,8 @@ int main(void)
 				      .mode = &weir__stream_native };
 	struct weir__stream_op op = { .stream = &stream, .not_in_driver = 100 };
 	struct weir__fileio *io = calloc(1, sizeof(*io) + sizeof(io->ext[0]));
-	struct weir__work first = { .width = 60, .rows = 1 };
-	struct weir__work second = { .width = 40, .rows = 1 };
+	struct weir_backend_work first = { .width = 60, .rows = 1 };
+	struct weir_backend_work second = { .width = 40, .rows = 1 };
 
 	plan(4);
 	io->op = &op;

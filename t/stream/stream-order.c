@@ -29,7 +29,7 @@ static void note(struct weir__stream_op *op)
 	op_of[(unsigned char)op->what[0]] = op;
 }
 
-static int hand_submit(void *queue, struct weir__work *work)
+static int hand_submit(void *queue, struct weir_backend_work *work)
 {
 	(void)queue;
 	if (refuse)
@@ -43,7 +43,7 @@ static void hand_close(void *queue)
 	(void)queue;
 }
 
-static const struct weir__queue_ops hand_ops = {
+static const struct weir_backend_queue_ops hand_ops = {
 	.size = sizeof(hand_ops),
 	.close = hand_close,
 	.submit = hand_submit,
@@ -78,7 +78,7 @@ static void work(struct weir_stream *s, const char *name, uint64_t lo,
 	struct weir__stream_op *op;
 	unsigned char *addr;
 
-	must(weir__stream_op_begin(s, name, WEIR__WORK_FILL, &op));
+	must(weir__stream_op_begin(s, name, WEIR_WORK_FILL, &op));
 	must(weir__stream_op_end(op, weir__stream_op_access(op, &t, lo, hi - lo,
 							    write, &addr)));
 }
@@ -87,7 +87,7 @@ static void call(struct weir_stream *s, const char *name)
 {
 	struct weir__stream_op *op;
 
-	must(weir__stream_op_begin(s, name, WEIR__WORK_CALL, &op));
+	must(weir__stream_op_begin(s, name, WEIR_WORK_CALL, &op));
 	op->exclusive = true;
 	must(weir__stream_op_queue(op));
 }
@@ -100,7 +100,7 @@ static void file_op(struct weir_stream *s, const char *name,
 	struct weir__stream_op *op;
 	unsigned char *addr;
 
-	must(weir__stream_op_begin(s, name, WEIR__WORK_COPY, &op));
+	must(weir__stream_op_begin(s, name, WEIR_WORK_COPY, &op));
 	op->start = note;
 	op->file = weir__file_ref(file);
 	op->file_range = (struct weir__range){ off, off + hi - lo, to_file };
@@ -310,7 +310,7 @@ static void many_ranges(struct weir_file *f)
 	unsigned char *addr;
 
 	file_op(s, "a", f, 0, 705, 706, false);
-	must(weir__stream_op_begin(s, "b", WEIR__WORK_FILL, &op));
+	must(weir__stream_op_begin(s, "b", WEIR_WORK_FILL, &op));
 	/* From the last one on: ranges may be added in any order. */
 	for (uint64_t at = 1000; at; at -= 5) {
 		must(weir__stream_op_access(op, &t, at - 5, 1, true, &addr));

@@ -43,7 +43,7 @@ struct map {
  * At most @n random ranges, of which no read overlaps a write: that would
  * become part of the write.
  */
-static void fill_in(struct weir__ranges *r, struct map *map, unsigned n)
+static void fill_in(struct weir__access_ranges *r, struct map *map, unsigned n)
 {
 	weir__ranges_init(r);
 	memset(map, 0, sizeof(*map));
@@ -72,7 +72,7 @@ static bool maps_conflict(const struct map *a, const struct map *b)
 	return false;
 }
 
-static bool is_map(const struct weir__ranges *r, const struct map *want)
+static bool is_map(const struct weir__access_ranges *r, const struct map *want)
 {
 	struct map got = { { 0 } };
 
@@ -91,7 +91,7 @@ static void like_a_map(void)
 	unsigned wrong_map = 0, wrong = 0, conflicts = 0;
 
 	for (unsigned i = 0; i < 20000; i++) {
-		struct weir__ranges a, b;
+		struct weir__access_ranges a, b;
 		struct map in_a, in_b;
 		bool conflict;
 
@@ -115,7 +115,7 @@ static void like_a_map(void)
 
 static void mixed(void)
 {
-	struct weir__ranges a, b;
+	struct weir__access_ranges a, b;
 
 	weir__ranges_init(&a);
 	weir__ranges_init(&b);
@@ -146,7 +146,7 @@ static void short_of_memory(struct weir *weir, unsigned n, unsigned nth,
 	struct weir_tensor t = bytes(weir, 64);
 	struct weir__stream_op *op;
 
-	must(weir__stream_op_begin(s, "many", WEIR__WORK_FILL, &op));
+	must(weir__stream_op_begin(s, "many", WEIR_WORK_FILL, &op));
 	for (unsigned i = 0; i < n; i++)
 		must(access_one(op, &t, 2 * i));
 	until = nth;

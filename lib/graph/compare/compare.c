@@ -153,7 +153,7 @@ static int one_make(struct comparison *c, struct side *s,
 }
 
 /* Run it; a result with bytes, of its own, is copied to @ret. */
-static int one_run(const struct weir_node *made, struct weir_schedule *schedule,
+static int one_run(const struct weir_node *made, struct weir_exec *schedule,
 		   const struct weir_tensor *ret)
 {
 	bool own = made->storage == made;
@@ -179,17 +179,17 @@ static int one_run(const struct weir_node *made, struct weir_schedule *schedule,
 static int side_compute(struct comparison *c, struct side *s,
 			const struct weir_node *node)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_node *made;
 	int r = one_make(c, s, node, &made);
 
 	if (!r)
-		r = weir_schedule_new(s->sched, s->one, &schedule);
+		r = weir_exec_new(s->sched, s->one, &schedule);
 	if (r < 0)
 		return weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index);
 	r = one_run(made, schedule, &s->t[node->index]);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	return r < 0 ? weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index)
 		     : 0;

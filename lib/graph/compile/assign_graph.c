@@ -50,13 +50,14 @@ static int arrays_alloc(struct arrays *a, const struct weir_graph *g)
 			  g->n);
 }
 
-static const struct weir__compute_ops *compute_of(const struct weir_dev *dev)
+static const struct weir_backend_compute_ops *
+compute_of(const struct weir_dev *dev)
 {
 	return dev->backend->compute;
 }
 
 static uint64_t supports_of(struct weir_dev *const *devs, uint32_t n_devs,
-			    const struct weir__node *node)
+			    const struct weir_backend_node *node)
 {
 	uint64_t mask = 0;
 
@@ -80,7 +81,7 @@ static int arrays_fill(struct arrays *a, const struct weir_graph *g,
 		       struct weir_dev *const *devs,
 		       const struct weir__assign_in *in)
 {
-	struct weir__node flat;
+	struct weir_backend_node flat;
 	int r = 0;
 
 	for (uint32_t i = 0; i < g->n && !r; i++) {
@@ -103,7 +104,7 @@ static int arrays_fill(struct arrays *a, const struct weir_graph *g,
 
 /* Why @dev does not compute the node, after what is in @text. */
 static void add_reason(char *text, struct weir_dev *dev,
-		       const struct weir__node *node)
+		       const struct weir_backend_node *node)
 {
 	if (!compute_of(dev))
 		weir__append(text, WEIR__ERROR_MAX, "; %s does not compute",
@@ -114,7 +115,7 @@ static void add_reason(char *text, struct weir_dev *dev,
 }
 
 static int refuse_op(const struct weir__assign *assign, const char *words,
-		     const struct weir__node *node,
+		     const struct weir_backend_node *node,
 		     struct weir_dev *const *devs, uint32_t n_devs)
 {
 	char reasons[WEIR__ERROR_MAX] = "";
@@ -156,7 +157,7 @@ static int assign_refuse(const struct weir_graph *g,
 {
 	const struct weir_node *node = g->node[assign->failed];
 	char words[WEIR__NODE_WORDS];
-	struct weir__node flat;
+	struct weir_backend_node flat;
 
 	weir__node_flat(node, &flat, operand);
 	weir__node_words(&flat, words);

@@ -346,7 +346,8 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 	int r;
 
 	for (uint32_t m = 0; m < 2 * d->order.n_lanes; m++) {
-		const struct weir__buft_desc *desc = &lane_buft(d, m / 2)->desc;
+		const struct weir_backend_buft *desc =
+			&lane_buft(d, m / 2)->desc;
 
 		memory[m].align = desc->align;
 		memory[m].max = desc->max == SIZE_MAX ? 0 : desc->max;

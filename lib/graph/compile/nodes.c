@@ -37,20 +37,21 @@ static void operand_set(struct weir_operand *o, const struct weir_tensor *t)
 	memcpy(o->stride, t->stride, t->ndim * sizeof(*o->stride));
 }
 
-void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src)
 {
-	const struct weir__op *row = from->row;
+	const struct weir__op_info *row = from->row;
 	bool views = row->flags & WEIR__OP_VIEWS;
 
-	*to = (struct weir__node){ .size = sizeof(*to),
-				   .op = from->op,
-				   .n_src = from->n_src,
-				   .index = from->index,
-				   .name = from->t.name,
-				   .params = views ? NULL : from->params,
-				   .params_size = views ? 0 : row->params,
-				   .src = src };
+	*to = (struct weir_backend_node){ .size = sizeof(*to),
+					  .op = from->op,
+					  .n_src = from->n_src,
+					  .index = from->index,
+					  .name = from->t.name,
+					  .params = views ? NULL : from->params,
+					  .params_size = views ? 0
+							       : row->params,
+					  .src = src };
 	operand_set(&to->dst, &from->t);
 	for (uint32_t s = 0; s < from->n_src; s++)
 		if (from->src[s])
@@ -61,7 +62,7 @@ void weir__node_flat(const struct weir_node *from, struct weir__node *to,
 
 /* With a name and parameters in the plan's memory. */
 static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
-		     struct weir__node *to, struct weir_operand *src)
+		     struct weir_backend_node *to, struct weir_operand *src)
 {
 	const void *kept = NULL;
 	int r;
@@ -149,7 +150,7 @@ static int address_of(const struct weir__graph_plan *p,
  */
 static bool reads_alone(const struct weir__graph_plan *p,
 			const struct weir__graph_lane *lane,
-			const struct weir__node *node,
+			const struct weir_backend_node *node,
 			const struct weir__node_spot *src)
 {
 	uint32_t entry = p->image[src->image].entry;
@@ -166,12 +167,11 @@ static bool reads_alone(const struct weir__graph_plan *p,
 }
 
 /* @src: the spots of its sources. */
-static struct weir__provider *node_provider(const struct weir__graph_plan *p,
-					    const struct weir__graph_lane *lane,
-					    const struct weir__node *node,
-					    const struct weir__node_spot *src)
+static struct weir_backend_provider *node_provider(
+	const struct weir__graph_plan *p, const struct weir__graph_lane *lane,
+	const struct weir_backend_node *node, const struct weir__node_spot *src)
 {
-	const struct weir__compute_ops *ops = lane->on->compute;
+	const struct weir_backend_compute_ops *ops = lane->on->compute;
 	struct weir_dev *dev = lane->on->dev;
 	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
 
@@ -184,7 +184,7 @@ static struct weir__provider *node_provider(const struct weir__graph_plan *p,
 }
 
 /* The bytes of the rows that get_rows needs; 0: it needs about all. */
-static uint64_t rows_bytes(const struct weir__node *node, uint64_t all)
+static uint64_t rows_bytes(const struct weir_backend_node *node, uint64_t all)
 {
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
 	const struct weir_dtype_info *info = weir__dtype(a->dtype);
@@ -199,7 +199,7 @@ static uint64_t rows_bytes(const struct weir__node *node, uint64_t all)
 
 /* Does no other step, and no other source of the node, read the image? */
 static bool image_alone(const struct weir__copied *image,
-			const struct weir__node *node,
+			const struct weir_backend_node *node,
 			const struct weir__node_spot *src)
 {
 	for (uint32_t s = 1; s < node->n_src; s++)
@@ -211,9 +211,9 @@ static bool image_alone(const struct weir__copied *image,
 void weir__nodes_by_rows(struct weir__graph_plan *p,
 			 const struct weir__graph_lane *lane)
 {
-	const struct weir__compute_ops *ops = lane->on->compute;
+	const struct weir_backend_compute_ops *ops = lane->on->compute;
 	const struct weir__node_spot *src = lane->spot;
-	const struct weir__node *node = lane->copy[0].node;
+	const struct weir_backend_node *node = lane->copy[0].node;
 
 	for (uint32_t i = 0; i < lane->n_steps; i++, src += node++->n_src) {
 		struct weir__copied *image;
@@ -237,7 +237,7 @@ int weir__nodes_address(struct weir__graph_plan *p,
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
-		struct weir__node *node = &lane->copy[copy].node[i];
+		struct weir_backend_node *node = &lane->copy[copy].node[i];
 
 		r = address_of(p, spot++, copy, &node->dst.data);
 		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
@@ -249,7 +249,7 @@ int weir__nodes_address(struct weir__graph_plan *p,
 	return r;
 }
 
-const char *weir__node_words(const struct weir__node *node,
+const char *weir__node_words(const struct weir_backend_node *node,
 			     char text[WEIR__NODE_WORDS])
 {
 	const char *op = weir__op_row(node->op)->name;

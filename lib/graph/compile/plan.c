@@ -161,7 +161,7 @@ static int check_nodes(const struct weir__graph_lane *lane)
 	char words[WEIR__NODE_WORDS];
 
 	for (uint32_t i = 0; i < lane->n_steps; i++) {
-		const struct weir__node *node = lane->copy[0].list[i];
+		const struct weir_backend_node *node = lane->copy[0].list[i];
 		int r = weir__dev_result(on->dev, "compute->supports",
 					 on->compute->supports(on->dev, node));
 
@@ -172,8 +172,9 @@ static int check_nodes(const struct weir__graph_lane *lane)
 	return 0;
 }
 
-static const struct weir__prepare_opts prepare_opts = { .size = sizeof(
-								prepare_opts) };
+static const struct weir_backend_prepare_opts prepare_opts = {
+	.size = sizeof(prepare_opts)
+};
 
 /* What the device says of the workspace before anything is allocated. */
 static int lane_workspace(struct weir__graph_lane *lane)

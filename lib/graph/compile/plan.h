@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "core/source.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "graph/bump.h"
 #include "graph/compile/draft.h"
 
@@ -20,7 +20,7 @@ struct weir__choice;
 struct weir__sched_dev;
 struct weir__split;
 
-/* Where the bytes of a node are, and why: weir_schedule_explain(). */
+/* Where the bytes of a node are, and why: weir_exec_explain(). */
 struct weir__node_at {
 	/* In its memory; of a leaf its address, 0 if it is not placed. */
 	uint64_t offset;
@@ -64,8 +64,8 @@ struct weir__leaf {
 /* What a lane has for each copy of the inputs. */
 struct weir__lane_copy {
 	struct weir_buf *buf; /* NULL: no inputs */
-	struct weir__node *node;
-	const struct weir__node **list;
+	struct weir_backend_node *node;
+	const struct weir_backend_node **list;
 	void *prepared; /* NULL: nothing to compute */
 };
 
@@ -148,7 +148,7 @@ struct weir__graph_plan {
 /*
  * Make the plan of a sound graph: passes, check of each operation, memory,
  * preparation. @ret has one reference and is on no list. Errors of
- * weir_schedule_new().
+ * weir_exec_new().
  */
 int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
 			 const struct weir__choice *choice,
@@ -202,7 +202,7 @@ int weir__plan_imports_measure(struct weir__graph_plan *p,
  * nodes.c: @from as a backend gets it, without addresses; its name and parameters
  * are those of the graph. @src: an entry for each of its sources.
  */
-void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
 /* The nodes of copy 0, without the addresses of a copy's memory. */
 int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
@@ -224,7 +224,7 @@ int weir__nodes_address(struct weir__graph_plan *p,
 			struct weir__graph_lane *lane, uint32_t copy);
 /* "node 3 (mul_mat 'name')" */
 #define WEIR__NODE_WORDS 160
-const char *weir__node_words(const struct weir__node *node,
+const char *weir__node_words(const struct weir_backend_node *node,
 			     char text[WEIR__NODE_WORDS]);
 
 /*

@@ -129,9 +129,9 @@ static void lane_move(struct weir__run_lane *lane);
 
 static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 {
-	const struct weir__compute *c = &lane->compute;
+	const struct weir_backend_compute *c = &lane->compute;
 	const struct weir_dev *dev = lane->op->stream->dev;
-	const struct weir__node *const *list =
+	const struct weir_backend_node *const *list =
 		lane->of->copy[lane->run->copy].list;
 	char words[WEIR__NODE_WORDS];
 
@@ -171,7 +171,7 @@ static void lane_publish(struct weir__run_lane *lane)
 }
 
 /* On a thread of the backend. */
-static void range_done(struct weir__work *work, int res, int32_t native)
+static void range_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -201,10 +201,10 @@ static void range_done(struct weir__work *work, int res, int32_t native)
 static enum move lane_compute(struct weir__run_lane *lane, uint32_t end)
 {
 	const struct weir__graph_lane *of = lane->of;
-	struct weir__work *work = &lane->op->work;
+	struct weir_backend_work *work = &lane->op->work;
 
 	lane->end = end;
-	lane->compute = (struct weir__compute){
+	lane->compute = (struct weir_backend_compute){
 		.size = sizeof(lane->compute),
 		.prepared = of->copy[lane->run->copy].prepared,
 		.workspace = of->workspace ? of->workspace->mem.base : NULL,
@@ -213,7 +213,7 @@ static enum move lane_compute(struct weir__run_lane *lane, uint32_t end)
 		.stop = &lane->run->stop,
 		.failed = SIZE_MAX
 	};
-	work->kind = WEIR__WORK_COMPUTE;
+	work->kind = WEIR_WORK_COMPUTE;
 	work->arg = &lane->compute;
 	work->done = range_done;
 	return lane_submit(lane);
@@ -239,7 +239,8 @@ static int observer_call(void *arg)
 	return r;
 }
 
-static void observer_done(struct weir__work *work, int res, int32_t native)
+static void observer_done(struct weir_backend_work *work, int res,
+			  int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
@@ -261,9 +262,9 @@ static void observer_done(struct weir__work *work, int res, int32_t native)
 
 static enum move lane_observe(struct weir__run_lane *lane)
 {
-	struct weir__work *work = &lane->op->work;
+	struct weir_backend_work *work = &lane->op->work;
 
-	work->kind = WEIR__WORK_CALL;
+	work->kind = WEIR_WORK_CALL;
 	work->call = observer_call;
 	work->arg = lane;
 	work->done = observer_done;

@@ -9,7 +9,7 @@
 typedef unsigned long long ull;
 
 static void images_info(const struct weir__graph_plan *p,
-			struct weir_schedule_info *info)
+			struct weir_exec_info *info)
 {
 	info->lanes = p->n_lanes;
 	info->splits = p->n_splits;
@@ -26,12 +26,12 @@ static void images_info(const struct weir__graph_plan *p,
 	}
 }
 
-int weir_schedule_info(const struct weir_schedule *schedule,
-		       struct weir_schedule_info *ret_info)
+int weir_exec_info(const struct weir_exec *schedule,
+		   struct weir_exec_info *ret_info)
 {
 	const struct weir__graph_plan *p = schedule->plan;
-	struct weir_schedule_info info = { .size = sizeof(info),
-					   .copies = p->n_copies };
+	struct weir_exec_info info = { .size = sizeof(info),
+				       .copies = p->n_copies };
 	struct weir_sched_estimate e = { .nodes = p->n };
 	int r;
 
@@ -63,8 +63,8 @@ int weir_schedule_info(const struct weir_schedule *schedule,
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
-int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
-			  struct weir_node_place *ret_place)
+int weir_exec_explain(const struct weir_exec *schedule, uint64_t i,
+		      struct weir_node_place *ret_place)
 {
 	const struct weir__graph_plan *p = schedule->plan;
 	struct weir_node_place place = { .size = sizeof(place) };
@@ -90,8 +90,8 @@ int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
 	return weir__info_out(ret_place, &place, sizeof(place));
 }
 
-int weir_schedule_split(const struct weir_schedule *schedule, uint64_t i,
-			struct weir_split *ret_split)
+int weir_exec_split(const struct weir_exec *schedule, uint64_t i,
+		    struct weir_split *ret_split)
 {
 	const struct weir__graph_plan *p = schedule->plan;
 	struct weir_split out = { .size = sizeof(out) };
@@ -126,8 +126,8 @@ static uint32_t how_of(const struct weir__copied *image)
 	}
 }
 
-int weir_schedule_transfer(const struct weir_schedule *schedule, uint64_t i,
-			   struct weir_transfer *ret_transfer)
+int weir_exec_transfer(const struct weir_exec *schedule, uint64_t i,
+		       struct weir_transfer *ret_transfer)
 {
 	const struct weir__graph_plan *p = schedule->plan;
 	struct weir_transfer out = { .size = sizeof(out) };

@@ -110,7 +110,7 @@ static struct weir_tensor operand_bytes(const struct weir_operand *o)
 }
 
 static void operand_access(const struct weir__run_lane *lane, uint64_t number,
-			   const struct weir__node *node,
+			   const struct weir_backend_node *node,
 			   const struct weir_operand *o, bool write)
 {
 	struct weir__races_bytes b = { .rows = 1, .write = write };
@@ -140,7 +140,7 @@ static void operand_access(const struct weir__run_lane *lane, uint64_t number,
 }
 
 /* Which rows of it are accessed depends on other bytes. */
-static bool is_by_index(const struct weir__node *node, uint32_t s)
+static bool is_by_index(const struct weir_backend_node *node, uint32_t s)
 {
 	return s == 0 &&
 	       (node->op == WEIR_OP_GET_ROWS || node->op == WEIR_OP_MUL_MAT_ID);
@@ -148,7 +148,7 @@ static bool is_by_index(const struct weir__node *node, uint32_t s)
 
 /* Source 0 is read from its file. The lane's next step may change that. */
 static void provider_access(const struct weir__run_lane *lane, uint64_t number,
-			    const struct weir__node *node)
+			    const struct weir_backend_node *node)
 {
 	struct weir__races_bytes b = { .rows = 1 };
 	const struct weir__fed_provider *p =
@@ -164,9 +164,9 @@ static void provider_access(const struct weir__run_lane *lane, uint64_t number,
 }
 
 static void node_access(const struct weir__run_lane *lane, uint64_t number,
-			const struct weir__node *node)
+			const struct weir_backend_node *node)
 {
-	const struct weir__op *row = weir__op_row(node->op);
+	const struct weir__op_info *row = weir__op_row(node->op);
 	bool writes = row->flags & WEIR__OP_WRITES;
 
 	provider_access(lane, number, node);
@@ -195,7 +195,7 @@ static void workspace_access(const struct weir__run_lane *lane)
 
 void weir__run_lane_races_computed(const struct weir__run_lane *lane)
 {
-	const struct weir__node *const *list =
+	const struct weir_backend_node *const *list =
 		lane->of->copy[lane->run->copy].list;
 
 	for (uint32_t i = lane->step; i < lane->end; i++)

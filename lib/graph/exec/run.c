@@ -185,7 +185,7 @@ static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
 	return r;
 }
 
-int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
+int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 {
 	struct weir__graph_plan *p = schedule->plan;
 	const struct weir__touched *leaves = schedule->touched;
@@ -220,7 +220,7 @@ int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
 /* Perhaps on a thread of the library, when its last operation is gone. */
 void weir__run_put(struct weir_run *run)
 {
-	struct weir_schedule *schedule = run->schedule; /* has the plan */
+	struct weir_exec *schedule = run->schedule; /* has the plan */
 	struct weir__graph_plan *p = run->plan;
 
 	if (!weir__refs_drop(&run->refs))
@@ -246,7 +246,7 @@ void weir__run_put(struct weir_run *run)
 	copy_give(p, run->copy);
 	pthread_mutex_destroy(&run->lock);
 	run_drop(run);
-	weir__schedule_put(schedule);
+	weir__exec_put(schedule);
 }
 
 void weir__run_lane_forget(struct weir__run_lane *lane)

@@ -44,7 +44,7 @@ struct weir__run_lane {
 
 	/* From start to end of the thread that moves the lane. */
 	struct weir__stream_op *op;
-	struct weir__compute compute;
+	struct weir_backend_compute compute;
 	uint32_t until;     /* step after the part that is run */
 	uint32_t gates;     /* number of gates before its end */
 	uint32_t step, end; /* of the range; after it */
@@ -76,8 +76,8 @@ struct weir__run_part {
  * failed. With several lanes the copies between them have ended too.
  */
 struct weir_run {
-	_Atomic uint32_t refs; /* the program's, and those of operations */
-	struct weir_schedule *schedule; /* referenced */
+	_Atomic uint32_t refs;      /* the program's, and those of operations */
+	struct weir_exec *schedule; /* referenced */
 	struct weir__graph_plan *plan;
 	uint32_t copy;
 	struct weir__run_lane *lane; /* n_lanes of the plan */

@@ -21,9 +21,10 @@
 struct weir__sched_dev {
 	struct weir_dev *dev;
 	struct weir_buft *buft; /* of planned memory: the device's first */
-	const struct weir__compute_ops *compute; /* NULL: memory and copies */
-	uint64_t budget;                         /* 0: no limit of its own */
-	struct weir__feeder *feeder;             /* NULL: it does not compute */
+	const struct weir_backend_compute_ops
+		*compute;            /* NULL: memory and copies */
+	uint64_t budget;             /* 0: no limit of its own */
+	struct weir__feeder *feeder; /* NULL: it does not compute */
 
 	/* Under the scheduler's lock. */
 	struct weir_rates rates; /* that the program has set; size 0: none */
@@ -66,7 +67,7 @@ struct weir__touched {
 	bool write;
 };
 
-struct weir_schedule {
+struct weir_exec {
 	_Atomic uint32_t refs; /* the program's, and runs' */
 	struct weir__graph_plan *plan;
 	/*
@@ -119,10 +120,10 @@ int weir__sched_stream(struct weir_sched *sched, struct weir__sched_dev *d,
 void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s);
 
-void weir__schedule_put(struct weir_schedule *s);
+void weir__exec_put(struct weir_exec *s);
 /* passes.c: the imports of a schedule, from its making to its end. */
-int weir__schedule_imports(struct weir_schedule *s);
-void weir__schedule_imports_end(struct weir_schedule *s);
+int weir__exec_imports(struct weir_exec *s);
+void weir__exec_imports_end(struct weir_exec *s);
 /* Add the sizes of a device. */
 void weir__sizes_add(const struct weir__sizes *sizes,
 		     struct weir_sched_estimate *e);

@@ -75,14 +75,14 @@ int weir_sched_estimate_dev(struct weir_sched *sched,
 	return r < 0 ? r : estimate(sched, g, i, i + 1, ret_estimate);
 }
 
-static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
+static struct weir_exec *schedule_alloc(const struct weir__graph_plan *p)
 {
 	size_t events = ((size_t)p->n_gates + p->n_images) *
 			sizeof(struct weir_event *);
 	size_t ports = p->n_ports * sizeof(struct weir_tensor);
 	size_t images = p->n_images * sizeof(struct weir_tensor);
 	size_t ranges = p->n_leaves * sizeof(struct weir__touched);
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	char *at =
 		weir__calloc(1, sizeof(*s) + events + ports + images + ranges);
 
@@ -101,7 +101,7 @@ static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
  * The leaves have the addresses for which the plan was made, but perhaps other
  * buffers: -EINVAL if neighbours are not in one buffer any more.
  */
-static int lane_leaves(struct weir_schedule *s, const struct weir_graph *g,
+static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
 		       const struct weir__graph_lane *lane)
 {
 	for (uint32_t i = 0; i < lane->n_leaves; i++) {
@@ -121,7 +121,7 @@ static int lane_leaves(struct weir_schedule *s, const struct weir_graph *g,
 	return 0;
 }
 
-static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
+static int schedule_leaves(struct weir_exec *s, const struct weir_graph *g)
 {
 	const struct weir__graph_plan *p = s->plan;
 	int r = 0;
@@ -139,14 +139,14 @@ static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
 	return r;
 }
 
-static void schedule_event(struct weir_schedule *s, uint32_t i,
+static void schedule_event(struct weir_exec *s, uint32_t i,
 			   const struct weir_node *leaf)
 {
 	s->event[i] = leaf->event;
 	s->waits |= leaf->event != NULL;
 }
 
-static void schedule_events(struct weir_schedule *s, const struct weir_graph *g)
+static void schedule_events(struct weir_exec *s, const struct weir_graph *g)
 {
 	const struct weir__graph_plan *p = s->plan;
 
@@ -168,9 +168,9 @@ static void schedule_events(struct weir_schedule *s, const struct weir_graph *g)
 
 /* Takes over the reference to @p. */
 static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
-			 struct weir_schedule **ret_schedule)
+			 struct weir_exec **ret_schedule)
 {
-	struct weir_schedule *s = schedule_alloc(p);
+	struct weir_exec *s = schedule_alloc(p);
 	int r;
 
 	if (!s) {
@@ -180,13 +180,13 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 	s->plan = p;
 	r = schedule_leaves(s, g);
 	if (r < 0) {
-		weir__schedule_put(s);
+		weir__exec_put(s);
 		return r;
 	}
 	schedule_events(s, g);
-	r = weir__schedule_imports(s);
+	r = weir__exec_imports(s);
 	if (r < 0)
-		weir__schedule_put(s);
+		weir__exec_put(s);
 	else
 		*ret_schedule = s;
 	return r;
@@ -195,7 +195,7 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
 			 const uint64_t fingerprint[2],
 			 const struct weir__choice *choice,
-			 struct weir_schedule **ret_schedule)
+			 struct weir_exec **ret_schedule)
 {
 	struct weir__graph_plan *p;
 	int r;
@@ -211,8 +211,8 @@ static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
 	return schedule_make(p, g, ret_schedule);
 }
 
-int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
-		      struct weir_schedule **ret_schedule)
+int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
+		  struct weir_exec **ret_schedule)
 {
 	struct weir__error_saved saved;
 	struct weir__choice choice;
@@ -236,11 +236,11 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 	return r;
 }
 
-void weir__schedule_put(struct weir_schedule *s)
+void weir__exec_put(struct weir_exec *s)
 {
 	if (!weir__refs_drop(&s->refs))
 		return;
-	weir__schedule_imports_end(s);
+	weir__exec_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)
 		weir__buf_put(s->touched[i].buf);
 	for (uint32_t k = 0; k < s->plan->n_images; k++)
@@ -249,8 +249,8 @@ void weir__schedule_put(struct weir_schedule *s)
 	weir__free(s);
 }
 
-void weir_schedule_free(struct weir_schedule *schedule)
+void weir_exec_free(struct weir_exec *schedule)
 {
 	if (schedule && weir__root_is_ours(schedule->plan->sched->weir))
-		weir__schedule_put(schedule);
+		weir__exec_put(schedule);
 }

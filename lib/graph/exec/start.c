@@ -340,7 +340,7 @@ static int start_queue(struct weir_run *run)
 
 static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
 {
-	int r = weir__stream_op_begin(s, "compute", WEIR__WORK_COMPUTE,
+	int r = weir__stream_op_begin(s, "compute", WEIR_WORK_COMPUTE,
 				      &lane->op);
 
 	if (r < 0)

@@ -14,7 +14,7 @@
 #include <weir/stream.h>
 
 #include "core/source.h"
-#include "dev/backend.h"
+#include <weir/backend.h>
 #include "graph/compile/imports.h"
 #include "io/file.h"
 #include "mem/buf.h"
@@ -75,8 +75,8 @@ struct weir__ring {
 
 /* A fed leaf that the node that needs it can read from the file. */
 struct weir__fed_provider {
-	struct weir__provider of; /* first member */
-	struct weir_file *file;   /* of the list */
+	struct weir_backend_provider of; /* first member */
+	struct weir_file *file;          /* of the list */
 	bool nowait; /* this thread may try to read from the page cache */
 	uint64_t at;
 	uint32_t node; /* the leaf's, for sentences */
@@ -253,8 +253,8 @@ uint64_t weir__pass_bytes(struct weir__pass *pass);
  * provider.c. Make a provider for the only node that reads entry @k of the list; the
  * leaf is node @node. NULL: it cannot. Before the first pass.
  */
-struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
-					   uint32_t k, uint32_t node);
+struct weir_backend_provider *weir__feed_provider(struct weir__feed_list *list,
+						  uint32_t k, uint32_t node);
 /*
  * May @fed be left to its node now? It may if it is in the page cache, and nothing
  * that is in flight writes to its place. feeder->lock is held.

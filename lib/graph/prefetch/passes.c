@@ -218,7 +218,7 @@ int weir__plan_imports_measure(struct weir__graph_plan *p,
 }
 
 /* Where the bytes of a placed leaf are, without regard to their shape. */
-static void source_set(struct weir_schedule *s, uint32_t k,
+static void source_set(struct weir_exec *s, uint32_t k,
 		       struct weir__import_src *to)
 {
 	const struct weir_tensor *t = &s->image[k];
@@ -229,7 +229,7 @@ static void source_set(struct weir_schedule *s, uint32_t k,
 	to->t.name = t->name;
 }
 
-static bool has_placed(const struct weir_schedule *s)
+static bool has_placed(const struct weir_exec *s)
 {
 	for (uint32_t k = 0; k < s->plan->n_images; k++)
 		if (s->image[k].buf &&
@@ -238,7 +238,7 @@ static bool has_placed(const struct weir_schedule *s)
 	return false;
 }
 
-int weir__schedule_imports(struct weir_schedule *s)
+int weir__exec_imports(struct weir_exec *s)
 {
 	const struct weir__graph_plan *p = s->plan;
 	struct weir__import_src *to = NULL;
@@ -264,8 +264,8 @@ int weir__schedule_imports(struct weir_schedule *s)
 }
 
 /* Those of lane @l; NULL: all are in files. */
-static const struct weir__import_src *
-lane_sources(const struct weir_schedule *s, uint32_t l)
+static const struct weir__import_src *lane_sources(const struct weir_exec *s,
+						   uint32_t l)
 {
 	const struct weir__import_src *src = s->import;
 
@@ -275,7 +275,7 @@ lane_sources(const struct weir_schedule *s, uint32_t l)
 	return src;
 }
 
-void weir__schedule_imports_end(struct weir_schedule *s)
+void weir__exec_imports_end(struct weir_exec *s)
 {
 	const struct weir__graph_plan *p = s->plan;
 

@@ -51,10 +51,10 @@ static int provider_read(const struct weir__fed_provider *p, void *to, size_t n,
 	return provider_wait(p, (char *)to + done, n - done, off + done, why);
 }
 
-static const unsigned char *provider_get(struct weir__provider *of, uint64_t at,
-					 size_t *n, unsigned char *room,
-					 size_t room_bytes, char why[240],
-					 int *ret_err)
+static const unsigned char *provider_get(struct weir_backend_provider *of,
+					 uint64_t at, size_t *n,
+					 unsigned char *room, size_t room_bytes,
+					 char why[240], int *ret_err)
 {
 	const struct weir__fed_provider *p =
 		(const struct weir__fed_provider *)of;
@@ -72,14 +72,15 @@ static const unsigned char *provider_get(struct weir__provider *of, uint64_t at,
 	return r < 0 ? NULL : room;
 }
 
-static void provider_put(struct weir__provider *of, const unsigned char *bytes)
+static void provider_put(struct weir_backend_provider *of,
+			 const unsigned char *bytes)
 {
 	(void)bytes;
 	weir__lease_put(((const struct weir__fed_provider *)of)->file);
 }
 
-struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
-					   uint32_t k, uint32_t node)
+struct weir_backend_provider *weir__feed_provider(struct weir__feed_list *list,
+						  uint32_t k, uint32_t node)
 {
 	struct weir__fed *fed = &list->fed[k];
 	struct weir_file *file = fed->import.file;
@@ -116,7 +117,7 @@ struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
  * still be in flight there: a read by the stream would be ordered after it.
  */
 static bool is_written(const struct weir__feeder *f,
-		       const struct weir__provider *p)
+		       const struct weir_backend_provider *p)
 {
 	struct weir__source *src = &f->feed->stream->src;
 

@@ -90,7 +90,7 @@ static int index_hold(struct weir__index *x, uint64_t bytes)
 static int place_tensor(struct weir__index *x, struct weir__json *j,
 			const struct weir__str *name, bool lenient)
 {
-	struct weir__placed *placed;
+	struct weir__index_entry *placed;
 	struct weir__str file;
 	uint32_t number = (uint32_t)x->n_placed, shard;
 	int r = weir__json_string(j, &file);
@@ -113,7 +113,8 @@ static int place_tensor(struct weir__index *x, struct weir__json *j,
 		return weir__json_fail(j, "named twice");
 	if (r == 0)
 		x->n_placed++;
-	placed[number] = (struct weir__placed){ .name = *name, .shard = shard };
+	placed[number] =
+		(struct weir__index_entry){ .name = *name, .shard = shard };
 	return 0;
 }
 
@@ -321,7 +322,7 @@ void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,
 int weir__index_complete(const struct weir__index *x)
 {
 	for (size_t i = 0; i < x->n_placed; i++) {
-		const struct weir__placed *p = &x->placed[i];
+		const struct weir__index_entry *p = &x->placed[i];
 		const struct weir__str *shard = &x->shard[p->shard];
 
 		if (!p->found)

@@ -12,7 +12,7 @@
 #define WEIR__INDEX_MAX 100000000u /* bytes of its text, inclusive */
 #define WEIR__MAX_SHARDS 100000u
 
-struct weir__placed { /* a tensor of the weight_map */
+struct weir__index_entry { /* a tensor of the weight_map */
 	struct weir__str name;
 	uint32_t shard;
 	bool found;
@@ -23,7 +23,7 @@ struct weir__index {
 	uint64_t held;        /* bytes of it */
 	const char *file;     /* for sentences */
 	char *text;           /* owned by the caller; names point into it */
-	struct weir__placed *placed;
+	struct weir__index_entry *placed;
 	size_t n_placed, cap_placed;
 	struct weir__names names; /* of placed */
 	struct weir__str *shard;  /* sorted once weir__index_parse returns */

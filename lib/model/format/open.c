@@ -64,7 +64,7 @@ static int set_path(struct weir_model *m, const struct weir_file *file)
 /* By its name @file is an index, a part of a split model, or alone. */
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 {
-	struct weir__split split;
+	struct weir__part_name split;
 	int r = set_path(m, file);
 
 	if (r < 0)

@@ -39,9 +39,9 @@ static bool read_digits(const char *s, uint32_t *ret)
 	return true;
 }
 
-bool weir__split_parse(const char *name, struct weir__split *ret_split)
+bool weir__split_parse(const char *name, struct weir__part_name *ret_split)
 {
-	struct weir__split s = { 0 };
+	struct weir__part_name s = { 0 };
 	size_t n = strlen(name);
 	const char *tail;
 
@@ -60,7 +60,7 @@ bool weir__split_parse(const char *name, struct weir__split *ret_split)
 
 bool weir__split_same(const char *a, const char *b)
 {
-	struct weir__split x, y;
+	struct weir__part_name x, y;
 
 	return weir__split_parse(a, &x) && weir__split_parse(b, &y) &&
 	       x.format == y.format && x.count == y.count && x.stem == y.stem &&
@@ -68,7 +68,8 @@ bool weir__split_same(const char *a, const char *b)
 }
 
 /* Change the number in the name of a part. */
-static void set_number(char *name, const struct weir__split *split, uint32_t no)
+static void set_number(char *name, const struct weir__part_name *split,
+		       uint32_t no)
 {
 	for (char *digit = name + split->stem + DIGITS; *digit != '-';
 	     digit--) {
@@ -88,7 +89,7 @@ static int read_part(struct weir_model *m, const struct weir_file *file,
 }
 
 int weir__split_read(struct weir_model *m, struct weir_file *file,
-		     const struct weir__split *split, bool lenient)
+		     const struct weir__part_name *split, bool lenient)
 {
 	char *name = weir__strdup(file->base);
 	int r = 0;

@@ -11,14 +11,14 @@
 #include "model/format/model.h"
 
 /* A name of a part. */
-struct weir__split {
+struct weir__part_name {
 	const struct weir__format *format; /* of the suffix */
 	size_t stem;        /* bytes of the name before "-00001-of-00003" */
 	uint32_t no, count; /* number @no of @count, counted from 1 */
 };
 
 /* Is @name, which may be a path, that of a part? Never blocks. */
-bool weir__split_parse(const char *name, struct weir__split *ret_split);
+bool weir__split_parse(const char *name, struct weir__part_name *ret_split);
 /* Are both names those of parts of one model? */
 bool weir__split_same(const char *a, const char *b);
 
@@ -27,7 +27,7 @@ bool weir__split_same(const char *a, const char *b);
  * one. -ENOENT: one is missing. Blocks.
  */
 int weir__split_read(struct weir_model *m, struct weir_file *file,
-		     const struct weir__split *split, bool lenient);
+		     const struct weir__part_name *split, bool lenient);
 
 /*
  * shards.c: open the file @name, in the directory of @by, as shard @i of @n of

@@ -78,7 +78,7 @@ static void arrival_destroy(struct weir__source *src)
 }
 
 /* NULL for number n: a load ends with a check of its files, on the host. */
-static const struct weir__queue_ops *
+static const struct weir_backend_queue_ops *
 arrival_copies_in_driver(struct weir__source *src, uint64_t number)
 {
 	struct weir__arrival *a = arrival_of(src);
@@ -179,7 +179,7 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 }
 
 int weir__arrival_expect_copies(struct weir__arrival *a,
-				const struct weir__queue_ops *by)
+				const struct weir_backend_queue_ops *by)
 {
 	a->not_in_driver = weir__calloc(a->n, sizeof(*a->not_in_driver));
 	a->copies_by = by;

@@ -38,7 +38,7 @@ struct weir__arrival {
 	 * devices.
 	 */
 	_Atomic uint64_t *not_in_driver;
-	const struct weir__queue_ops *copies_by;
+	const struct weir_backend_queue_ops *copies_by;
 	_Atomic(struct weir__cause *) causes; /* all, to be freed */
 	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
 	_Atomic bool leaked;    /* the kernel may still write to the memory */
@@ -72,7 +72,7 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
  * are not in the driver. Before the job starts. -ENOMEM, without a sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
-				const struct weir__queue_ops *by);
+				const struct weir_backend_queue_ops *by);
 /* Copies of @bytes of tensor @i are in the driver. Any thread. */
 void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
 /* Fail the load for a cause that belongs to no tensor. The first one stays. */

@@ -14,7 +14,7 @@
 
 #include <weir/plan.h>
 
-struct weir__convert;
+struct weir_backend_convert;
 struct weir_model;
 
 /*
@@ -27,7 +27,7 @@ struct weir__cut {
 	uint64_t width;
 	uint64_t mem_width; /* of a row in memory */
 	uint64_t file_pitch, mem_pitch;
-	const struct weir__convert *convert; /* or NULL */
+	const struct weir_backend_convert *convert; /* or NULL */
 };
 
 /* Is it one row, and not converted? Then a direct read may go to memory. */

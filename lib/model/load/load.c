@@ -247,7 +247,7 @@ static void count_down(struct weir_load *l)
 /* If all tensors go to devices of one backend, count the copies in the driver. */
 static int count_copies(struct weir_load *l)
 {
-	const struct weir__queue_ops *by = NULL;
+	const struct weir_backend_queue_ops *by = NULL;
 
 	for (size_t i = 0; i < l->n_ext; i++) {
 		const struct weir_dev *dev = l->arrays->ext[i].dev;

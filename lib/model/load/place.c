@@ -272,7 +272,7 @@ static void add_empty(struct placer *p)
  */
 static uint64_t largest(const struct weir__put *put)
 {
-	const struct weir__buft_desc *d = &put->buft->desc;
+	const struct weir_backend_buft *d = &put->buft->desc;
 	uint64_t more = put->align > d->align ? put->align - d->align : 0;
 
 	return d->max > more ? d->max - more : 0;

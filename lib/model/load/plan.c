@@ -115,7 +115,7 @@ uint64_t weir__put_align(const struct weir__put *put, enum weir_dtype dtype)
 }
 
 static int check_buf(const struct weir_buft *buft,
-		     const struct weir_put_opts *o)
+		     const struct weir_select_opts *o)
 {
 	if (!o->buf)
 		return o->offset
@@ -175,7 +175,7 @@ int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
 }
 
 static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
-		     const struct weir_put_opts *o)
+		     const struct weir_select_opts *o)
 {
 	bool mapped = buft->desc.kind == WEIR_MEM_MAPPED;
 	int r;
@@ -303,7 +303,7 @@ static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 
 static struct weir__put put_of(const struct weir_plan *plan,
 			       struct weir_buft *buft,
-			       const struct weir_put_opts *o)
+			       const struct weir_select_opts *o)
 {
 	struct weir__put put = {
 		.buft = buft,
@@ -517,11 +517,11 @@ static int choose_matching(struct choice *c, const char *glob,
 					       : (int)(c->plan->n - before);
 }
 
-int weir_plan_put(struct weir_plan *plan, const char *glob,
-		  struct weir_buft *buft, const struct weir_put_opts *opts)
+int weir_plan_add(struct weir_plan *plan, const char *glob,
+		  struct weir_buft *buft, const struct weir_select_opts *opts)
 {
 	struct choice c = { .plan = plan };
-	struct weir_put_opts o;
+	struct weir_select_opts o;
 	int r;
 
 	WEIR__ENTER();

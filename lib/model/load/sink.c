@@ -49,7 +49,7 @@ struct weir__sink {
 	struct weir_load *load;
 	struct weir_sink call;
 	const struct weir__layout_sink *runs;
-	struct weir__mem mem; /* of all windows */
+	struct weir_backend_mem mem; /* of all windows */
 	bool has_mem;
 	uint64_t window_bytes;
 	struct window *window, **queue, **free; /* n_windows each */

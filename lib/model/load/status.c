@@ -249,10 +249,10 @@ int weir_load_report(struct weir_load *load,
 }
 
 int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
-		  const struct weir_put_opts *opts,
+		  const struct weir_select_opts *opts,
 		  struct weir_weights **ret_weights)
 {
-	struct weir_put_opts mapped = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts mapped = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w = NULL;
 	struct weir_load *l = NULL;
 	struct weir_model *m = NULL;
@@ -265,7 +265,7 @@ int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
 	if (r >= 0)
 		r = weir_plan_new(m, &p);
 	if (r >= 0)
-		r = weir_plan_put(p, NULL, buft, opts);
+		r = weir_plan_add(p, NULL, buft, opts);
 	if (r >= 0)
 		r = weir_load_start(p, NULL, &l);
 	if (r >= 0)

@@ -185,7 +185,7 @@ static bool targets_own(struct weir_plan *plan, size_t n)
 	return true;
 }
 
-int weir_plan_put_tensors(struct weir_plan *plan,
+int weir_plan_add_tensors(struct weir_plan *plan,
 			  const struct weir_target *targets, size_t n)
 {
 	size_t old = weir__plan_n_targets(plan), end = old + n;

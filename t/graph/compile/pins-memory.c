@@ -29,7 +29,7 @@ static struct weir_graph *chain(int64_t n)
 
 static int make_all(void)
 {
-	struct weir_schedule *s = NULL;
+	struct weir_exec *s = NULL;
 	struct weir_sched *sched;
 	int r = weir_sched_new(devs, 2, NULL, &sched);
 
@@ -38,18 +38,18 @@ static int make_all(void)
 	if ((r = weir_sched_pin(sched, "a", devs[0])) == 0 &&
 	    (r = weir_sched_pin(sched, "b", devs[1])) == 0 &&
 	    (r = weir_sched_pin(sched, "c", NULL)) == 0)
-		r = weir_schedule_new(sched, g, &s);
-	weir_schedule_free(s);
+		r = weir_exec_new(sched, g, &s);
+	weir_exec_free(s);
 	weir_sched_free(sched);
 	return r;
 }
 
 /* Of node @i: the device, which its pin has chosen. */
-static struct weir_dev *pinned_to(struct weir_schedule *s, uint64_t i)
+static struct weir_dev *pinned_to(struct weir_exec *s, uint64_t i)
 {
 	struct weir_node_place place = { .size = sizeof(place) };
 
-	must(weir_schedule_explain(s, i, &place));
+	must(weir_exec_explain(s, i, &place));
 	return place.cause == WEIR_NODE_CAUSE_PINNED ? place.dev : NULL;
 }
 
@@ -78,11 +78,11 @@ static void changed_meanwhile(void)
 	if (pthread_create(&thread, NULL, change_pins, sched))
 		bail("pthread_create");
 	for (unsigned i = 0; i < 100; i++) {
-		struct weir_schedule *s;
+		struct weir_exec *s;
 
-		must(weir_schedule_new(sched, g, &s));
+		must(weir_exec_new(sched, g, &s));
 		wrong += !pinned_to(s, 1) || pinned_to(s, 1) != pinned_to(s, 2);
-		weir_schedule_free(s);
+		weir_exec_free(s);
 	}
 	ended = true;
 	pthread_join(thread, NULL);
@@ -95,7 +95,7 @@ int main(void)
 {
 	plan(4 + 1);
 	weir = open_root(0);
-	must(weir_dev_init(weir, "CPU:devices=2,apart=1", &devs[0]));
+	must(weir_dev_configure(weir, "CPU:devices=2,apart=1", &devs[0]));
 	must(weir_dev_find(weir, "CPU1", &devs[1]));
 	g = chain(64);
 	must(make_all()); /* the rates are measured */

@@ -144,13 +144,13 @@ static void keys(void)
 }
 
 /* Three operations, which a schedule computes on these devices, as digits. */
-static const char *devices_of(struct weir_schedule *s)
+static const char *devices_of(struct weir_exec *s)
 {
 	static char text[4];
 	struct weir_node_place place = { .size = sizeof(place) };
 
 	for (unsigned i = 0; i < 3; i++) {
-		must(weir_schedule_explain(s, 1 + i, &place));
+		must(weir_exec_explain(s, 1 + i, &place));
 		text[i] = place.dev == devs[0]   ? '0'
 			  : place.dev == devs[1] ? '1'
 						 : '-';
@@ -171,13 +171,13 @@ static void chain_build(struct weir_graph *chain, int64_t n)
 	must(weir_graph_error(chain, NULL));
 }
 
-static struct weir_schedule *chain_schedule(struct weir_sched *sched,
-					    struct weir_graph *chain, int64_t n)
+static struct weir_exec *chain_schedule(struct weir_sched *sched,
+					struct weir_graph *chain, int64_t n)
 {
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
 	chain_build(chain, n);
-	must(weir_schedule_new(sched, chain, &s));
+	must(weir_exec_new(sched, chain, &s));
 	return s;
 }
 
@@ -185,18 +185,18 @@ static void kept_where_pinned(void)
 {
 	struct weir_graph *chain = graph_new();
 	struct weir_sched *sched = sched_of(2);
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
 	s = chain_schedule(sched, chain, 64);
 	is_str(devices_of(s), "000",
 	       "without pins small nodes stay on the first device");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	must(weir_sched_pin(sched, "*", devs[0]));
 	must(weir_sched_pin(sched, "second", devs[1]));
 	s = chain_schedule(sched, chain, 64);
 	is_str(devices_of(s), "010",
 	       "a node stays where it is pinned, though another device shares the memory");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_sched_free(sched);
 	weir_graph_free(chain);
 }
@@ -206,7 +206,7 @@ static void kept_until_taken_back(void)
 	struct weir_graph *chain = graph_new();
 	struct weir_sched *sched = sched_of(2);
 	struct weir_sched_estimate e = { .size = sizeof(e) };
-	struct weir_schedule *s, *other;
+	struct weir_exec *s, *other;
 
 	must(weir_sched_pin(sched, "*", devs[0]));
 	must(weir_sched_pin(sched, "second", devs[1]));
@@ -218,15 +218,15 @@ static void kept_until_taken_back(void)
 	other = chain_schedule(sched, chain, 32);
 	is_str(devices_of(other), "010",
 	       "pins hold for a graph that is built anew");
-	weir_schedule_free(other);
+	weir_exec_free(other);
 	must(weir_sched_pin(sched, "second", NULL));
 	other = chain_schedule(sched, chain, 16);
 	is_str(devices_of(other), "000",
 	       "a pin that was taken back does not hold for later schedules");
 	is_str(devices_of(s), "010",
 	       "a schedule keeps the pins that it was made with");
-	weir_schedule_free(other);
-	weir_schedule_free(s);
+	weir_exec_free(other);
+	weir_exec_free(s);
 	weir_sched_free(sched);
 	weir_graph_free(chain);
 }
@@ -298,7 +298,7 @@ int main(void)
 {
 	plan(6 + 3 + 3 + 7 + 2 + 4 + 3 + 2 + 5);
 	weir = open_root(0);
-	must(weir_dev_init(weir, "CPU:devices=3,threads=3", &devs[0]));
+	must(weir_dev_configure(weir, "CPU:devices=3,threads=3", &devs[0]));
 	must(weir_dev_find(weir, "CPU1", &devs[1]));
 	must(weir_dev_find(weir, "CPU2", &devs[2]));
 	g = graph_named("a.norm", "b.norm");

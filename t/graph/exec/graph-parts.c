@@ -14,7 +14,7 @@ static struct weir_dev *dev[2];
 static struct weir *weir;
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_schedule *schedule;
+static struct weir_exec *schedule;
 static struct weir_run *run;
 static struct weir_tensor leaf_at;
 static struct weir_node *in, *whole;
@@ -67,7 +67,7 @@ static void begin(const char *params)
 
 	o.observe = see;
 	must(weir_open(NULL, &weir));
-	must(weir_dev_init(weir, params, &dev[0]));
+	must(weir_dev_configure(weir, params, &dev[0]));
 	must(weir_dev_find(weir, "CPU1", &dev[1]));
 	must(weir_sched_new(dev, 2, &o, &sched));
 	must(weir_sched_pin(sched, "on0", dev[0]));
@@ -97,7 +97,7 @@ static void compute(void)
 	static const float first[2 * W] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 	must(weir_graph_error(g, NULL));
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
 	must(weir_tensor_set(&leaf_at, 0, first, sizeof(first)));
 	must(weir_run_input(run, in, first, W * sizeof(float)));
@@ -113,7 +113,7 @@ static bool is_written(const float *got)
 static void end(void)
 {
 	weir_run_free(run);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	weir_buf_free(leaf_at.buf);

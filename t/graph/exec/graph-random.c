@@ -200,15 +200,15 @@ static void pins_set(struct weir_sched *s, unsigned devs)
  * For every second graph by the scheduler that feeds leaves; by the other one if
  * its memory for leaves is too small for an operation.
  */
-static struct weir_schedule *schedule_new(unsigned last)
+static struct weir_exec *schedule_new(unsigned last)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	int err = -EAGAIN;
 
 	for (unsigned two = seed % 2 + 1; err < 0 && two-- > 0;) {
 		if (last)
 			pins_set(sched[last][two], last + 1);
-		err = weir_schedule_new(sched[last][two], r.g, &schedule);
+		err = weir_exec_new(sched[last][two], r.g, &schedule);
 		if (err < 0 && (err != -ENOMEM || !two))
 			bail("seed %llu: %s", (unsigned long long)seed,
 			     weir_error());
@@ -218,19 +218,19 @@ static struct weir_schedule *schedule_new(unsigned last)
 
 static void graph_run(void)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_threads threads = { .size = sizeof(threads),
 					.count = 1 + (uint32_t)(seed % 3) };
 	/* On all devices there are, or fewer, but on several if possible. */
 	unsigned last = n_devs < 2 ? 0
 				   : 1 + (unsigned)(seed / 2 % (n_devs - 1));
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 
 	if (weir_dev_set_threads(dev[0], &threads) < 0)
 		bail("%s", weir_error());
 	schedule = schedule_new(last);
-	if (weir_schedule_info(schedule, &info) < 0 ||
+	if (weir_exec_info(schedule, &info) < 0 ||
 	    weir_run_new(schedule, &run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 	in_place += info.in_place;
@@ -240,7 +240,7 @@ static void graph_run(void)
 	for (uint64_t round = 0; round < 2 && !wrong[0]; round++)
 		run_once(run, round);
 	weir_run_free(run);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 }
 
 /* Graphs of 1 to 400 nodes, of about @nodes nodes together. */
@@ -276,7 +276,7 @@ static void on_devices(const char *params, const char *what, uint64_t nodes)
 	char name[8] = "CPU";
 
 	if (weir_open(NULL, &weir) < 0 ||
-	    weir_dev_init(weir, params, &dev[0]) < 0)
+	    weir_dev_configure(weir, params, &dev[0]) < 0)
 		bail("%s", weir_error());
 	n_devs = 0;
 	wrong[0] = 0;

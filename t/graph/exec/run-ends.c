@@ -66,7 +66,7 @@ static struct weir_run *run_new(void)
 				     .ndim = 1,
 				     .shape = { 1 },
 				     .parts = 1 };
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_node *x = NULL;
@@ -87,9 +87,9 @@ static struct weir_run *run_new(void)
 			weir_graph_observe(g, x);
 	}
 	weir_graph_output(g, x);
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	return run;
@@ -178,7 +178,7 @@ static void by_cancel(const char *how)
 static void all(const char *params, const char *how)
 {
 	weir = open_root(0);
-	must(weir_dev_init(weir, params, &devs[0]));
+	must(weir_dev_configure(weir, params, &devs[0]));
 	must(weir_dev_find(weir, "CPU1", &devs[1]));
 	well(how);
 	by_observer(how);

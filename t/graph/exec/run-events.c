@@ -22,7 +22,7 @@ struct late {
 	struct weir_event *event[LEAVES];
 	struct weir_stream *stream[LEAVES];
 	struct gate gate[LEAVES];
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 
@@ -44,7 +44,7 @@ static void late_make(struct late *l)
 	for (int i = 0; i < LEAVES; i++)
 		l->out = weir_add(l->g, l->out, w[i]);
 	weir_graph_output(l->g, l->out);
-	must(weir_schedule_new(sched, l->g, &l->schedule));
+	must(weir_exec_new(sched, l->g, &l->schedule));
 	must(weir_run_new(l->schedule, &l->run));
 	must(weir_run_input(l->run, l->x, v, sizeof(v)));
 	gdev_reset();
@@ -56,7 +56,7 @@ static void late_free(struct late *l)
 	for (int i = 0; i < LEAVES; i++)
 		weir_stream_sync(l->stream[i], -1);
 	weir_run_free(l->run);
-	weir_schedule_free(l->schedule);
+	weir_exec_free(l->schedule);
 	weir_graph_free(l->g);
 	for (int i = 0; i < LEAVES; i++) {
 		weir_event_free(l->event[i]);
@@ -249,7 +249,7 @@ static void cancelled(struct late *l)
 static void taken_again(struct late *l)
 {
 	struct weir_event *old, *fresh = new_event(weir, 0);
-	struct weir_schedule *again;
+	struct weir_exec *again;
 	struct weir_node *w[LEAVES], *x, *y;
 	struct weir_graph *g;
 	float v[16] = { 1 };
@@ -263,7 +263,7 @@ static void taken_again(struct late *l)
 	for (int i = 0; i < LEAVES; i++)
 		y = weir_add(g, y, w[i]);
 	weir_graph_output(g, y);
-	must(weir_schedule_new(sched, g, &again));
+	must(weir_exec_new(sched, g, &again));
 	weir_graph_free(g);
 	weir_run_free(l->run);
 	must(weir_run_new(again, &l->run));
@@ -281,7 +281,7 @@ static void taken_again(struct late *l)
 	       "a run does not wait for events of an earlier equal graph");
 	let(l, 0);
 	weir_event_free(old);
-	weir_schedule_free(again);
+	weir_exec_free(again);
 	late_free(l);
 }
 

@@ -26,7 +26,7 @@ struct both {
 	struct weir_graph *g;
 	struct weir_buf *buf[2];
 	struct weir_node *x, *first, *second, *third, *out;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 
@@ -50,7 +50,7 @@ static struct both both_make(struct weir_sched *s, struct weir_event *event)
 	b.out = named(weir_mul(b.g, b.third, w), "last");
 	weir_graph_observe(b.g, b.second);
 	weir_graph_output(b.g, b.out);
-	must(weir_schedule_new(s, b.g, &b.schedule));
+	must(weir_exec_new(s, b.g, &b.schedule));
 	must(weir_run_new(b.schedule, &b.run));
 	return b;
 }
@@ -63,7 +63,7 @@ static float expected(float x)
 static void both_free(struct both *b)
 {
 	weir_run_free(b->run);
-	weir_schedule_free(b->schedule);
+	weir_exec_free(b->schedule);
 	weir_graph_free(b->g);
 	for (int i = 0; i < 2; i++)
 		weir_buf_free(b->buf[i]);
@@ -93,36 +93,36 @@ static void computes(void)
 static void describes(void)
 {
 	struct both b = both_make(sched, NULL);
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_split split = { .size = sizeof(split) };
 	struct weir_transfer transfer = { .size = sizeof(transfer) };
 
-	must(weir_schedule_info(b.schedule, &info));
+	must(weir_exec_info(b.schedule, &info));
 	ok(info.lanes == 2 && info.splits == 3 && info.transfers == 2,
 	   "a schedule counts its lanes, splits and transfers");
 	is_int(info.transfer_bytes, N * sizeof(float),
 	       "inputs do not count as bytes that each run copies");
-	must(weir_schedule_explain(b.schedule, 4, &place));
+	must(weir_exec_explain(b.schedule, 4, &place));
 	ok(place.dev == dev[1] && place.cause == WEIR_NODE_CAUSE_PINNED,
 	   "a node says on which device it is computed, and why");
-	must(weir_schedule_split(b.schedule, 1, &split));
+	must(weir_exec_split(b.schedule, 1, &split));
 	ok(split.dev == dev[1] && split.first == 4 && split.n == 2 &&
 		   split.inputs == 2 && split.bytes == 2 * N * sizeof(float),
 	   "a split has its device, its nodes, and what it needs");
-	must(weir_schedule_transfer(b.schedule, 0, &transfer));
+	must(weir_exec_transfer(b.schedule, 0, &transfer));
 	ok(transfer.node == 3 && transfer.from == dev[0] &&
 		   transfer.to == dev[1] &&
 		   transfer.how == WEIR_TRANSFER_COPY &&
 		   transfer.bytes == N * sizeof(float),
 	   "a transfer has its node, its devices, and its bytes");
-	must(weir_schedule_transfer(b.schedule, 1, &transfer));
+	must(weir_exec_transfer(b.schedule, 1, &transfer));
 	ok(transfer.node == 0 && !transfer.from &&
 		   transfer.how == WEIR_TRANSFER_INPUT,
 	   "an input that both devices read is set on both");
-	is_err(weir_schedule_split(b.schedule, 3, &split), -EINVAL,
-	       "split 3 of 3", "a split that does not exist is refused");
-	is_err(weir_schedule_transfer(b.schedule, 2, &transfer), -EINVAL,
+	is_err(weir_exec_split(b.schedule, 3, &split), -EINVAL, "split 3 of 3",
+	       "a split that does not exist is refused");
+	is_err(weir_exec_transfer(b.schedule, 2, &transfer), -EINVAL,
 	       "transfer 2 of 2", "a transfer that does not exist is refused");
 	both_free(&b);
 }
@@ -275,14 +275,14 @@ static void ends_with_the_last(void)
 	struct weir_run_report after = before;
 	struct weir_graph *g;
 	struct weir_node *x, *y;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_run *run;
 
 	must(weir_graph_new(&g));
 	x = gdev_input(g, "x", N);
 	weir_graph_output(g, named(weir_sqr(g, x), "on cpu"));
 	y = weir_graph_output(g, named(weir_add(g, x, x), "on gdev"));
-	must(weir_schedule_new(sched, g, &s));
+	must(weir_exec_new(sched, g, &s));
 	must(weir_run_new(s, &run));
 	gdev_set(run, x, 2);
 	gdev.hold_at = 2;
@@ -307,7 +307,7 @@ static void ends_with_the_last(void)
 	   "the time of a run stops when it has been waited for");
 	ok(gdev_output(run, y) == 4, "the device that ends last has computed");
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
@@ -437,17 +437,17 @@ static void limits(struct weir_sched_opts *o, uint64_t *budget,
 		   const struct weir_graph *g, const char *sentence,
 		   const char *what)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_sched *s = sched_new(o);
 
-	is_err(weir_schedule_new(s, g, &schedule), -ENOMEM, sentence,
+	is_err(weir_exec_new(s, g, &schedule), -ENOMEM, sentence,
 	       "a graph that needs a byte more than %s is refused", what);
 	weir_sched_free(s);
 	++*budget;
 	s = sched_new(o);
-	is_int(weir_schedule_new(s, g, &schedule), 0,
+	is_int(weir_exec_new(s, g, &schedule), 0,
 	       "a graph that needs all of %s is taken", what);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(s);
 }
 

@@ -76,10 +76,10 @@ static void next_fails(struct weir_sched *sched)
 	struct weir_event *end = new_event(weir, 0);
 	struct weir_graph *g = build();
 	const float x[16] = { 1 };
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_run *run;
 
-	must(weir_schedule_new(sched, g, &s));
+	must(weir_exec_new(sched, g, &s));
 	must(weir_run_new(s, &run));
 	must(weir_run_input(run, weir_graph_node(g, 0), x, sizeof(x)));
 	start_held(run, end);
@@ -93,7 +93,7 @@ static void next_fails(struct weir_sched *sched)
 	is_int(weir_event_query(end), 1,
 	       "a start that ended well stays so when its late end comes");
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 	weir_event_free(end);
 }
@@ -121,7 +121,7 @@ int main(void)
 	sem_init(&held, 0, 0);
 	sem_init(&go, 0, 0);
 	weir = open_root(WEIR_IO_AUTO);
-	must(weir_dev_init(weir, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_configure(weir, "CPU:devices=2,apart=1", &dev[0]));
 	must(weir_dev_find(weir, "CPU1", &dev[1]));
 	o.observe = see;
 	must(weir_sched_new(dev, 2, &o, &sched));

@@ -13,12 +13,12 @@ static struct weir_sched *sched;
 
 static struct weir_run *new_run(const struct weir_graph *g)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 
-	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_exec_new(sched, g, &schedule));
 	must(weir_run_new(schedule, &run));
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	return run;
 }
 
@@ -302,14 +302,14 @@ static void copies(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
 	struct small s = small_graph(NULL);
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_sched *two;
 	struct weir_run *run[2], *third;
 	struct weir_tensor t[2];
 
 	o.copies = 2;
 	must(weir_sched_new(&dev, 1, &o, &two));
-	must(weir_schedule_new(two, s.g, &schedule));
+	must(weir_exec_new(two, s.g, &schedule));
 	for (int i = 0; i < 2; i++) {
 		must(weir_run_new(schedule, &run[i]));
 		gdev_set(run[i], s.x, (float)i);
@@ -334,7 +334,7 @@ static void copies(void)
 	       "the copy of a run that was freed is taken again");
 	weir_run_free(third);
 	weir_run_free(run[1]);
-	weir_schedule_free(schedule);
+	weir_exec_free(schedule);
 	weir_sched_free(two);
 	small_free(&s);
 }

@@ -19,7 +19,7 @@ static struct weir_event *event;
 
 struct pass {
 	struct weir_sched *sched;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 
@@ -30,7 +30,7 @@ static int pass_make(struct pass *p)
 
 	o.copies = 2;
 	if ((r = weir_sched_new(&dev, 1, &o, &p->sched)) < 0 ||
-	    (r = weir_schedule_new(p->sched, graph, &p->schedule)) < 0)
+	    (r = weir_exec_new(p->sched, graph, &p->schedule)) < 0)
 		return r;
 	return weir_run_new(p->schedule, &p->run);
 }
@@ -59,7 +59,7 @@ static int pass_run(struct pass *p)
 static void pass_end(struct pass *p)
 {
 	weir_run_free(p->run);
-	weir_schedule_free(p->schedule);
+	weir_exec_free(p->schedule);
 	weir_sched_free(p->sched);
 }
 

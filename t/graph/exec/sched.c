@@ -22,16 +22,16 @@ static struct weir_graph *graph_of(int n)
 	return g;
 }
 
-static uint64_t times_of(const struct weir_schedule *s)
+static uint64_t times_of(const struct weir_exec *s)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 
-	must(weir_schedule_info(s, &info));
+	must(weir_exec_info(s, &info));
 	return info.times;
 }
 
 /* Run it on ones. */
-static bool doubles(struct weir_schedule *s, const struct weir_graph *g)
+static bool doubles(struct weir_exec *s, const struct weir_graph *g)
 {
 	const struct weir_node *x = weir_graph_node(g, 0);
 	const size_t n = (size_t)weir_node_tensor(x)->shape[0];
@@ -74,7 +74,7 @@ static void options(void)
 	is_err(weir_sched_new(&dev, 1, &o, &sched), -EINVAL, "reserved 1",
 	       "a reserved option that is set is refused");
 	weir_sched_free(NULL);
-	weir_schedule_free(NULL);
+	weir_exec_free(NULL);
 	weir_run_free(NULL);
 	ok(true, "NULL is freed");
 }
@@ -82,37 +82,37 @@ static void options(void)
 static void taken_again(void)
 {
 	struct weir_graph *g = graph_of(16), *same = graph_of(16);
-	struct weir_schedule *a, *b;
+	struct weir_exec *a, *b;
 	struct weir_sched *sched;
 
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	gdev_reset();
-	must(weir_schedule_new(sched, g, &a));
-	must(weir_schedule_new(sched, same, &b));
+	must(weir_exec_new(sched, g, &a));
+	must(weir_exec_new(sched, same, &b));
 	is_int(gdev.prepares, 1, "an equal graph is not prepared again");
 	is_int(times_of(b), 2, "a schedule counts how often it was taken");
-	weir_schedule_free(a);
-	weir_schedule_free(b);
+	weir_exec_free(a);
+	weir_exec_free(b);
 	is_int(gdev.releases, 0, "a plan is kept when its schedules are freed");
-	must(weir_schedule_new(sched, g, &a));
+	must(weir_exec_new(sched, g, &a));
 	is_int(gdev.prepares, 1, "a plan that was kept is taken again");
-	weir_schedule_free(a);
+	weir_exec_free(a);
 	for (int n = 17; n < 17 + 20; n++) {
 		struct weir_graph *other = graph_of(n);
 
-		must(weir_schedule_new(sched, other, &a));
-		weir_schedule_free(a);
+		must(weir_exec_new(sched, other, &a));
+		weir_exec_free(a);
 		weir_graph_free(other);
 	}
 	is_int(gdev.prepares - gdev.releases, 8, "the last few plans are kept");
-	must(weir_schedule_new(sched, g, &a));
+	must(weir_exec_new(sched, g, &a));
 	is_int(gdev.prepares, 22, "a plan that is not kept is made again");
 	weir_sched_free(sched);
 	is_int(gdev.prepares - gdev.releases, 1,
 	       "a scheduler that is freed frees the plans that it keeps");
 	is_int(times_of(a), 1,
 	       "a schedule works after its scheduler was freed");
-	weir_schedule_free(a);
+	weir_exec_free(a);
 	is_int(gdev.prepares - gdev.releases, 0,
 	       "the last schedule of a scheduler that was freed frees its plan");
 	weir_graph_free(g);
@@ -122,7 +122,7 @@ static void taken_again(void)
 static void kept_bytes(void)
 {
 	struct weir_graph *g[3];
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_sched *sched;
 
 	gdev_reset();
@@ -130,13 +130,13 @@ static void kept_bytes(void)
 	/* Input and result of each need 2 * 12 MiB. */
 	for (int i = 0; i < 3; i++) {
 		g[i] = graph_of((3 << 20) + i);
-		must(weir_schedule_new(sched, g[i], &s));
-		weir_schedule_free(s);
+		must(weir_exec_new(sched, g[i], &s));
+		weir_exec_free(s);
 	}
 	is_int(gdev.releases, 1, "plans are kept up to 64 MiB");
-	must(weir_schedule_new(sched, g[1], &s));
+	must(weir_exec_new(sched, g[1], &s));
 	is_int(gdev.prepares, 3, "the plans that were used last are kept");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_sched_free(sched);
 	for (int i = 0; i < 3; i++)
 		weir_graph_free(g[i]);
@@ -147,7 +147,7 @@ static void budget(void)
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
 	struct weir_graph *small = graph_of(16), *big = graph_of(256);
 	struct weir_graph *huge = graph_of(512);
-	struct weir_schedule *s, *other, *none;
+	struct weir_exec *s, *other, *none;
 	struct weir_sched *sched;
 
 	/* Input and result of small need 128 bytes, those of big 2048. */
@@ -155,28 +155,28 @@ static void budget(void)
 	o.budget = 2048 + 100;
 	gdev.measured = gdev.workspace = 64;
 	must(weir_sched_new(&dev, 1, &o, &sched));
-	is_err(weir_schedule_new(sched, huge, &none), -ENOMEM,
+	is_err(weir_exec_new(sched, huge, &none), -ENOMEM,
 	       "needs 4160 bytes on GDEV0; schedules in use have 0 of the budget of 2148",
 	       "a graph over the budget is refused with both numbers");
 	is_int(gdev.allocs, 0, "nothing was allocated for it");
-	must(weir_schedule_new(sched, small, &s));
-	is_err(weir_schedule_new(sched, big, &none), -ENOMEM,
+	must(weir_exec_new(sched, small, &s));
+	is_err(weir_exec_new(sched, big, &none), -ENOMEM,
 	       "needs 2112 bytes on GDEV0; schedules in use have 192 of",
 	       "schedules in use count towards the budget");
-	must(weir_schedule_new(sched, small, &other));
+	must(weir_exec_new(sched, small, &other));
 	is_int(times_of(other), 2,
 	       "a graph that was refused leaves the other schedules");
 	ok(doubles(other, small),
 	   "a schedule computes after another graph was refused");
-	weir_schedule_free(other);
-	weir_schedule_free(s);
-	must(weir_schedule_new(sched, big, &s));
+	weir_exec_free(other);
+	weir_exec_free(s);
+	must(weir_exec_new(sched, big, &s));
 	is_int(gdev.releases, 1,
 	       "a plan that is only kept is freed for another");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	gdev.measured = 0;
 	gdev.workspace = 4096;
-	is_err(weir_schedule_new(sched, small, &s), -ENOMEM, "needs 4096 bytes",
+	is_err(weir_exec_new(sched, small, &s), -ENOMEM, "needs 4096 bytes",
 	       "a workspace that was not measured counts towards the budget");
 	gdev_reset();
 	weir_sched_free(sched);
@@ -190,7 +190,7 @@ struct maker {
 	pthread_t thread;
 	struct weir_sched *sched;
 	struct weir_graph *g;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	int r;
 	bool quiet; /* the call has set no sentence */
 };
@@ -199,7 +199,7 @@ static void *maker_main(void *arg)
 {
 	struct maker *m = arg;
 
-	m->r = weir_schedule_new(m->sched, m->g, &m->s);
+	m->r = weir_exec_new(m->sched, m->g, &m->s);
 	m->quiet = !weir_error()[0];
 	if (m->r < 0)
 		diag("%s", weir_error());
@@ -221,15 +221,15 @@ static void while_freed(const struct weir_sched_opts *o,
 			struct weir_graph *second, const char *what)
 {
 	struct maker m[2] = { { .g = first }, { .g = second } };
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_sched *sched;
 	unsigned supports;
 
 	gdev_reset();
 	must(weir_sched_new(&dev, 1, o, &sched));
 	m[0].sched = m[1].sched = sched;
-	must(weir_schedule_new(sched, kept, &s));
-	weir_schedule_free(s);
+	must(weir_exec_new(sched, kept, &s));
+	weir_exec_free(s);
 	gdev.hold_release = true;
 	maker_start(&m[0]);
 	sem_wait(&gdev.held);
@@ -248,7 +248,7 @@ static void while_freed(const struct weir_sched_opts *o,
 	   "threads whose %s are made after all have no sentence", what);
 	for (int i = 0; i < 2; i++)
 		if (m[i].r == 0)
-			weir_schedule_free(m[i].s);
+			weir_exec_free(m[i].s);
 	weir_sched_free(sched);
 }
 
@@ -381,12 +381,12 @@ static void orders_of_freeing(void)
 		const int first = order / 2,
 			  second = (first + 1 + order % 2) % 3;
 		const int turns[] = { first, second, 3 - first - second };
-		struct weir_schedule *s;
+		struct weir_exec *s;
 		struct weir_sched *sched;
 		struct weir_run *run;
 
 		must(weir_sched_new(&dev, 1, NULL, &sched));
-		must(weir_schedule_new(sched, g, &s));
+		must(weir_exec_new(sched, g, &s));
 		must(weir_run_new(s, &run));
 		must(weir_run_input(run, weir_graph_node(g, 0), x, sizeof(x)));
 		gdev.hold_at = 1;
@@ -396,7 +396,7 @@ static void orders_of_freeing(void)
 			if (turns[i] == 0)
 				weir_sched_free(sched);
 			else if (turns[i] == 1)
-				weir_schedule_free(s);
+				weir_exec_free(s);
 			else
 				weir_run_free(run);
 		}
@@ -422,11 +422,11 @@ static void *make_many(void *arg)
 	(void)arg;
 	for (int i = 0; i < 100; i++) {
 		struct weir_graph *which = i % 2 ? g : h;
-		struct weir_schedule *s;
+		struct weir_exec *s;
 		struct weir_tensor t;
 		struct weir_run *run;
 
-		must(weir_schedule_new(shared, which, &s));
+		must(weir_exec_new(shared, which, &s));
 		if (weir_run_new(s, &run) == 0) {
 			must(weir_run_input(run, weir_graph_node(which, 0), x,
 					    i % 2 ? 64 : 128));
@@ -437,7 +437,7 @@ static void *make_many(void *arg)
 			wrong += gdev_value(&t) != 6;
 			weir_run_free(run);
 		}
-		weir_schedule_free(s);
+		weir_exec_free(s);
 	}
 	weir_graph_free(g);
 	weir_graph_free(h);

@@ -11,22 +11,22 @@ static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
 
-static struct weir_schedule *schedule_of(const struct weir_graph *g)
+static struct weir_exec *schedule_of(const struct weir_graph *g)
 {
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
-	must(weir_schedule_new(sched, g, &s));
+	must(weir_exec_new(sched, g, &s));
 	return s;
 }
 
-static struct weir_node_place place_of(const struct weir_schedule *s,
+static struct weir_node_place place_of(const struct weir_exec *s,
 				       const struct weir_node *node)
 {
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_node_info info = { .size = sizeof(info) };
 
 	must(weir_node_info(node, &info));
-	must(weir_schedule_explain(s, info.index, &place));
+	must(weir_exec_explain(s, info.index, &place));
 	return place;
 }
 
@@ -38,7 +38,7 @@ static bool apart(const struct weir_node_place *a,
 }
 
 /* Run it with every input @x; the first element of @out. */
-static float result(struct weir_schedule *s, const struct weir_graph *g,
+static float result(struct weir_exec *s, const struct weir_graph *g,
 		    const struct weir_node *out, float x)
 {
 	struct weir_node_info info = { .size = sizeof(info) };
@@ -65,7 +65,7 @@ static void in_place(void)
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *b, *c, *d;
 	struct weir_node_place pa, pb, pc, pd, px;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
 	a = weir_add(g, x, x);
 	b = weir_sqr(g, a);
@@ -91,7 +91,7 @@ static void in_place(void)
 	ok(pa.step == 0 && pd.step == 3 && pa.dev == dev && !px.dev,
 	   "a place has the step and the device of its node");
 	ok(result(s, g, d, 1) == 10, "results in place are right");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
@@ -100,7 +100,7 @@ static void edges(void)
 {
 	struct weir_graph *g = graph_new();
 	struct weir_node *x, *k, *a, *b, *d;
-	struct weir_schedule *first = NULL, *second;
+	struct weir_exec *first = NULL, *second;
 	struct weir_buf *buf = NULL;
 	float results[2];
 
@@ -118,8 +118,8 @@ static void edges(void)
 	}
 	ok(results[0] == 18 && results[1] == 20,
 	   "a graph that differs in one edge gets a schedule of its own");
-	weir_schedule_free(first);
-	weir_schedule_free(second);
+	weir_exec_free(first);
+	weir_exec_free(second);
 	weir_graph_free(g);
 	weir_buf_free(buf);
 }
@@ -129,7 +129,7 @@ static void kept_apart(void)
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *node[8], *y;
 	struct weir_node_place out, other;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	bool all_apart = true;
 
 	y = weir_graph_output(g, weir_add(g, x, x));
@@ -146,7 +146,7 @@ static void kept_apart(void)
 	ok(all_apart, "no later result shares bytes with an output");
 	ok(result(s, g, y, 3) == 6,
 	   "an output that others read keeps its value");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
@@ -156,7 +156,7 @@ static void views_keep(void)
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *row, *b, *c, *d, *t;
 	struct weir_node_place pa, pb, pc;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
 	a = weir_reshape(g, weir_add(g, x, x), 2, shape);
 	row = weir_slice(g, a, 0, 1, 1);
@@ -172,7 +172,7 @@ static void views_keep(void)
 	is_int(pc.why, WEIR_NODE_IN_PLACE,
 	       "a result takes the place of the source with its layout");
 	ok(result(s, g, c, 1) == 6, "results beside views are right");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_reset(g);
 	x = gdev_input(g, "x", 16);
 	a = weir_reshape(g, weir_sqr(g, x), 2, shape);
@@ -183,16 +183,16 @@ static void views_keep(void)
 	pb = place_of(s, d);
 	ok(apart(&pa, &pb),
 	   "a result is not in place if another source has the bytes in another layout");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
 static void what_is_computed(void)
 {
 	struct weir_graph *g = graph_new();
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_node *x = gdev_input(g, "x", 16), *unused, *y;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	const int64_t none = 0;
 	struct weir_node *empty;
 
@@ -201,23 +201,22 @@ static void what_is_computed(void)
 	empty = weir_graph_input(g, "empty", WEIR_DTYPE_F32, 1, &none);
 	weir_graph_output(g, weir_sqr(g, empty));
 	s = schedule_of(g);
-	must(weir_schedule_info(s, &info));
+	must(weir_exec_info(s, &info));
 	is_int(info.computed, 1,
 	       "what no output needs is not computed, nor what is empty");
 	is_int(info.nodes, 5, "a schedule has all nodes of its graph");
 	is_int(place_of(s, unused).why, WEIR_NODE_NOT_NEEDED,
 	       "the place of a node says that nothing needs it");
 	ok(result(s, g, y, 2) == 4, "a graph with an empty tensor runs");
-	is_err(weir_schedule_explain(s, 5,
-				     &(struct weir_node_place){ .size = 8 }),
+	is_err(weir_exec_explain(s, 5, &(struct weir_node_place){ .size = 8 }),
 	       -EINVAL, "node 5 of 5",
 	       "a node that does not exist has no place");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_reset(g);
 	s = schedule_of(g);
-	must(weir_schedule_info(s, &info));
+	must(weir_exec_info(s, &info));
 	is_int(info.bytes, 0, "an empty graph has a schedule without memory");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
@@ -227,21 +226,21 @@ static void questions(void)
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 24), *y;
 	struct weir_node_place place = { .size = sizeof(place) };
-	struct weir_schedule_info before = { .size = sizeof(before) }, after;
-	struct weir_schedule *s;
+	struct weir_exec_info before = { .size = sizeof(before) }, after;
+	struct weir_exec *s;
 	unsigned refused = 0;
 
 	y = weir_graph_output(g, weir_sqr(g, x));
 	s = schedule_of(g);
-	must(weir_schedule_info(s, &before));
+	must(weir_exec_info(s, &before));
 	after = before;
 	for (uint64_t i = 2; i < 1000; i++)
-		refused += weir_schedule_explain(s, i, &place) == -EINVAL;
+		refused += weir_exec_explain(s, i, &place) == -EINVAL;
 	is_int(refused, 998, "places of nodes that are not there are refused");
-	must(weir_schedule_info(s, &after));
+	must(weir_exec_info(s, &after));
 	ok(!memcmp(&before, &after, sizeof(after)) && result(s, g, y, 2) == 4,
 	   "a schedule is as it was after 998 questions that it refused");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 
@@ -252,7 +251,7 @@ static void writes(void)
 	struct weir_node *cache, *rows, *x, *ids, *after, *before, *y;
 	struct weir_buf *buf = NULL;
 	struct weir_node_place place;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	const int64_t two = 2, in[] = { 2, 4 };
 	float data[8], *cached;
 	int32_t id[2] = { 3, 1 };
@@ -291,7 +290,7 @@ static void writes(void)
 	ok(weir_tensor_data(&t) == cached + 12,
 	   "an output that is stored in a leaf is at its place there");
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 	weir_buf_free(buf);
 }
@@ -300,7 +299,7 @@ static void refusals(void)
 {
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *w;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_tensor t;
 	struct weir_buft *plain;
 	struct weir_buf *buf = NULL;
@@ -309,7 +308,7 @@ static void refusals(void)
 	weir_node_set_name(weir_sqr(g, x), "sq");
 	weir_graph_output(g, weir_graph_node(g, 1));
 	gdev.refuse = WEIR_OP_SQR;
-	is_err(weir_schedule_new(sched, g, &s), -EOPNOTSUPP,
+	is_err(weir_exec_new(sched, g, &s), -EOPNOTSUPP,
 	       "node 1 (sqr 'sq'): GDEV0 has no kernel of F32",
 	       "an operation that the device lacks is refused with its node");
 	gdev_reset();
@@ -317,7 +316,7 @@ static void refusals(void)
 	t.name = "w";
 	w = weir_graph_leaf(g, &t, NULL);
 	weir_graph_output(g, weir_add(g, x, w));
-	is_err(weir_schedule_new(sched, g, &s), -EINVAL,
+	is_err(weir_exec_new(sched, g, &s), -EINVAL,
 	       "leaf 'w' F32 [16] is not placed",
 	       "a leaf that is not placed is refused");
 	is_int(gdev.allocs + gdev.prepares, 0,
@@ -327,12 +326,12 @@ static void refusals(void)
 	must(weir_tensor_place(&t, buf, 0));
 	weir_graph_reset(g);
 	weir_graph_output(g, weir_sqr(g, weir_graph_leaf(g, &t, NULL)));
-	is_err(weir_schedule_new(sched, g, &s), -EINVAL,
+	is_err(weir_exec_new(sched, g, &s), -EINVAL,
 	       "is in memory of CPU, GDEV0 computes",
 	       "a leaf in memory of another device is refused");
 	weir_graph_reset(g);
 	weir_add(g, x, NULL);
-	is_err(weir_schedule_new(sched, g, &s), -EINVAL, "weir_graph_op: add",
+	is_err(weir_exec_new(sched, g, &s), -EINVAL, "weir_graph_op: add",
 	       "a graph with a failure has no schedule, but its sentence");
 	weir_buf_free(buf);
 	weir_graph_free(g);
@@ -341,10 +340,10 @@ static void refusals(void)
 static void estimates(void)
 {
 	struct weir_sched_estimate e = { .size = sizeof(e) };
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y, *w;
-	struct weir_schedule *s, *other;
+	struct weir_exec *s, *other;
 	struct weir_tensor t;
 	const int64_t shape = 16, large = 1 << 20;
 	struct weir_graph *big = graph_new();
@@ -373,12 +372,12 @@ static void estimates(void)
 	   "an estimate allocates, frees and prepares nothing");
 	ok(result(s, g, y, 3) == 12,
 	   "an estimate leaves a schedule in use as it is");
-	must(weir_schedule_new(sched, g, &other));
-	must(weir_schedule_info(other, &info));
+	must(weir_exec_new(sched, g, &other));
+	must(weir_exec_info(other, &info));
 	is_int(info.times, 2, "a schedule is taken again after an estimate");
 	(void)shape;
-	weir_schedule_free(other);
-	weir_schedule_free(s);
+	weir_exec_free(other);
+	weir_exec_free(s);
 	gdev_reset();
 	weir_graph_free(big);
 	weir_graph_free(g);
@@ -387,20 +386,20 @@ static void estimates(void)
 /* ggml's scheduler aborts on more nodes than it was made for. */
 static void many_nodes(void)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y = x;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 
 	for (int i = 0; i < 50000; i++)
 		y = weir_add(g, y, x);
 	weir_graph_output(g, y);
 	s = schedule_of(g);
-	must(weir_schedule_info(s, &info));
+	must(weir_exec_info(s, &info));
 	ok(info.computed == 50000 && info.results == 64,
 	   "a graph of 50,000 nodes has a schedule");
 	ok(result(s, g, y, 1) == 50001, "a graph of 50,000 nodes runs");
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_graph_free(g);
 }
 

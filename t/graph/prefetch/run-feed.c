@@ -29,7 +29,7 @@ struct engine {
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_node *in, *out;
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct weir_run *run;
 };
 
@@ -74,7 +74,7 @@ static void begin(struct engine *e, uint64_t weights, uint32_t copies,
 	o.weights = &weights;
 	must(weir_sched_new(&dev, 1, &o, &e->sched));
 	build(e, layers, buf);
-	must(weir_schedule_new(e->sched, e->g, &e->schedule));
+	must(weir_exec_new(e->sched, e->g, &e->schedule));
 	must(weir_run_new(e->schedule, &e->run));
 	must(weir_run_input(e->run, e->in, x, sizeof(x)));
 }
@@ -82,7 +82,7 @@ static void begin(struct engine *e, uint64_t weights, uint32_t copies,
 static void end(struct engine *e)
 {
 	weir_run_free(e->run);
-	weir_schedule_free(e->schedule);
+	weir_exec_free(e->schedule);
 	weir_graph_free(e->g);
 	weir_sched_free(e->sched);
 }
@@ -156,13 +156,13 @@ static void budgets(void)
 
 static void reports(void)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_sched_estimate guess = { .size = sizeof(guess) };
 	struct weir_run_report report;
 	struct engine e;
 
 	begin(&e, 6 * NEED, 1, LAYERS, NULL);
-	must(weir_schedule_info(e.schedule, &info));
+	must(weir_exec_info(e.schedule, &info));
 	is_int(info.kept + info.fed, LAYERS * BYTES,
 	       "a schedule has the bytes of weights that are kept and fed");
 	ok(info.ring >= 3 * BYTES && info.kept >= 2 * BYTES,
@@ -184,7 +184,7 @@ static void reports(void)
 
 static void refused(void)
 {
-	struct weir_schedule *schedule;
+	struct weir_exec *schedule;
 	struct engine e;
 	uint64_t weights = BYTES - 1;
 	struct weir_dev *dev = cpu_of(weir);
@@ -192,7 +192,7 @@ static void refused(void)
 
 	must(weir_sched_new(&dev, 1, &o, &e.sched));
 	build(&e, LAYERS, NULL);
-	is_int(weir_schedule_new(e.sched, e.g, &schedule), -ENOMEM,
+	is_int(weir_exec_new(e.sched, e.g, &schedule), -ENOMEM,
 	       "a limit with no room for one weight is refused");
 	has_str(weir_error(), "weights on CPU: step 0 needs 65536 bytes",
 		"the refusal has the bytes that are needed");
@@ -255,7 +255,7 @@ static void plans(void)
 	must(weir_tensor_get(&t, 0, first, sizeof(first)));
 	b.sched = a.sched;
 	build(&b, LAYERS, NULL);
-	must(weir_schedule_new(b.sched, b.g, &b.schedule));
+	must(weir_exec_new(b.sched, b.g, &b.schedule));
 	must(weir_run_new(b.schedule, &b.run));
 	must(weir_run_input(b.run, b.in, x, sizeof(x)));
 	for (int i = 0; i < 10; i++) {
@@ -266,7 +266,7 @@ static void plans(void)
 	}
 	ok(held, "runs of two schedules take turns");
 	weir_run_free(b.run);
-	weir_schedule_free(b.schedule);
+	weir_exec_free(b.schedule);
 	weir_graph_free(b.g);
 	end(&a);
 }
@@ -395,7 +395,7 @@ static void apart_begin(struct apart *a, const char *norms)
 	struct weir_tensor t;
 
 	a->root = open_root(WEIR_IO_AUTO);
-	must(weir_dev_init(a->root, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_configure(a->root, "CPU:devices=2,apart=1", &dev[0]));
 	must(weir_dev_find(a->root, "CPU1", &dev[1]));
 	a->before = weir;
 	weir = a->root;
@@ -407,7 +407,7 @@ static void apart_begin(struct apart *a, const char *norms)
 	if (norms)
 		must(weir_sched_pin(a->e.sched, norms, dev[0]));
 	build(&a->e, LAYERS, a->buf);
-	must(weir_schedule_new(a->e.sched, a->e.g, &a->e.schedule));
+	must(weir_exec_new(a->e.sched, a->e.g, &a->e.schedule));
 	must(weir_run_new(a->e.schedule, &a->e.run));
 	must(weir_run_input(a->e.run, a->e.in, x, sizeof(x)));
 }
@@ -503,7 +503,7 @@ static void schedules_without_memory(void)
 		must(weir_sched_new(&dev, 1, &o, &e.sched));
 		build(&e, LAYERS, NULL);
 		nomem_begin(++n);
-		r = weir_schedule_new(e.sched, e.g, &e.schedule);
+		r = weir_exec_new(e.sched, e.g, &e.schedule);
 		failed = nomem_end();
 		if (r == 0) {
 			must(weir_run_new(e.schedule, &e.run));
@@ -516,7 +516,7 @@ static void schedules_without_memory(void)
 			wrong += !right(&e, second, want);
 			weir_run_free(second);
 			weir_run_free(e.run);
-			weir_schedule_free(e.schedule);
+			weir_exec_free(e.schedule);
 		} else {
 			wrong += r != -ENOMEM;
 		}

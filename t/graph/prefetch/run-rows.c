@@ -96,7 +96,7 @@ struct reader {
 	struct weir_graph *g;
 	struct weir_node *ids, *rows;
 	struct weir_sched *sched;
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_run *run;
 	size_t floats; /* of the result */
 };
@@ -128,14 +128,14 @@ static void begin(struct reader *x, uint64_t limit)
 	struct weir_dev *dev = cpu_of(weir);
 
 	must(weir_sched_new(&dev, 1, &o, &x->sched));
-	must(weir_schedule_new(x->sched, x->g, &x->s));
+	must(weir_exec_new(x->sched, x->g, &x->s));
 	must(weir_run_new(x->s, &x->run));
 }
 
 static void end(struct reader *x)
 {
 	weir_run_free(x->run);
-	weir_schedule_free(x->s);
+	weir_exec_free(x->s);
 	weir_sched_free(x->sched);
 }
 
@@ -158,11 +158,11 @@ static float *result(struct reader *x)
 	return y;
 }
 
-static struct weir_schedule_info info_of(struct reader *x)
+static struct weir_exec_info info_of(struct reader *x)
 {
-	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_exec_info info = { .size = sizeof(info) };
 
-	must(weir_schedule_info(x->s, &info));
+	must(weir_exec_info(x->s, &info));
 	return info;
 }
 
@@ -200,7 +200,7 @@ static void rows_of(enum weir_dtype dtype, int64_t columns, const char *what)
 	struct weir_sched_estimate guess = { .size = sizeof(guess) };
 	/* Nobody can lease a file that is open for writing: rows are read. */
 	int fd = open(files_path("table.bin"), O_RDWR);
-	struct weir_schedule_info info;
+	struct weir_exec_info info;
 	struct reader x;
 
 	build(&x, dtype, columns, 0);
@@ -372,7 +372,7 @@ static void cancels_reads(void)
 	int fd;
 
 	weir = open_root(WEIR_IO_AUTO);
-	must(weir_dev_init(weir, "CPU:threads=1", &dev));
+	must(weir_dev_configure(weir, "CPU:threads=1", &dev));
 	table_make(WEIR_DTYPE_F32, 64);
 	fd = open(files_path("table.bin"), O_RDWR);
 	build(&x, WEIR_DTYPE_F32, 64, 0);

@@ -52,7 +52,7 @@ static struct weir_graph *products(const int *list, int n, struct weir_buf *buf)
 
 /* What a run computes, with @limit bytes for weights. */
 struct outcome {
-	struct weir_schedule_info info;
+	struct weir_exec_info info;
 	struct weir_sched_estimate guess;
 	uint64_t kept, fed; /* that the run reports */
 	float y[N];
@@ -63,13 +63,13 @@ static struct outcome outcome_of(struct weir_sched *sched, struct weir_graph *g)
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct outcome o = { .info.size = sizeof(o.info),
 			     .guess.size = sizeof(o.guess) };
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_tensor t;
 	struct weir_run *run;
 
 	must(weir_sched_estimate(sched, g, &o.guess));
-	must(weir_schedule_new(sched, g, &s));
-	must(weir_schedule_info(s, &o.info));
+	must(weir_exec_new(sched, g, &s));
+	must(weir_exec_info(s, &o.info));
 	must(weir_run_new(s, &run));
 	must(weir_run_input(run, weir_graph_node(g, 0), x, sizeof(x)));
 	for (int i = 0; i < 3; i++) {
@@ -83,7 +83,7 @@ static struct outcome outcome_of(struct weir_sched *sched, struct weir_graph *g)
 			     &t));
 	must(weir_tensor_get(&t, 0, o.y, sizeof(o.y)));
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	return o;
 }
 
@@ -145,7 +145,7 @@ static void at_once(void)
 	struct weir_sched_opts o = { .size = sizeof(o), .weights = &limit };
 	struct weir_run_report report = { .size = sizeof(report) };
 	static float got[N * N], zeros[N * N];
-	struct weir_schedule *s;
+	struct weir_exec *s;
 	struct weir_sched *sched;
 	struct weir_tensor t;
 	struct weir_run *run;
@@ -157,7 +157,7 @@ static void at_once(void)
 				      weight(g, i, NULL)));
 	weir_graph_output(g, y);
 	must(weir_sched_new(&dev, 1, &o, &sched));
-	must(weir_schedule_new(sched, g, &s));
+	must(weir_exec_new(sched, g, &s));
 	must(weir_run_new(s, &run));
 	must(weir_run_input(run, weir_graph_node(g, 0), zeros, sizeof(zeros)));
 	must(weir_run_start(run));
@@ -176,7 +176,7 @@ static void at_once(void)
 	}
 	ok(right, "a node reads the bytes of both of its leaves");
 	weir_run_free(run);
-	weir_schedule_free(s);
+	weir_exec_free(s);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 }
@@ -198,7 +198,7 @@ static void placed_apart(void)
 	want = limited(0, g);
 	weir_graph_free(g);
 	weir = open_root(WEIR_IO_AUTO);
-	must(weir_dev_init(weir, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_configure(weir, "CPU:devices=2,apart=1", &dev[0]));
 	must(weir_dev_find(weir, "CPU1", &dev[1]));
 	t = bytes(weir, sizeof(numbers));
 	must(weir_tensor_set(&t, 0, numbers, sizeof(numbers)));

@@ -71,7 +71,7 @@ static bool loads(struct weir_model *m, uint32_t flags,
 	held = !weir_dev_find(root, "CPU", &cpu) &&
 	       !weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) &&
 	       !weir_plan_new(m, &p) &&
-	       weir_plan_put(p, NULL, plain, NULL) > 0 &&
+	       weir_plan_add(p, NULL, plain, NULL) > 0 &&
 	       !weir_load_start(p, &o, &l) && !weir_load_weights(l, &w) &&
 	       !weir_load_wait(l, -1) && !sample_wrong(w, 1);
 	if (!held)

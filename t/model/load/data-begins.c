@@ -78,7 +78,7 @@ static bool load(struct weir_load_report *report)
 
 	report->size = sizeof(*report);
 	if (weir_model_open(root, files_path("m.safetensors"), NULL, &m) < 0 ||
-	    weir_plan_new(m, &p) < 0 || weir_plan_put(p, "*", host, NULL) < 0 ||
+	    weir_plan_new(m, &p) < 0 || weir_plan_add(p, "*", host, NULL) < 0 ||
 	    weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
 	    weir_load_report(l, report) < 0 || weir_load_weights(l, &w) < 0)
 		bail("%s", weir_error());

@@ -111,7 +111,7 @@ static void set_fault(int act, int64_t arg, uint64_t lo, uint64_t hi)
 
 static void open_root(void)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_model *m;
 	struct weir_dev *cpu;
@@ -125,7 +125,7 @@ static void open_root(void)
 	    weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge) < 0 ||
 	    weir_model_open(root, path, NULL, &m) < 0 ||
 	    weir_plan_new(m, &the_plan) < 0 ||
-	    weir_plan_put(the_plan, NULL, huge, &put) != (int)N)
+	    weir_plan_add(the_plan, NULL, huge, &put) != (int)N)
 		bail("%s", weir_error());
 	weir_model_close(m);
 }

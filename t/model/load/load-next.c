@@ -40,7 +40,7 @@ static void order_of_completion(void)
 
 static void mapped_first(void)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p = plan_for("[ac]", WEIR_WAY_DIRECT);
 	struct weir_buft *mapped;
 	struct weir_dev *cpu;
@@ -49,7 +49,7 @@ static void mapped_first(void)
 	put.way = WEIR_WAY_MAP;
 	must(weir_dev_find(root, "CPU", &cpu));
 	must(weir_dev_buft(cpu, WEIR_MEM_MAPPED, &mapped));
-	must(weir_plan_put(p, NULL, mapped, &put));
+	must(weir_plan_add(p, NULL, mapped, &put));
 	atomic_store(&held_from, 0);
 	l = start(p, NULL);
 	is_str(arrivals(l, 4), "none b d nil ",

@@ -40,7 +40,7 @@ static void put_one(struct weir_plan *p, size_t i,
 				 .dst = dst,
 				 .way = WEIR_WAY_DIRECT };
 
-	if (weir_plan_put_tensors(p, &t, 1) < 0)
+	if (weir_plan_add_tensors(p, &t, 1) < 0)
 		bail("%s", weir_error());
 }
 
@@ -70,12 +70,12 @@ static void a_read_waits_for_puts(bool given)
 {
 	struct weir_model *m = equal_tensors(MANY, BYTES);
 	struct weir_buf *buf = given ? buffer((MANY + 8) * ROOM) : NULL;
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p = new_plan(m);
 
 	o.buf = buf;
 	o.way = WEIR_WAY_DIRECT;
-	if (weir_plan_put(p, NULL, kind, &o) < 0)
+	if (weir_plan_add(p, NULL, kind, &o) < 0)
 		bail("%s", weir_error());
 	is_int(wrong_at_once(p, m, NULL, MANY), 0,
 	       "a read of tensors in %s waits for the load",

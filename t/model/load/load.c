@@ -70,13 +70,13 @@ static struct weir_model *model(void)
 
 /* A plan for the tensors that match @glob; NULL: all. */
 static struct weir_plan *plan_for(const char *glob, enum weir_mem kind,
-				  const struct weir_put_opts *put)
+				  const struct weir_select_opts *put)
 {
 	struct weir_model *m = model();
 	struct weir_plan *p;
 
 	if (weir_plan_new(m, &p) < 0 ||
-	    weir_plan_put(p, glob, memory(kind), put) < 0)
+	    weir_plan_add(p, glob, memory(kind), put) < 0)
 		bail("%s", weir_error());
 	weir_model_close(m);
 	return p;
@@ -130,7 +130,7 @@ static uint64_t bytes_of(const struct sample_tensor *t, size_t n)
 
 static void bytes_arrive_by(enum weir_way which, const char *name)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_event *e;
 	struct weir_weights *w;
 	struct weir_load *l;
@@ -189,7 +189,7 @@ static void tensors_are_aligned(void)
 	static const unsigned aligns[] = { 64, 256, 4096 };
 
 	for (int i = 0; i < 3; i++) {
-		struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+		struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 		struct weir_weights *w;
 		struct weir_load *l;
 
@@ -211,16 +211,16 @@ static void tensors_are_aligned(void)
 static void puts_choose_by_name(void)
 {
 	struct weir_plan *p = plan_for("half.[ac]", WEIR_MEM_PLAIN, NULL);
-	struct weir_put_opts direct = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts direct = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w;
 	struct weir_load *l;
 
-	is_err(weir_plan_put(p, "none*", memory(WEIR_MEM_HUGE), NULL), -ENOENT,
+	is_err(weir_plan_add(p, "none*", memory(WEIR_MEM_HUGE), NULL), -ENOENT,
 	       "none*", "a pattern that matches nothing is an error");
-	is_int(weir_plan_put(p, "*a*", memory(WEIR_MEM_HUGE), NULL), 2,
+	is_int(weir_plan_add(p, "*a*", memory(WEIR_MEM_HUGE), NULL), 2,
 	       "a later put chooses the tensors that no earlier one has");
 	direct.way = WEIR_WAY_DIRECT;
-	weir_plan_put(p, "[bl]*", memory(WEIR_MEM_HUGE), &direct);
+	weir_plan_add(p, "[bl]*", memory(WEIR_MEM_HUGE), &direct);
 	l = start(p, NULL);
 	w = weights(l);
 	is_int(weir_load_wait(l, -1), 0, "tensors of interleaved puts arrive");
@@ -256,7 +256,7 @@ static void the_callers_buffer_is_filled(void)
 {
 	const size_t step = device ? 256 : 2, guard = 4096 + 5 * step;
 	const size_t need = (70001 * 2 + step - 1) / step * step + 70002 * 2;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_estimate est = { .size = sizeof(est) };
 	struct weir_weights *w;
 	struct weir_plan *p;
@@ -287,7 +287,7 @@ static void the_callers_buffer_is_filled(void)
 	       "a buffer that is too small is refused by the estimate");
 	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
 	       "a buffer that is too small is refused by the load");
-	is_err(weir_plan_put(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &put),
+	is_err(weir_plan_add(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &put),
 	       -EINVAL, "CPU", "a buffer of another kind is refused");
 	weir_plan_free(p);
 	weir_buf_free(put.buf);
@@ -327,7 +327,7 @@ static void weights_are_loaded_again(void)
 static void another_buffer_is_refused(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p;
 	struct weir_load *l;
 
@@ -375,7 +375,7 @@ static void a_cancelled_load_ends(void)
 static void one_chunk_at_a_time_is_enough(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	int failed = 0;
 
 	o.depth = 1;

@@ -47,40 +47,40 @@ static int pass_targets(struct pass *l)
 	t[0].dst = &part;
 	t[0].slice = &columns;
 	t[1].dst = &a;
-	return r < 0 ? r : weir_plan_put_tensors(l->plan, t, 2);
+	return r < 0 ? r : weir_plan_add_tensors(l->plan, t, 2);
 }
 
 static int pass_parts(struct pass *l)
 {
 	const struct weir_slice half = { .ranks = 2, .rank = 1 };
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	int r;
 
 	put.slice = &half;
 	put.dtype = WEIR_DTYPE_F16;
 	put.capacity = 50;
 	put.way = WEIR_WAY_BUFFERED;
-	r = weir_plan_put(l->plan, "[ab]", huge, &put);
+	r = weir_plan_add(l->plan, "[ab]", huge, &put);
 	put.capacity = 0;
 	if (r >= 0)
-		r = weir_plan_put(l->plan, "c", huge, &put);
+		r = weir_plan_add(l->plan, "c", huge, &put);
 	return r < 0 ? r : pass_targets(l);
 }
 
 static int pass_plan(struct pass *l)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
 	int r = weir_plan_new(l->model, &l->plan);
 
 	if (r >= 0 && in_parts)
 		return pass_parts(l);
 	put.buf = given;
 	if (r >= 0)
-		r = weir_plan_put(l->plan, "a", huge, &put);
+		r = weir_plan_add(l->plan, "a", huge, &put);
 	put.offset = 1000;
 	if (r >= 0)
-		r = weir_plan_put(l->plan, "b", huge, &put);
-	return r < 0 ? r : weir_plan_put(l->plan, NULL, huge, NULL);
+		r = weir_plan_add(l->plan, "b", huge, &put);
+	return r < 0 ? r : weir_plan_add(l->plan, NULL, huge, NULL);
 }
 
 static int pass_run(struct pass *l, const char *path)

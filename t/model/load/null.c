@@ -78,10 +78,10 @@ static void plans_need_targets(void)
 	add_tensor("F32", 4, 10);
 	m = model();
 	p = new_plan(m);
-	is_err(weir_plan_put_tensors(p, NULL, 1), -EINVAL,
+	is_err(weir_plan_add_tensors(p, NULL, 1), -EINVAL,
 	       "1 targets, but the array is NULL",
-	       "weir_plan_put_tensors refuses no array of 1 target");
-	is_int(weir_plan_put_tensors(p, NULL, 0), 0,
+	       "weir_plan_add_tensors refuses no array of 1 target");
+	is_int(weir_plan_add_tensors(p, NULL, 0), 0,
 	       "an array of 0 targets may be NULL");
 	put(p, NULL, NULL, 0, 0);
 	is_err(weir_plan_estimate(p, NULL, 1), -EINVAL,

@@ -250,7 +250,7 @@ static uint32_t random_float(void)
 static void random_puts(struct weir_plan *p, const struct weir_model *m)
 {
 	for (size_t i = 0; i < n_tensors; i++) {
-		struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+		struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 		struct part *to = &part[n_parts];
 
 		if (some(3) == 0)
@@ -261,7 +261,7 @@ static void random_puts(struct weir_plan *p, const struct weir_model *m)
 		o.way = random_way();
 		o.priority = (int32_t)some(3) - 1;
 		o.align = 1u << some(13);
-		if (weir_plan_put(p, names[i], kind, &o) < 0)
+		if (weir_plan_add(p, names[i], kind, &o) < 0)
 			bail("%s", weir_error());
 		n_parts++;
 	}
@@ -314,7 +314,7 @@ static void random_targets(struct weir_plan *p, const struct weir_model *m)
 		target.way = random_way();
 		target.priority = (int32_t)some(3) - 1;
 		/* A view is no place for rows of other lengths in the file. */
-		if (weir_plan_put_tensors(p, &target, 1) == 0)
+		if (weir_plan_add_tensors(p, &target, 1) == 0)
 			n_parts++;
 	}
 }

@@ -75,11 +75,11 @@ static void estimates_share_one_memory(void)
 		bail("%s", weir_error());
 	m = hollow(free_bytes / 10 * 6);
 	p = new_plan(m);
-	if (weir_plan_put(p, "a", plain, NULL) < 0)
+	if (weir_plan_add(p, "a", plain, NULL) < 0)
 		bail("%s", weir_error());
 	is_int(weir_plan_estimate(p, e, 2) == 1 && e[0].fits, 1,
 	       "six tenths of the free memory fit");
-	if (weir_plan_put(p, NULL, huge, NULL) < 0)
+	if (weir_plan_add(p, NULL, huge, NULL) < 0)
 		bail("%s", weir_error());
 	is_int(weir_plan_estimate(p, e, 2), 2,
 	       "an estimate of two kinds has two entries");
@@ -159,7 +159,7 @@ static void choose_target(struct weir_plan *p, struct weir_model *m, size_t i,
 	if (weir_model_tensor(m, i, &e) < 0 ||
 	    weir_tensor_init(&dst, e.dtype, e.ndim, e.shape) < 0 ||
 	    weir_tensor_place(&dst, buf, i * 4096) < 0 ||
-	    weir_plan_put_tensors(p, &t, 1) < 0)
+	    weir_plan_add_tensors(p, &t, 1) < 0)
 		bail("%s", weir_error());
 }
 
@@ -323,7 +323,7 @@ static int in_child(void)
 	pid = fork();
 	if (!pid)
 		_exit(weir_plan_new(m, &other) != -EPERM ||
-		      weir_plan_put(p, NULL, kind, NULL) != -EPERM ||
+		      weir_plan_add(p, NULL, kind, NULL) != -EPERM ||
 		      weir_plan_estimate(p, NULL, 0) != -EPERM);
 	waitpid(pid, &status, 0);
 	weir_plan_free(p);
@@ -343,13 +343,13 @@ static void patterns_match_whole_names(void)
 	strcpy(names[1], "a[0]");
 	m = model();
 	p = new_plan(m);
-	is_err(weir_plan_put(p, "a", kind, NULL), -ENOENT, "'a'",
+	is_err(weir_plan_add(p, "a", kind, NULL), -ENOENT, "'a'",
 	       "the part of a name before a NUL does not match");
-	is_err(weir_plan_put(p, "?", kind, NULL), -ENOENT, "'?'",
+	is_err(weir_plan_add(p, "?", kind, NULL), -ENOENT, "'?'",
 	       "a pattern does not match the part of a name before a NUL");
-	is_int(weir_plan_put(p, "a\\[0]", kind, NULL), 1,
+	is_int(weir_plan_add(p, "a\\[0]", kind, NULL), 1,
 	       "a pattern that quotes a bracket matches a name with one");
-	is_int(weir_plan_put(p, "*", kind, NULL), 1,
+	is_int(weir_plan_add(p, "*", kind, NULL), 1,
 	       "a star matches a name with a NUL");
 	weir_plan_free(p);
 	weir_model_close(m);

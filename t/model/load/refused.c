@@ -14,13 +14,14 @@ static struct weir_model *two_tensors(void)
 }
 
 static int try_put(struct weir_plan *p, struct weir_buft *buft,
-		   struct weir_put_opts o)
+		   struct weir_select_opts o)
 {
 	o.size = sizeof(o);
-	return weir_plan_put(p, NULL, buft, &o);
+	return weir_plan_add(p, NULL, buft, &o);
 }
 
-#define TRY(buft, ...) try_put(p, buft, (struct weir_put_opts){ __VA_ARGS__ })
+#define TRY(buft, ...) \
+	try_put(p, buft, (struct weir_select_opts){ __VA_ARGS__ })
 
 static void wrong_buffers_of_puts_are_refused(struct weir_plan *p)
 {

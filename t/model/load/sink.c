@@ -179,7 +179,7 @@ static void sinks_puts_and_targets_share_a_load(void)
 	p = new_plan(m);
 	seen_init(&seen, m);
 	seen_init(&second, m);
-	if (weir_plan_put_tensors(p, &target, 1) < 0)
+	if (weir_plan_add_tensors(p, &target, 1) < 0)
 		bail("%s", weir_error());
 	sink(p, "t*1", &seen);
 	put(p, "t*2", NULL, 0, 0);

@@ -13,14 +13,14 @@ static struct weir_load_report report;
 /* Load all tensors with @o, and keep the report. */
 static struct weir_weights *load_with(struct weir_model *m, const char *glob,
 				      struct weir_buft *buft,
-				      const struct weir_put_opts *o)
+				      const struct weir_select_opts *o)
 {
 	struct weir_plan *p = new_plan(m);
 	struct weir_weights *w;
 	struct weir_load *l;
 
 	report = (struct weir_load_report){ .size = sizeof(report) };
-	if (weir_plan_put(p, glob, buft, o) < 0 ||
+	if (weir_plan_add(p, glob, buft, o) < 0 ||
 	    weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
 	    weir_load_weights(l, &w) < 0 || weir_load_report(l, &report) < 0)
 		bail("%s", weir_error());
@@ -32,7 +32,7 @@ static struct weir_weights *load_with(struct weir_model *m, const char *glob,
 static size_t slice_wrong(struct weir_model *m, const struct weir_slice *s,
 			  uint32_t way)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w;
 	size_t wrong = 0;
 
@@ -114,7 +114,7 @@ static void long_rows_are_counted_once(void)
 
 static void only_the_slice_is_read(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_slice rows = { .dim = 0, .rank = 3, .ranks = 8 };
 	struct weir_slice inner = { .dim = 1, .rank = 3, .ranks = 8 };
 	struct weir_model *m;
@@ -152,7 +152,7 @@ static void mapped_slices_are_views(void)
 {
 	struct weir_weights *other;
 	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_slice s = cut_of(1, 5, 11);
 	const struct weir_tensor *t;
 	struct weir_weights *w;
@@ -207,7 +207,7 @@ static void tensors_are_converted(const struct weir_slice *s)
 {
 	static const enum weir_dtype to[] = { WEIR_DTYPE_F32, WEIR_DTYPE_F16,
 					      WEIR_DTYPE_BF16 };
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_weights *w, *converted;
 	size_t wrong = 0;
 	struct weir_model *m;
@@ -245,7 +245,7 @@ static void tensors_are_converted(const struct weir_slice *s)
 
 static void wrong_slices_are_refused(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_slice s = cut_of(1, 0, 1);
 	struct weir_plan *p;
 	struct weir_model *m;
@@ -256,27 +256,27 @@ static void wrong_slices_are_refused(void)
 	m = model();
 	p = new_plan(m);
 	o.slice = &s;
-	is_err(weir_plan_put(p, NULL, kind, &o), -EINVAL,
+	is_err(weir_plan_add(p, NULL, kind, &o), -EINVAL,
 	       "tensor 't1' has 1 dimensions: no slice of dimension 1",
 	       "a put of a slice that one tensor lacks names the tensor");
-	is_int(weir_plan_put(p, "t0", kind, &o), 1,
+	is_int(weir_plan_add(p, "t0", kind, &o), 1,
 	       "a put that was refused has chosen nothing");
 	s = (struct weir_slice){ .rank = 4, .ranks = 4 };
-	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "rank 4 of 4",
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "rank 4 of 4",
 	       "a rank of as many ranks is refused");
 	s = cut_of(0, -1, 2);
-	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "from -1 on",
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "from -1 on",
 	       "a slice that begins before its dimension is refused");
 	s = cut_of(0, 1, INT64_MAX);
-	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "from 1 on",
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "from 1 on",
 	       "a slice whose end exceeds 2^63 is refused");
 	o.slice = NULL;
 	o.dtype = WEIR_DTYPE_I8;
-	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL,
 	       "'t1' cannot be converted from F32 to I8",
 	       "a conversion that does not exist is refused");
 	o.dtype = 12345;
-	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL,
 	       "12345 is not a dtype",
 	       "a conversion to a dtype that does not exist is refused");
 	weir_plan_free(p);
@@ -301,11 +301,11 @@ static struct weir_model *layers(void)
 
 static int put_up_to(struct weir_plan *p, const char *glob, uint64_t capacity)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 
 	o.align = 1;
 	o.capacity = capacity;
-	return weir_plan_put(p, glob, memory_of("CPU", WEIR_MEM_PLAIN), &o);
+	return weir_plan_add(p, glob, memory_of("CPU", WEIR_MEM_PLAIN), &o);
 }
 
 static void a_capacity_takes_whole_layers(void)
@@ -346,7 +346,7 @@ static void a_capacity_bounds_the_memory(void)
 {
 	static const char *const dtypes[] = { "F32", "U8", "BF16", "F64" };
 	static const size_t sizes[] = { 4, 1, 2, 8 };
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	size_t over = 0, taken = 0;
 	struct weir_plan *p;
 	struct weir_model *m;
@@ -361,7 +361,7 @@ static void a_capacity_bounds_the_memory(void)
 		p = new_plan(m);
 		o.capacity = capacity;
 		o.align = capacity & 2 ? 256 : 0;
-		taken += (size_t)weir_plan_put(
+		taken += (size_t)weir_plan_add(
 			p, "a.*", memory_of("CPU", WEIR_MEM_PLAIN), &o);
 		over += needed(p) > capacity;
 		over += !loads(p);
@@ -387,7 +387,7 @@ static uint64_t address_bits(const struct weir_weights *w)
 
 static void a_plan_has_an_alignment(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	struct weir_model *m = layers();
 	struct weir_plan *p = new_plan(m);
 	struct weir_weights *w;

@@ -27,7 +27,7 @@ static int put_one(struct weir_plan *p, size_t i, const struct weir_tensor *dst)
 {
 	struct weir_target t = { .size = sizeof(t), .tensor = i, .dst = dst };
 
-	return weir_plan_put_tensors(p, &t, 1);
+	return weir_plan_add_tensors(p, &t, 1);
 }
 
 static void weights_keep_the_targets_of_their_plan(void)

@@ -34,7 +34,7 @@ static int put_one(struct weir_plan *p, size_t i, const struct weir_tensor *dst,
 	struct weir_target t = target(i, dst);
 
 	t.slice = slice;
-	return weir_plan_put_tensors(p, &t, 1);
+	return weir_plan_add_tensors(p, &t, 1);
 }
 
 static void tensors_go_to_their_targets(void)
@@ -61,7 +61,7 @@ static void tensors_go_to_their_targets(void)
 		t[i] = target(i, &dst[i]);
 	}
 	p = new_plan(m);
-	is_int(weir_plan_put_tensors(p, t, MANY), 0,
+	is_int(weir_plan_add_tensors(p, t, MANY), 0,
 	       "one call takes %u targets", MANY);
 	w = load(p, NULL);
 	is_int(w ? weir_weights_count(w) : 0, MANY,
@@ -106,7 +106,7 @@ static void small_targets_are_read_together(uint32_t way)
 
 		t.way = way;
 		dst[i] = place(m, i, buf, (i * 7 % MANY) * 1024);
-		if (weir_plan_put_tensors(p, &t, 1) < 0)
+		if (weir_plan_add_tensors(p, &t, 1) < 0)
 			bail("%s", weir_error());
 	}
 	if (weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
@@ -307,7 +307,7 @@ static void greater_priorities_are_read_first(void)
 		dst[i] = place(m, i, buf, i << 20);
 		t.priority = priority[i];
 		t.way = WEIR_WAY_DIRECT;
-		if (weir_plan_put_tensors(p, &t, 1) < 0)
+		if (weir_plan_add_tensors(p, &t, 1) < 0)
 			bail("%s", weir_error());
 	}
 	o.depth = 1;
@@ -390,15 +390,15 @@ static void wrong_targets_are_refused(void)
 	is_err(put_one(p, 0, &u, NULL), -EINVAL, "12345 is not a dtype",
 	       "a target of a dtype that does not exist is refused");
 	many[0] = target(0, &t);
-	is_err(weir_plan_put_tensors(p, many, SIZE_MAX), -EINVAL, "at most",
+	is_err(weir_plan_add_tensors(p, many, SIZE_MAX), -EINVAL, "at most",
 	       "2^64 - 1 targets are refused");
 	many[1] = target(7, &t);
-	is_err(weir_plan_put_tensors(p, many, 2), -EINVAL, "tensor 7 of 1",
+	is_err(weir_plan_add_tensors(p, many, 2), -EINVAL, "tensor 7 of 1",
 	       "a call with one wrong target is refused");
 	is_int(put(p, NULL, NULL, 0, 0), 1,
 	       "a call that was refused has chosen nothing");
 	many[1] = target(0, &t);
-	is_int(weir_plan_put_tensors(p, many, 2), 0,
+	is_int(weir_plan_add_tensors(p, many, 2), 0,
 	       "a tensor may be the target of two calls");
 	ok(!load(p, NULL) && strstr(weir_error(), "'t0' and 't0'"),
 	   "targets that overlap are refused before anything is read");
@@ -485,7 +485,7 @@ static void targets_in_many_buffers(void)
 		dst[i] = place(m, tensor, buf[i], 0);
 		t[i] = target(tensor, &dst[i]);
 	}
-	if (weir_plan_put_tensors(p, t, MANY) < 0)
+	if (weir_plan_add_tensors(p, t, MANY) < 0)
 		bail("%s", weir_error());
 	w = load(p, NULL);
 	for (size_t i = 0; i < MANY; i += 1 + some(50))
@@ -500,7 +500,7 @@ static void targets_in_many_buffers(void)
 	buf[MANY / 2] =
 		wrap((unsigned char *)weir_buf_data(buf[0]) + 999, 1000);
 	dst[MANY / 2].buf = buf[MANY / 2];
-	if (weir_plan_put_tensors(p, t, MANY) < 0)
+	if (weir_plan_add_tensors(p, t, MANY) < 0)
 		bail("%s", weir_error());
 	is_err(weir_load_start(p, NULL, &l), -EINVAL, "would overlap",
 	       "two of %u buffers that share a byte are found", MANY);

@@ -6,24 +6,24 @@
  *
  * Installed as <weir/backend.h>, for modules and programs that have a backend
  * of their own; <weir.h> does not include it. It is for C11 with __typeof__.
- * Its version is WEIR__ABI, not that of the public calls.
+ * Its version is WEIR_BACKEND_ABI, not that of the public calls.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
- * is not linked with libweir: struct weir__host has the functions of the
+ * is not linked with libweir: struct weir_backend_host has the functions of the
  * library that it may call.
  *
  * Compatibility: each table and each description begins with its size and gets
  * new members only at its end, all of them optional. The library takes members
  * that an older module lacks for NULL or 0, and ignores members of a newer one
  * that it does not know. A module may use a member of the host table
- * that was added later only if WEIR__HAS says that it is there. struct
- * weir__work and struct weir__mem are allocated by the library and grow at
- * their ends too. struct weir__segment is passed in arrays and never grows.
- * Any other change gets a new WEIR__ABI, and modules of another ABI are
+ * that was added later only if WEIR_BACKEND_HAS says that it is there. struct
+ * weir_backend_work and struct weir_backend_mem are allocated by the library and grow at
+ * their ends too. struct weir_backend_segment is passed in arrays and never grows.
+ * Any other change gets a new WEIR_BACKEND_ABI, and modules of another ABI are
  * refused.
  */
-#ifndef WEIR__BACKEND_H
-#define WEIR__BACKEND_H
+#ifndef WEIR_BACKEND_H
+#define WEIR_BACKEND_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,22 +35,22 @@
 #include <weir/mem.h>
 #include <weir/ops.h>
 
-#define WEIR__ABI 4u
+#define WEIR_BACKEND_ABI 4u
 
 /* Bytes of @type up to the end of @member. */
-#define WEIR__END_OF(type, member) \
+#define WEIR_BACKEND_END_OF(type, member) \
 	(offsetof(type, member) + sizeof(((type *)NULL)->member))
 /* Does the struct at @table, which begins with its size, have @member? */
-#define WEIR__HAS(table, member) \
-	((table)->size >= WEIR__END_OF(__typeof__(*(table)), member))
+#define WEIR_BACKEND_HAS(table, member) \
+	((table)->size >= WEIR_BACKEND_END_OF(__typeof__(*(table)), member))
 
-struct weir__backend;
-struct weir__buft_desc;
-struct weir__convert;
-struct weir__dev_desc;
-struct weir__mem;
-struct weir__probe;
-struct weir__work;
+struct weir_backend;
+struct weir_backend_buft;
+struct weir_backend_convert;
+struct weir_backend_dev;
+struct weir_backend_mem;
+struct weir_backend_probe;
+struct weir_backend_work;
 struct weir_threads;
 
 /*
@@ -58,7 +58,7 @@ struct weir_threads;
  * thread may call these functions. None takes a lock of the library unless its
  * comment says so.
  */
-struct weir__host {
+struct weir_backend_host {
 	size_t size;
 	uint32_t abi;
 	uint32_t reserved;
@@ -91,15 +91,15 @@ struct weir__host {
 	 * @desc is copied. < 0 with a sentence: the backend is refused, and
 	 * probe returns that result.
 	 */
-	int (*dev_describe)(struct weir__probe *probe,
-			    const struct weir__dev_desc *desc);
+	int (*dev_describe)(struct weir_backend_probe *probe,
+			    const struct weir_backend_dev *desc);
 	/*
 	 * Add device number @i (for dev_open) to the root and the backend of
 	 * @beside: for devices that parameters create. dev_open of @beside may
 	 * call it. Takes the lock of the root.
 	 */
 	int (*dev_add)(struct weir_dev *beside,
-		       const struct weir__dev_desc *desc, unsigned i);
+		       const struct weir_backend_dev *desc, unsigned i);
 	/* A device's root, its state (NULL: not open) and its name. */
 	struct weir *(*dev_root)(struct weir_dev *dev);
 	void *(*dev_state)(struct weir_dev *dev);
@@ -118,19 +118,20 @@ struct weir__host {
 	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
-			  int32_t node, uint32_t flags, struct weir__mem *mem);
-	void (*host_free)(struct weir *weir, struct weir__mem *mem);
+			  int32_t node, uint32_t flags,
+			  struct weir_backend_mem *mem);
+	void (*host_free)(struct weir *weir, struct weir_backend_mem *mem);
 	/*
 	 * Instead of host_free, if a device may still write to the pages: they
 	 * stay mapped for ever. The library forgets @mem.
 	 */
-	void (*host_leak)(struct weir *weir, struct weir__mem *mem);
+	void (*host_leak)(struct weir *weir, struct weir_backend_mem *mem);
 	/*
 	 * Hide the pages from the children of later forks, or show them again,
 	 * as they are after host_alloc. Memory that a device may write to must
 	 * be hidden. One call at a time for one @mem; takes no lock.
 	 */
-	void (*host_hide)(struct weir__mem *mem, bool hidden);
+	void (*host_hide)(struct weir_backend_mem *mem, bool hidden);
 	/*
 	 * Host memory: bytes that this process can still allocate, and bytes
 	 * in all, both within its limits. Reads /proc. -ENODATA.
@@ -156,7 +157,8 @@ struct weir__host {
 	 * same dtype twice. To F32, F16 and BF16 from these, from F64, the F8s
 	 * and GGML's quantised dtypes.
 	 */
-	const struct weir__convert *(*convert_find)(uint32_t from, uint32_t to);
+	const struct weir_backend_convert *(*convert_find)(uint32_t from,
+							   uint32_t to);
 	/* As weir_dtype_info; NULL: not a dtype. Constant. */
 	const struct weir_dtype_info *(*dtype)(uint32_t dtype);
 	/* CPUs that this process may use. Reads /proc and /sys. */
@@ -176,7 +178,7 @@ struct weir__host {
  * n * dst_bytes bytes, does not block, and neither depends on the thread's
  * floating-point environment nor changes it.
  */
-struct weir__convert {
+struct weir_backend_convert {
 	void (*run)(void *dst, const void *src, size_t n);
 	uint32_t block;                /* elements of a unit */
 	uint32_t src_bytes, dst_bytes; /* of a unit */
@@ -184,7 +186,7 @@ struct weir__convert {
 };
 
 /* A kind of memory of a device. */
-struct weir__buft_desc {
+struct weir_backend_buft {
 	size_t size;
 	char name[40];  /* unique in the root */
 	uint32_t kind;  /* enum weir_mem; once for each device */
@@ -194,7 +196,7 @@ struct weir__buft_desc {
 };
 
 /* A backend's description of a device. dev_describe and dev_add check it. */
-struct weir__dev_desc {
+struct weir_backend_dev {
 	size_t size;
 	char name[32]; /* "CUDA0": [A-Za-z0-9_-]+, not empty; unique */
 	char description[128];
@@ -204,14 +206,14 @@ struct weir__dev_desc {
 	int32_t node;     /* NUMA node nearest to it, -1: not known */
 	uint32_t n_bufts; /* at least 1 */
 	/* Its kinds of memory, the default first. */
-	const struct weir__buft_desc *const *buft;
+	const struct weir_backend_buft *const *buft;
 };
 
 /*
  * The part of a buffer that its backend fills in. Host memory is addressed by
  * base; device memory by base too if addresses are unified, as CUDA's are.
  */
-struct weir__mem {
+struct weir_backend_mem {
 	unsigned char *base; /* address of byte 0 */
 	void *handle;        /* the backend's own */
 	uint32_t got;        /* WEIR_GOT_* */
@@ -226,28 +228,28 @@ struct weir__mem {
 	char why[240]; /* why it is less than was asked for */
 };
 
-struct weir__mem_ops {
+struct weir_backend_mem_ops {
 	size_t size;
 	/*
 	 * Allocate @bytes (> 0) of the kind @desc. Required. May block. @mem
 	 * is zeroed. The backend reads flags and node of @opts (0: the device's
 	 * node, else a NUMA node + 1). -ENOMEM with a sentence.
 	 */
-	int (*alloc)(struct weir_dev *dev, const struct weir__buft_desc *desc,
+	int (*alloc)(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
-		     struct weir__mem *mem);
+		     struct weir_backend_mem *mem);
 	/*
 	 * Required. Called once for each alloc and wrap, when no work uses the
 	 * memory.
 	 */
-	void (*free)(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		     size_t bytes, struct weir__mem *mem);
+	void (*free)(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     size_t bytes, struct weir_backend_mem *mem);
 	/*
 	 * Make the caller's memory usable as the kind @desc. Optional: NULL,
 	 * -EOPNOTSUPP.
 	 */
-	int (*wrap)(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		    void *ptr, size_t bytes, struct weir__mem *mem);
+	int (*wrap)(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		    void *ptr, size_t bytes, struct weir_backend_mem *mem);
 	/*
 	 * Blocking moves between host memory and memory of @dev, and inside
 	 * the latter. Optional for devices whose memory is all WEIR_BUFT_HOST.
@@ -281,18 +283,20 @@ struct weir__mem_ops {
 	 * Called under the buffer's lock; calls nothing of the library that
 	 * takes a lock.
 	 */
-	void (*hide)(struct weir_dev *dev, struct weir__mem *mem, bool hidden);
+	void (*hide)(struct weir_dev *dev, struct weir_backend_mem *mem,
+		     bool hidden);
 	/* Bytes that a tensor takes. Optional: NULL, its own bytes. */
 	size_t (*alloc_size)(struct weir_dev *dev,
-			     const struct weir__buft_desc *desc,
+			     const struct weir_backend_buft *desc,
 			     const struct weir_tensor *t, size_t bytes);
 	/*
 	 * Bytes of the kind @desc that are free, and all. Optional: NULL, or
 	 * -EOPNOTSUPP, for kinds that have no memory of their own: that is the
 	 * CPU's for host memory, else the device's. Makes no context.
 	 */
-	int (*memory)(struct weir_dev *dev, const struct weir__buft_desc *desc,
-		      uint64_t *ret_free, uint64_t *ret_total);
+	int (*memory)(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, uint64_t *ret_free,
+		      uint64_t *ret_total);
 	/*
 	 * May free of @mem wait for other work of the device? Then the library
 	 * calls free on a thread of its own, and so unpin for a backend that has
@@ -300,8 +304,8 @@ struct weir__mem_ops {
 	 * block.
 	 */
 	bool (*free_waits)(struct weir_dev *dev,
-			   const struct weir__buft_desc *desc,
-			   const struct weir__mem *mem);
+			   const struct weir_backend_buft *desc,
+			   const struct weir_backend_mem *mem);
 	/*
 	 * Free the memory that the device keeps for later use. Called in
 	 * weir_close, when the engine and the streams have ended, on the thread
@@ -311,29 +315,29 @@ struct weir__mem_ops {
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */
-enum weir__work_kind {
-	WEIR__WORK_SET,  /* host to device memory; rows of width */
-	WEIR__WORK_GET,  /* device to host memory */
-	WEIR__WORK_COPY, /* device to device memory */
-	WEIR__WORK_FILL,
-	WEIR__WORK_CALL,
+enum weir_backend_work_kind {
+	WEIR_WORK_SET,  /* host to device memory; rows of width */
+	WEIR_WORK_GET,  /* device to host memory */
+	WEIR_WORK_COPY, /* device to device memory */
+	WEIR_WORK_FILL,
+	WEIR_WORK_CALL,
 	/* Only for queues with all_in_driver(): */
-	WEIR__WORK_WAIT, /* for all that is in the driver of the queue arg */
-	WEIR__WORK_MARK, /* a marker: done when all work before it is */
+	WEIR_WORK_WAIT, /* for all that is in the driver of the queue arg */
+	WEIR_WORK_MARK, /* a marker: done when all work before it is */
 	/* Only for queues whose backend has a compute table: */
-	WEIR__WORK_COMPUTE /* arg is a struct weir__compute */
+	WEIR_WORK_COMPUTE /* arg is a struct weir_backend_compute */
 };
 
 /* One segment of a scatter copy. Passed in arrays: it never grows. */
-struct weir__segment {
+struct weir_backend_segment {
 	unsigned char *dst;
 	const unsigned char *src;
 	size_t bytes; /* > 0 */
 };
 
-struct weir__work {
-	struct weir__work *next; /* for the backend, until done */
-	enum weir__work_kind kind;
+struct weir_backend_work {
+	struct weir_backend_work *next; /* for the backend, until done */
+	enum weir_backend_work_kind kind;
 	uint8_t byte;            /* FILL */
 	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
@@ -348,7 +352,7 @@ struct weir__work {
 	 * segment reads or writes what another writes. dst and src are those of
 	 * the first, width is the sum of their bytes.
 	 */
-	const struct weir__segment *segment;
+	const struct weir_backend_segment *segment;
 	size_t n_segments;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
@@ -357,7 +361,7 @@ struct weir__work {
 	 * effect is visible: @res 0 or -errno, @native the device's own code.
 	 * The work may be freed when it returns.
 	 */
-	void (*done)(struct weir__work *work, int res, int32_t native);
+	void (*done)(struct weir_backend_work *work, int res, int32_t native);
 	/*
 	 * Set before done: it failed, and the device may still access its
 	 * memory at any later time.
@@ -372,7 +376,7 @@ struct weir__work {
 	uint64_t until;
 };
 
-struct weir__queue_ops {
+struct weir_backend_queue_ops {
 	size_t size;
 	/* Make an in-order queue. Required. Starts no thread yet. */
 	int (*open)(struct weir_dev *dev, unsigned flags, const char *name,
@@ -389,7 +393,7 @@ struct weir__queue_ops {
 	 * the calls, by a lock. < 0, perhaps with a sentence: the queue did not
 	 * take the work.
 	 */
-	int (*submit)(void *queue, struct weir__work *work);
+	int (*submit)(void *queue, struct weir_backend_work *work);
 	/*
 	 * Call work->done for what has completed. Optional: NULL, the backend
 	 * does so on a thread of its own. Returns the number of works that are
@@ -412,7 +416,7 @@ struct weir__queue_ops {
  * is set or cleared before a work with the node begins, and constant until that has
  * ended.
  */
-struct weir__provider {
+struct weir_backend_provider {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
 	_Atomic bool missing;
@@ -422,15 +426,16 @@ struct weir__provider {
 	 * says how many. Until .put of the result; each thread has one such
 	 * part at a time, and uses it for at most some milliseconds. Blocks,
 	 * which is short as long as the file is in the page cache. NULL:
-	 * *ret_err, with a sentence in @why, as in struct weir__compute. Any
+	 * *ret_err, with a sentence in @why, as in struct weir_backend_compute. Any
 	 * thread.
 	 */
-	const unsigned char *(*get)(struct weir__provider *p, uint64_t at,
-				    size_t *n, unsigned char *room,
+	const unsigned char *(*get)(struct weir_backend_provider *p,
+				    uint64_t at, size_t *n, unsigned char *room,
 				    size_t room_bytes, char why[240],
 				    int *ret_err);
 	/* Give back what .get returned, unless that is @room. */
-	void (*put)(struct weir__provider *p, const unsigned char *bytes);
+	void (*put)(struct weir_backend_provider *p,
+		    const unsigned char *bytes);
 };
 
 /*
@@ -438,7 +443,7 @@ struct weir__provider {
  * by the library; grows at its end. Nodes that compute nothing (leaves, inputs,
  * views) are not given to backends.
  */
-struct weir__node {
+struct weir_backend_node {
 	size_t size;
 	uint32_t op; /* enum weir_op */
 	uint32_t n_src;
@@ -450,15 +455,15 @@ struct weir__node {
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
 	/* Of source 0, if takes_provider allows it; NULL: it is at its address. */
-	struct weir__provider *provider;
+	struct weir_backend_provider *provider;
 };
 
-struct weir__prepare_opts {
+struct weir_backend_prepare_opts {
 	size_t size;
 };
 
-/* One run of nodes of a prepared segment: the arg of WEIR__WORK_COMPUTE. */
-struct weir__compute {
+/* One run of nodes of a prepared segment: the arg of WEIR_WORK_COMPUTE. */
+struct weir_backend_compute {
 	size_t size;
 	void *prepared;
 	void *workspace; /* the bytes that prepare asked for; of this run */
@@ -480,14 +485,15 @@ struct weir__compute {
  * Computing, for the graph layer. A backend without this table moves memory
  * only, and its devices do not have WEIR_CAP_COMPUTE.
  */
-struct weir__compute_ops {
+struct weir_backend_compute_ops {
 	size_t size;
 	/*
 	 * Can @dev run @node? 0, or -EOPNOTSUPP with a sentence that names the
 	 * operation, its dtypes and the reason. Required. Any thread, does not
 	 * block. The tensors need not have addresses yet.
 	 */
-	int (*supports)(struct weir_dev *dev, const struct weir__node *node);
+	int (*supports)(struct weir_dev *dev,
+			const struct weir_backend_node *node);
 	/*
 	 * Make a segment of a graph, @n nodes in their order, ready to be run
 	 * many times; nothing is allocated in a run. A work may run any range of
@@ -497,8 +503,8 @@ struct weir__compute_ops {
 	 * release. Reads no bytes of tensors: they may not be there yet.
 	 */
 	int (*prepare)(struct weir_dev *dev,
-		       const struct weir__node *const *nodes, size_t n,
-		       const struct weir__prepare_opts *opts,
+		       const struct weir_backend_node *const *nodes, size_t n,
+		       const struct weir_backend_prepare_opts *opts,
 		       void **ret_prepared, size_t *ret_workspace);
 	/* Required. No run of it is left. */
 	void (*release)(struct weir_dev *dev, void *prepared);
@@ -508,12 +514,13 @@ struct weir__compute_ops {
 	 * block.
 	 */
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
-			      const struct weir__buft_desc *desc);
+			      const struct weir_backend_buft *desc);
 	/*
 	 * Is it worth copying weights to @dev to run @node there (offload)?
 	 * Optional: NULL, never. Any thread, does not block.
 	 */
-	bool (*wants)(struct weir_dev *dev, const struct weir__node *node);
+	bool (*wants)(struct weir_dev *dev,
+		      const struct weir_backend_node *node);
 	/*
 	 * weir_dev_set_threads. Optional: NULL, -EOPNOTSUPP. Any thread; may
 	 * block until the device has computed what it is computing.
@@ -527,8 +534,8 @@ struct weir__compute_ops {
 	 * nothing.
 	 */
 	int (*measure)(struct weir_dev *dev,
-		       const struct weir__node *const *nodes, size_t n,
-		       const struct weir__prepare_opts *opts,
+		       const struct weir_backend_node *const *nodes, size_t n,
+		       const struct weir_backend_prepare_opts *opts,
 		       size_t *ret_workspace);
 	/*
 	 * The rates of @dev, measured or known. *ret_rates has the defaults of
@@ -539,16 +546,16 @@ struct weir__compute_ops {
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
 	 * Can @dev compute @node while source 0 is missing (struct
-	 * weir__provider)? Its address is in the node. Optional: NULL, no. Any
+	 * weir_backend_provider)? Its address is in the node. Optional: NULL, no. Any
 	 * thread, does not block.
 	 */
 	bool (*takes_provider)(struct weir_dev *dev,
-			       const struct weir__node *node);
+			       const struct weir_backend_node *node);
 };
 
-struct weir__backend {
+struct weir_backend {
 	size_t size;
-	uint32_t abi; /* WEIR__ABI */
+	uint32_t abi; /* WEIR_BACKEND_ABI */
 	uint32_t reserved;
 	const char *name; /* "CPU", "CUDA" */
 	/*
@@ -556,8 +563,8 @@ struct weir__backend {
 	 * context. Called under the lock of modules. Required. < 0 with a
 	 * sentence: the backend cannot be used on this machine.
 	 */
-	int (*probe)(struct weir *weir, const struct weir__host *host,
-		     struct weir__probe *probe);
+	int (*probe)(struct weir *weir, const struct weir_backend_host *host,
+		     struct weir_backend_probe *probe);
 	/*
 	 * Make the state of device @i at its first use. @params is "k=v,..."
 	 * or "". Called under the device's lock. Required. -EINVAL for a
@@ -574,12 +581,12 @@ struct weir__backend {
 	void (*explain)(int32_t native, char *text, size_t room);
 	/* weir_dev_proc. Optional. */
 	void (*(*proc)(struct weir_dev *dev, const char *name))(void);
-	const struct weir__mem_ops *mem;         /* required */
-	const struct weir__queue_ops *queue;     /* required */
-	const struct weir__compute_ops *compute; /* optional */
+	const struct weir_backend_mem_ops *mem;         /* required */
+	const struct weir_backend_queue_ops *queue;     /* required */
+	const struct weir_backend_compute_ops *compute; /* optional */
 };
 
 /* The one symbol of a module, a weir_backend_entry_fn. */
-#define WEIR__MODULE_ENTRY "weir_module_entry"
+#define WEIR_BACKEND_ENTRY "weir_module_entry"
 
 #endif
