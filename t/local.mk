@@ -156,21 +156,23 @@ include t/cli/local.mk
 include t/house/local.mk
 include t/cuda/local.mk
 
-# The tests of one folder, and of those in it: `make check-heap`, `make check-load`.
+# The tests of one folder and of those in it, and nothing else, are built and run:
+# `make check-heap`, `make check-load`. Single tests: `make check-tests TESTS=...`.
 CHECK_AREAS = check-alloc check-cli check-compare check-compile check-core \
-	check-cpu check-cuda check-dev check-exec check-format check-graph \
-	check-heap check-house check-io check-kernels check-load check-mem \
-	check-model check-place check-prefetch check-races check-stream \
-	check-text
+	check-cpu check-cuda check-dev check-exec check-fakecuda check-format \
+	check-graph check-heap check-house check-io check-kernels check-load \
+	check-mem check-model check-place check-prefetch check-races \
+	check-stream check-text
 T_COMMANDS = %D%/deny %D%/misbehave %D%/tokenize tools/weir
-$(CHECK_AREAS): $(check_LTLIBRARIES) $(pkglib_LTLIBRARIES) $(T_COMMANDS)
-	@area=$@; area=$${area#check-}; \
+$(CHECK_AREAS) check-tests: $(check_LTLIBRARIES) $(pkglib_LTLIBRARIES) \
+		$(T_COMMANDS)
+	@area=$@; area=$${area#check-}; test $$area != tests || area='.*'; \
 	tests=`printf '%s\n' $(TESTS) | grep -E "^t/(.*/)?$$area/"`; \
 	programs=`printf '%s\n' $$tests | grep '[.]t$$'`; \
 	{ test -z "$$programs" || $(MAKE) $$programs; } && \
 	$(AM_TESTS_ENVIRONMENT) PROVE_TESTS="$$tests" $(SHELL) \
 		$(top_srcdir)/t/prove $(PROVEFLAGS)
-.PHONY: $(CHECK_AREAS)
+.PHONY: $(CHECK_AREAS) check-tests
 
 # All tests under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
