@@ -40,9 +40,9 @@ void run_report_json(const struct run_job *job)
 		"prompt_rate", f.prompt_rate, "decode_seconds", f.decode,
 		"decode_rate", f.decode_rate, "time", times_json(&f),
 		"compute_seconds", f.compute, "wait_seconds", f.wait,
-		"feed_wait_seconds", f.feed, "loaded_bytes",
+		"prefetch_wait_seconds", f.feed, "loaded_bytes",
 		(json_int_t)job->load.bytes, "kept_bytes",
-		(json_int_t)job->llama.kept, "fed_bytes",
+		(json_int_t)job->llama.kept, "prefetched_bytes",
 		(json_int_t)job->llama.fed));
 	putchar('\n');
 }

@@ -536,9 +536,9 @@ def on_devices():
 def reports_fed():
     path = ENDLESS(layers=4)
     got = run_json(path, "-n", "5", "--budget", "100K")
-    if not got["fed_bytes"] > 5 * 400000:
-        raise Wrong(f"{got['fed_bytes']}, {len(got['tokens'])} tokens")
-    same("fed without a budget", run_json(path, "-n", "5")["fed_bytes"], 0)
+    if not got["prefetched_bytes"] > 5 * 400000:
+        raise Wrong(f"{got['prefetched_bytes']}, {len(got['tokens'])} tokens")
+    same("prefetched without a budget", run_json(path, "-n", "5")["prefetched_bytes"], 0)
 
 
 def no_bos():
