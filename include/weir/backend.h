@@ -18,7 +18,7 @@
  * that it does not know. A module may use a member of the host table
  * that was added later only if WEIR_BACKEND_HAS says that it is there. struct
  * weir_backend_work and struct weir_backend_mem are allocated by the library and grow at
- * their ends too. struct weir_backend_segment is passed in arrays and never grows.
+ * their ends too. struct weir_backend_copy is passed in arrays and never grows.
  * Any other change gets a new WEIR_BACKEND_ABI, and modules of another ABI are
  * refused.
  */
@@ -321,15 +321,15 @@ enum weir_backend_work_kind {
 	WEIR_WORK_COPY, /* device to device memory */
 	WEIR_WORK_FILL,
 	WEIR_WORK_CALL,
-	/* Only for queues with all_in_driver(): */
-	WEIR_WORK_WAIT, /* for all that is in the driver of the queue arg */
+	/* Only for queues with all_submitted(): */
+	WEIR_WORK_WAIT, /* for all that the queue arg has submitted */
 	WEIR_WORK_MARK, /* a marker: done when all work before it is */
 	/* Only for queues whose backend has a compute table: */
 	WEIR_WORK_COMPUTE /* arg is a struct weir_backend_compute */
 };
 
-/* One segment of a scatter copy. Passed in arrays: it never grows. */
-struct weir_backend_segment {
+/* One of the copies that a scatter copy makes. Passed in arrays: it never grows. */
+struct weir_backend_copy {
 	unsigned char *dst;
 	const unsigned char *src;
 	size_t bytes; /* > 0 */
@@ -347,13 +347,13 @@ struct weir_backend_work {
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
 	/*
-	 * SET: a scatter copy of these segments instead of rows. They are the
-	 * caller's until the work is done, and may be copied in any order: no
-	 * segment reads or writes what another writes. dst and src are those of
-	 * the first, width is the sum of their bytes.
+	 * SET: a scatter copy, which makes these copies instead of one of rows.
+	 * The array is the caller's and does not change until the work is done.
+	 * The copies may be made in any order: none reads or writes what another writes. dst and src are those
+	 * of the first, width is the sum of their bytes.
 	 */
-	const struct weir_backend_segment *segment;
-	size_t n_segments;
+	const struct weir_backend_copy *copy;
+	size_t n_copies;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*
@@ -402,10 +402,11 @@ struct weir_backend_queue_ops {
 	 */
 	int (*poll)(void *queue);
 	/*
-	 * Is all work that was submitted so far in the driver, so that another
-	 * queue of this backend may WAIT for it? Optional. Any thread.
+	 * True if the device's driver has all work of the queue so far, so that
+	 * another queue of this backend may WAIT for it. False while a thread of
+	 * the backend still prepares some of it. Optional. Any thread.
 	 */
-	bool (*all_in_driver)(void *queue);
+	bool (*all_submitted)(void *queue);
 };
 
 /*

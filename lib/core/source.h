@@ -42,7 +42,7 @@ struct weir__source_ops {
 	 * copies in queues of the I/O engine that are in that backend's driver
 	 * already; NULL: something else is still to do. Optional. Never blocks.
 	 */
-	const struct weir_backend_queue_ops *(*copies_in_driver)(
+	const struct weir_backend_queue_ops *(*copies_submitted)(
 		struct weir__source *src, uint64_t number);
 };
 

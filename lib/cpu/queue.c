@@ -68,11 +68,10 @@ static void run_rows(const struct weir_backend_work *w)
 			w->width);
 }
 
-static void run_segments(const struct weir_backend_work *w)
+static void run_scatter(const struct weir_backend_work *w)
 {
-	for (size_t i = 0; i < w->n_segments; i++)
-		memcpy(w->segment[i].dst, w->segment[i].src,
-		       w->segment[i].bytes);
+	for (size_t i = 0; i < w->n_copies; i++)
+		memcpy(w->copy[i].dst, w->copy[i].src, w->copy[i].bytes);
 }
 
 static void work_run(struct weir_backend_work *w)
@@ -83,8 +82,8 @@ static void work_run(struct weir_backend_work *w)
 	case WEIR_WORK_SET:
 	case WEIR_WORK_GET:
 	case WEIR_WORK_COPY:
-		if (w->n_segments)
-			run_segments(w);
+		if (w->n_copies)
+			run_scatter(w);
 		else
 			run_rows(w);
 		break;
@@ -95,7 +94,7 @@ static void work_run(struct weir_backend_work *w)
 	case WEIR_WORK_CALL:
 		res = w->call(w->arg);
 		break;
-	case WEIR_WORK_WAIT: /* not submitted without all_in_driver */
+	case WEIR_WORK_WAIT: /* not submitted without all_submitted */
 	case WEIR_WORK_MARK:
 		break;
 	case WEIR_WORK_COMPUTE:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver calls of a copy of flat bytes, of rows, or of segments. */
+/* The driver calls of a copy of flat bytes, of rows, or of a scatter copy. */
 #include "cuda/queue.h"
 
 #define drv weir__cuda_drv
@@ -89,10 +89,10 @@ struct batch {
 };
 
 /*
- * Returns false if the batch is full. A segment whose source and destination
+ * Returns false if the batch is full. A copy whose source and destination
  * follow those of the last is merged with it.
  */
-static bool batch_add(struct batch *b, const struct weir_backend_segment *p)
+static bool batch_add(struct batch *b, const struct weir_backend_copy *p)
 {
 	CUdeviceptr dst = address(p->dst), src = address(p->src);
 	size_t last = b->n - 1;
@@ -131,7 +131,7 @@ static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 
 	if (can_batch(q, b))
 		r = drv.copy_batch(b->dst, b->src, b->bytes, b->n, &attr,
-				   &first, 1, &failed, q->stream);
+				     &first, 1, &failed, q->stream);
 	if (r != CUDA_ERROR_NOT_SUPPORTED)
 		return r;
 	r = CUDA_SUCCESS;
@@ -142,18 +142,18 @@ static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 	return r;
 }
 
-static CUresult copy_segments(struct weir__cuda_queue *q,
-			      const struct weir_backend_work *w)
+static CUresult copy_scatter(struct weir__cuda_queue *q,
+			     const struct weir_backend_work *w)
 {
 	struct batch b = { .n = 0 };
 	CUresult r = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < w->n_segments && !r; i++) {
-		if (batch_add(&b, &w->segment[i]))
+	for (size_t i = 0; i < w->n_copies && !r; i++) {
+		if (batch_add(&b, &w->copy[i]))
 			continue;
 		r = batch_copy(q, &b);
 		b.n = 0;
-		batch_add(&b, &w->segment[i]);
+		batch_add(&b, &w->copy[i]);
 	}
 	return r ? r : batch_copy(q, &b);
 }
@@ -161,8 +161,8 @@ static CUresult copy_segments(struct weir__cuda_queue *q,
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir_backend_work *w)
 {
-	if (w->n_segments)
-		return copy_segments(q, w);
+	if (w->n_copies)
+		return copy_scatter(q, w);
 	if ((w->dst_dev || w->src_dev) && weir__cuda_is_between(q, w))
 		return weir__cuda_copy_between(q, w);
 	return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);

@@ -32,7 +32,7 @@ struct weir__cuda {
 		refused; /* pushes of the context that failed in a row */
 	/*
 	 * How often the driver returned an error that may be of earlier work.
-	 * Work that was in the driver then fails with that error.
+	 * Work that was submitted then fails with that error.
 	 */
 	_Atomic unsigned doubts;
 	/*

@@ -110,16 +110,16 @@ static CUresult bounce_up(struct weir__cuda_queue *q,
 	return r;
 }
 
-static CUresult bounce_segments(struct weir__cuda_queue *q,
-				struct weir_backend_work *w)
+static CUresult bounce_scatter(struct weir__cuda_queue *q,
+			       struct weir_backend_work *w)
 {
 	struct weir_backend_work one = *w;
 	CUresult r = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < w->n_segments && !r; i++) {
-		one.dst = w->segment[i].dst;
-		one.src = w->segment[i].src;
-		one.width = w->segment[i].bytes;
+	for (size_t i = 0; i < w->n_copies && !r; i++) {
+		one.dst = w->copy[i].dst;
+		one.src = w->copy[i].src;
+		one.width = w->copy[i].bytes;
 		r = bounce_up(q, &one);
 	}
 	return r;
@@ -179,8 +179,8 @@ static CUresult helper_run(struct weir__cuda_queue *q,
 	}
 	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
-	if (w->n_segments)
-		r = bounce_segments(q, w);
+	if (w->n_copies)
+		r = bounce_scatter(q, w);
 	else if (w->kind == WEIR_WORK_SET)
 		r = bounce_up(q, w);
 	else

@@ -296,16 +296,16 @@ static void flight_record(struct weir__cuda_queue *q,
 /* Append @f to the flights that are polled. */
 static void flight_track(struct weir__cuda_queue *q,
 			 struct weir__cuda_flight *f,
-			 struct weir_backend_work *w, bool in_driver,
+			 struct weir_backend_work *w, bool submitted,
 			 CUresult err)
 {
 	f->work = w;
 	f->number = w->number;
-	f->in_driver = in_driver;
+	f->submitted = submitted;
 	f->recorded = false;
 	f->err = err;
 	weir__cuda_note(q->c, err);
-	if (in_driver)
+	if (submitted)
 		flight_record(q, f);
 	pthread_mutex_lock(&q->tail_lock);
 	*q->last = f;
@@ -314,21 +314,21 @@ static void flight_track(struct weir__cuda_queue *q,
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *w,
-		     unsigned doubts, bool in_driver, CUresult err)
+		     unsigned doubts, bool submitted, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
 		return -ENOMEM;
 	f->doubts = doubts;
-	flight_track(q, f, w, in_driver, err);
+	flight_track(q, f, w, submitted, err);
 	return 0;
 }
 
 int weir__cuda_to_driver(struct weir__cuda_queue *q,
 			 struct weir_backend_work *w)
 {
-	/* Get it first: work that is in the driver must have a flight. */
+	/* Get it first: submitted work must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
 	CUresult r;
 
@@ -349,7 +349,7 @@ int weir__cuda_to_driver(struct weir__cuda_queue *q,
 /*
  * On a native stream nothing goes to the helper: a call that blocks, blocks the
  * caller. Moves inside host memory wait for the stream first; host functions
- * are queued in the driver.
+ * are submitted to the driver.
  */
 static CUresult issue_native(struct weir__cuda_queue *q,
 			     struct weir_backend_work *w,
@@ -482,7 +482,7 @@ static bool flight_ended(struct weir__cuda_queue *q,
 {
 	CUresult r = CUDA_ERROR_UNKNOWN;
 
-	if (!f->in_driver)
+	if (!f->submitted)
 		return true;
 	if (f->recorded) {
 		r = drv.cuEventQuery(f->event);
@@ -524,7 +524,7 @@ static bool flight_is_over(struct weir__cuda_queue *q,
 		return true;
 	if (!f->err)
 		f->err = (CUresult)lost;
-	f->work->leaked = f->in_driver;
+	f->work->leaked = f->submitted;
 	return true;
 }
 
@@ -580,7 +580,7 @@ static int cuda_queue_poll(void *queue)
 	return out;
 }
 
-static bool cuda_queue_all_in_driver(void *queue)
+static bool cuda_queue_all_submitted(void *queue)
 {
 	struct weir__cuda_queue *q = queue;
 	bool all;
@@ -597,5 +597,5 @@ const struct weir_backend_queue_ops weir__cuda_queue_ops = {
 	.close = cuda_queue_close,
 	.submit = cuda_queue_submit,
 	.poll = cuda_queue_poll,
-	.all_in_driver = cuda_queue_all_in_driver,
+	.all_submitted = cuda_queue_all_submitted,
 };

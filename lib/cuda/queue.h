@@ -14,7 +14,7 @@ struct weir__cuda_flight {
 	struct weir_backend_work *work;
 	uint64_t number; /* the work's */
 	CUevent event;   /* kept with the flight, and used again */
-	bool in_driver;  /* the driver has it, or a part of it */
+	bool submitted;  /* the driver has it, or a part of it */
 	bool recorded;   /* event is recorded after it */
 	CUresult err;    /* the driver's result for it, if no success */
 	unsigned doubts; /* the device's, when it was given to the driver */
@@ -59,11 +59,11 @@ int weir__cuda_to_driver(struct weir__cuda_queue *q,
 			 struct weir_backend_work *work);
 /*
  * Make a flight of @work, which was given to the driver already, perhaps in
- * part (@in_driver), or which failed with @err. @doubts: the device's before
+ * part (@submitted), or which failed with @err. @doubts: the device's before
  * that. q->lock is held. -ENOMEM: there is no flight.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *work,
-		     unsigned doubts, bool in_driver, CUresult err);
+		     unsigned doubts, bool submitted, CUresult err);
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q,
 			  struct weir_backend_work *work);

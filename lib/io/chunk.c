@@ -264,9 +264,9 @@ static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 	struct weir__extent *e = &job->ext[i];
 	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
 
-	if (n > 1 && e->dev && !job->segment)
-		job->segment = weir__calloc(job->n_ext, sizeof(*job->segment));
-	if (n == 1 || (e->dev && !job->segment))
+	if (n > 1 && e->dev && !job->copy)
+		job->copy = weir__calloc(job->n_ext, sizeof(*job->copy));
+	if (n == 1 || (e->dev && !job->copy))
 		return;
 	e->n_merged = n;
 	e->unpack = !e->dev;

@@ -38,11 +38,11 @@ static void copy_work_done(struct weir_backend_work *work, int res,
  * Is the copy just submitted in the driver? Only this thread polls the queue,
  * so the copy has not ended meanwhile.
  */
-static bool is_in_driver(struct weir__copy_queue *q)
+static bool is_submitted(struct weir__copy_queue *q)
 {
 	const struct weir_backend_queue_ops *ops = q->dev->backend->queue;
 
-	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
+	return ops->poll && ops->all_submitted && ops->all_submitted(q->queue);
 }
 
 /* The rows in the slot to the device; as one, if there are no gaps. */
@@ -79,8 +79,8 @@ static void work_fill(struct weir__op *op)
 	work->rows = 1;
 	if (op->extent->unpack)
 		work_set_rows(op);
-	work->segment = NULL;
-	work->n_segments = 0;
+	work->copy = NULL;
+	work->n_copies = 0;
 	work->done = copy_work_done;
 	work->leaked = false;
 }
@@ -114,8 +114,8 @@ int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
-	else if (op->job->chunk_in_driver && is_in_driver(q))
-		weir__chunk_in_driver(op->job, e, op->lo, op->hi);
+	else if (op->job->chunk_submitted && is_submitted(q))
+		weir__chunk_submitted(op->job, e, op->lo, op->hi);
 	return r;
 }
 

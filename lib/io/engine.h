@@ -136,7 +136,7 @@ struct weir__job {
 	 * completed later. Optional; not called for every chunk. Otherwise as
 	 * chunk_done.
 	 */
-	void (*chunk_in_driver)(struct weir__job *job, size_t ext, uint64_t lo,
+	void (*chunk_submitted)(struct weir__job *job, size_t ext, uint64_t lo,
 				uint64_t hi);
 	/*
 	 * Submit the copy of a chunk between its slot and a device to a queue
@@ -157,8 +157,7 @@ struct weir__job {
 
 	/* For the engine only: */
 	struct weir__engine *eng;
-	struct weir_backend_segment
-		*segment; /* for each extent; NULL: none is merged */
+	struct weir_backend_copy *copy; /* of merged extents; NULL: none */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;

@@ -68,8 +68,8 @@ static void job_free_members(struct weir__job *job)
 
 	if (atomic_load(&job->leaked))
 		return;
-	weir__free(job->segment);
-	job->segment = NULL;
+	weir__free(job->copy);
+	job->copy = NULL;
 	while ((refusal = job->refusals)) {
 		job->refusals = refusal->next;
 		weir__free(refusal);
@@ -108,16 +108,16 @@ void weir__chunk_complete_merged(struct weir__job *job,
 		job->chunk_done(job, ext + k, 0, e[k].len, outcome, way);
 }
 
-void weir__chunk_in_driver(struct weir__job *job, const struct weir__extent *e,
+void weir__chunk_submitted(struct weir__job *job, const struct weir__extent *e,
 			   uint64_t lo, uint64_t hi)
 {
 	size_t ext = weir__extent_index(job, e);
 	uint32_t n = e->n_merged;
 
 	if (n == 1)
-		job->chunk_in_driver(job, ext, lo, hi);
+		job->chunk_submitted(job, ext, lo, hi);
 	for (uint32_t k = 0; k < n && n > 1; k++)
-		job->chunk_in_driver(job, ext + k, 0, e[k].len);
+		job->chunk_submitted(job, ext + k, 0, e[k].len);
 }
 
 /* A short job goes to as many reactors as it has chunks. */

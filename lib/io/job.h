@@ -59,8 +59,8 @@ static inline void weir__chunk_complete(struct weir__job *job,
 		weir__chunk_complete_merged(job, e, outcome, way);
 	weir__job_item_done(job);
 }
-/* Its copy is in the driver. The job has chunk_in_driver. */
-void weir__chunk_in_driver(struct weir__job *job, const struct weir__extent *e,
+/* Its copy is in the driver. The job has chunk_submitted. */
+void weir__chunk_submitted(struct weir__job *job, const struct weir__extent *e,
 			   uint64_t lo, uint64_t hi);
 
 /*

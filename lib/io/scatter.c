@@ -49,16 +49,16 @@ static size_t room_for_more(struct weir__loop *loop, struct weir__op *op,
 }
 
 /* Move @n extents to @to, with their distances on the device. */
-static struct weir_backend_segment repack(const struct weir__op *op,
-					  const struct weir__extent *e,
-					  uint32_t n, unsigned char *to)
+static struct weir_backend_copy repack(const struct weir__op *op,
+				       const struct weir__extent *e, uint32_t n,
+				       unsigned char *to)
 {
 	uint64_t begin = op->extent->off;
 
 	for (uint32_t k = 0; k < n; k++)
 		memcpy(to + (e[k].addr - e->addr),
 		       op->payload + (e[k].off - begin), e[k].len);
-	return (struct weir_backend_segment){
+	return (struct weir_backend_copy){
 		.dst = e->addr,
 		.src = to,
 		.bytes = (size_t)(e[n - 1].addr - e->addr) + e[n - 1].len,
@@ -68,8 +68,7 @@ static struct weir_backend_segment repack(const struct weir__op *op,
 void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
-	struct weir_backend_segment *segment =
-		&op->job->segment[e - op->job->ext];
+	struct weir_backend_copy *segment = &op->job->copy[e - op->job->ext];
 	size_t n = 0, used = 0, bytes = 0;
 	uint32_t k;
 
@@ -84,7 +83,7 @@ void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 					    op->repack_slot->addr + used);
 			used += segment[n].bytes;
 		} else {
-			segment[n] = (struct weir_backend_segment){
+			segment[n] = (struct weir_backend_copy){
 				.dst = e[i].addr,
 				.src = op->payload + (e[i].off - e->off),
 				.bytes = e[i].len,
@@ -92,8 +91,8 @@ void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 		}
 		bytes += segment[n++].bytes;
 	}
-	op->work.segment = segment;
-	op->work.n_segments = n;
+	op->work.copy = segment;
+	op->work.n_copies = n;
 	op->work.src = segment->src;
 	op->work.width = bytes;
 }

@@ -330,12 +330,12 @@ static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 					   &addr);
 	if (r < 0)
 		return r;
-	op->not_in_driver = rect->width * rect->rows;
+	op->unsubmitted = rect->width * rect->rows;
 	work->width = rect->width;
 	work->rows = rect->rows;
 	work->dst_pitch = rect->pitch;
 	work->src_pitch = rect->host_pitch;
-	if (bytes == file_bytes && bytes == op->not_in_driver) {
+	if (bytes == file_bytes && bytes == op->unsubmitted) {
 		work->width = bytes; /* there are no gaps */
 		work->rows = 1;
 	}

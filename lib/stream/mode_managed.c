@@ -100,7 +100,7 @@ static int managed_queue_call(struct weir__stream_op *op)
 	return weir__stream_op_queue(op);
 }
 
-static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
+static void managed_chunk_submitted(struct weir__job *job, size_t ext,
 				    uint64_t lo, uint64_t hi)
 {
 	struct weir__stream_op *op = ((struct weir__fileio *)job->arg)->op;
@@ -108,8 +108,8 @@ static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
 	bool all;
 
 	pthread_mutex_lock(&s->lock);
-	op->not_in_driver -= weir__fileio_bytes(&job->ext[ext], lo, hi);
-	all = op->not_in_driver == 0;
+	op->unsubmitted -= weir__fileio_bytes(&job->ext[ext], lo, hi);
+	all = op->unsubmitted == 0;
 	pthread_mutex_unlock(&s->lock);
 	if (all)
 		weir__source_changed(&s->src);
@@ -132,7 +132,7 @@ static int managed_queue_file(struct weir__stream_op *op)
 	io = op->io;
 	op->engine_copies = io->ext->dev && !io->job.write;
 	if (op->engine_copies)
-		io->job.chunk_in_driver = managed_chunk_in_driver;
+		io->job.chunk_submitted = managed_chunk_submitted;
 	return weir__stream_op_queue(op);
 }
 
@@ -142,7 +142,7 @@ static int managed_wait(struct weir_stream *s, struct weir__source *src,
 {
 	bool copies;
 	struct weir_stream *other =
-		weir__stream_in_driver(s, src, number, &copies);
+		weir__stream_submitted(s, src, number, &copies);
 
 	if (other && !copies)
 		return weir__stream_wait_on_queue(s, src, number, other->queue);

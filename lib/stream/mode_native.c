@@ -366,7 +366,7 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 		n += bytes;
 		pthread_mutex_lock(&s->lock);
 		if (io->op && !io->job.write)
-			io->op->not_in_driver -= bytes;
+			io->op->unsubmitted -= bytes;
 		r = io->op ? native_submit(s, work) : 0;
 		pthread_mutex_unlock(&s->lock);
 		if (r < 0)
@@ -404,7 +404,7 @@ static int native_queue_file(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 	struct weir__fileio *io;
-	uint64_t before, number, bytes = op->not_in_driver;
+	uint64_t before, number, bytes = op->unsubmitted;
 	int r = weir__fileio_make(op);
 
 	if (r < 0)
@@ -451,7 +451,7 @@ static int wait_on_copies(void *arg, void *queue)
  * If all that is waited for is in the driver, queue waits for it there. Returns
  * 1 if they are queued, 0 if not all is in the driver yet.
  */
-static int wait_in_driver(struct waiting *w)
+static int wait_on_device(struct waiting *w)
 {
 	const struct weir__source_ops *ops = w->src->ops;
 	struct weir__engine *eng;
@@ -459,9 +459,9 @@ static int wait_in_driver(struct waiting *w)
 	bool copies;
 	int r = 0;
 
-	other = weir__stream_in_driver(w->stream, w->src, w->number, &copies);
-	if (!other && ops->copies_in_driver)
-		copies = ops->copies_in_driver(w->src, w->number) ==
+	other = weir__stream_submitted(w->stream, w->src, w->number, &copies);
+	if (!other && ops->copies_submitted)
+		copies = ops->copies_submitted(w->src, w->number) ==
 			 w->stream->ops;
 	if (!other && !copies)
 		return 0;
@@ -482,7 +482,7 @@ static int wait_in_driver(struct waiting *w)
  * it queues next. Changes are counted only while change_waiters is not 0, so
  * that is incremented first.
  */
-static int block_until_in_driver(struct waiting *w, int *ret_state)
+static int block_until_submitted(struct waiting *w, int *ret_state)
 {
 	struct weir__source *src = w->src;
 	uint32_t seen;
@@ -493,7 +493,7 @@ static int block_until_in_driver(struct waiting *w, int *ret_state)
 		seen = atomic_load(&src->changes);
 		*ret_state = src->ops->state(src, w->number, NULL);
 		if (*ret_state == 0)
-			r = wait_in_driver(w);
+			r = wait_on_device(w);
 		if (*ret_state || r)
 			break;
 		weir__futex_wait(&src->changes, seen, INT64_MAX);
@@ -510,7 +510,7 @@ static int native_wait(struct weir_stream *s, struct weir__source *src,
 
 	/* The queue orders its own work by itself. */
 	if (src != &s->src)
-		r = block_until_in_driver(&w, &state);
+		r = block_until_submitted(&w, &state);
 	/* If the number failed, the stream fails. */
 	if (state < 0)
 		return weir__stream_wait_on_host(s, src, number);

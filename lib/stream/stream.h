@@ -96,7 +96,7 @@ struct weir__stream_op {
 	struct weir_backend_work work;
 	struct weir__fileio *io; /* of a file operation */
 	/* File: bytes whose copies are not in the driver; under the lock. */
-	uint64_t not_in_driver;
+	uint64_t unsubmitted;
 	struct weir__source *src; /* of the event waited for, referenced */
 	int64_t begun;            /* if a trace runs, else 0 */
 	unsigned lane;            /* in it */
@@ -317,7 +317,7 @@ void weir__stream_wait_to_host(struct weir__stream_op *op);
  * up to @number; else NULL. *ret_copies: except for copies of files, which are
  * in queues of the I/O engine, and also in the driver.
  */
-struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
+struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies);
 /*

@@ -180,15 +180,15 @@ void weir__stream_wait_to_host(struct weir__stream_op *op)
  * Are the copies of @op, which is in out[1], in the driver? Those of host
  * functions and waits on the host never are. The lock is held.
  */
-static bool op_in_driver(const struct weir__stream_op *op, bool *ret_copies)
+static bool op_submitted(const struct weir__stream_op *op, bool *ret_copies)
 {
-	if (!op->file || op->not_in_driver)
+	if (!op->file || op->unsubmitted)
 		return false;
 	*ret_copies |= op->engine_copies;
 	return true;
 }
 
-struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
+struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies)
 {
@@ -199,15 +199,15 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 
 	*ret_copies = false;
 	if (!other || other == s || other->ops != s->ops ||
-	    atomic_load(&other->freed) || !other->ops->all_in_driver)
+	    atomic_load(&other->freed) || !other->ops->all_submitted)
 		return NULL;
 	pthread_mutex_lock(&other->lock);
 	all = !other->stopped &&
 	      (!other->first_pending || other->first_pending->number > number);
 	for (op = other->out[1]; op && all; op = op->older)
-		all = op->number > number || op_in_driver(op, ret_copies);
+		all = op->number > number || op_submitted(op, ret_copies);
 	pthread_mutex_unlock(&other->lock);
-	if (all && other->ops->all_in_driver(other->queue))
+	if (all && other->ops->all_submitted(other->queue))
 		return other;
 	*ret_copies = false;
 	return NULL;
@@ -218,7 +218,7 @@ int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 {
 	bool native = s->mode == &weir__stream_native, copies;
 	struct weir_stream *other =
-		weir__stream_in_driver(s, src, number, &copies);
+		weir__stream_submitted(s, src, number, &copies);
 
 	if (other && !copies)
 		return wait_on_queue(s, weir__source_ref(src), number,

@@ -278,13 +278,13 @@ static void failures(void)
 	weir_load_free(load);
 }
 
-#define SEGMENTS 300u
+#define COPIES 300u
 #define APART 1000u
 
 /* A scatter copy as the engine submits it. */
 struct scatter {
 	struct weir_backend_work work; /* first member */
-	struct weir_backend_segment segment[SEGMENTS];
+	struct weir_backend_copy copy[COPIES];
 	_Atomic int done;
 };
 
@@ -306,48 +306,47 @@ static void submit_and_poll(const struct weir_backend_queue_ops *ops,
 	}
 }
 
-/* SEGMENTS segments of 1 to SEGMENTS bytes, whose order is reversed. */
+/* COPIES copies of 1 to COPIES bytes, in reverse order. */
 static void scatter(struct weir_dev *dev,
 		    const struct weir_backend_queue_ops *ops, void *queue,
 		    unsigned char *src, const char *what)
 {
-	static unsigned char got[SEGMENTS * APART], want[SEGMENTS * APART];
+	static unsigned char got[COPIES * APART], want[COPIES * APART];
 	struct scatter *g = calloc(1, sizeof(*g));
 	struct weir_tensor t;
-	int64_t shape = SEGMENTS * APART;
+	int64_t shape = COPIES * APART;
 	struct weir_buft *buft;
 	struct weir_buf *buf;
 
 	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
-	must(weir_buf_alloc(buft, SEGMENTS * APART, NULL, &buf));
+	must(weir_buf_alloc(buft, COPIES * APART, NULL, &buf));
 	must(weir_tensor_place(&t, buf, 0));
-	must(weir_tensor_fill(&t, 0, SEGMENTS * APART, 0x11));
+	must(weir_tensor_fill(&t, 0, COPIES * APART, 0x11));
 	memset(want, 0x11, sizeof(want));
-	pattern(src, SEGMENTS * APART, 13);
-	for (unsigned i = 0; i < SEGMENTS; i++) {
-		unsigned to = (SEGMENTS - 1 - i) * APART;
+	pattern(src, COPIES * APART, 13);
+	for (unsigned i = 0; i < COPIES; i++) {
+		unsigned to = (COPIES - 1 - i) * APART;
 
-		g->segment[i].dst = buf->mem.base + to;
-		g->segment[i].src = src + i * APART;
-		g->segment[i].bytes = i + 1;
+		g->copy[i].dst = buf->mem.base + to;
+		g->copy[i].src = src + i * APART;
+		g->copy[i].bytes = i + 1;
 		memcpy(want + to, src + i * APART, i + 1);
 		g->work.width += i + 1;
 	}
 	g->work.kind = WEIR_WORK_SET;
 	g->work.src_host = true;
 	g->work.dst_host = weir__buf_is_host(buf);
-	g->work.dst = g->segment[0].dst;
-	g->work.src = g->segment[0].src;
+	g->work.dst = g->copy[0].dst;
+	g->work.src = g->copy[0].src;
 	g->work.rows = 1;
-	g->work.segment = g->segment;
-	g->work.n_segments = SEGMENTS;
+	g->work.copy = g->copy;
+	g->work.n_copies = COPIES;
 	g->work.done = scatter_done;
 	submit_and_poll(ops, queue, g);
 	is_int(g->done, 1, "%s: a scatter copy is done", what);
 	must(weir_tensor_get(&t, 0, got, sizeof(got)));
-	is_mem(got, want, sizeof(got), "%s: each segment is in its place",
-	       what);
+	is_mem(got, want, sizeof(got), "%s: each copy is in its place", what);
 	weir_buf_free(buf);
 	free(g);
 }
@@ -356,7 +355,7 @@ static void queues(const char *name)
 {
 	struct weir_backend_queue_ops const *ops;
 	struct weir_stream *legacy;
-	unsigned char *own = malloc(SEGMENTS * APART);
+	unsigned char *own = malloc(COPIES * APART);
 	struct weir_buf *pinned;
 	struct weir_dev *dev;
 	char what[64];
@@ -370,7 +369,7 @@ static void queues(const char *name)
 	scatter(dev, ops, queue, own, what);
 	if (dev != cpu_of(weir)) {
 		must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED),
-				    SEGMENTS * APART, NULL, &pinned));
+				    COPIES * APART, NULL, &pinned));
 		snprintf(what, sizeof(what), "%s, page-locked", name);
 		scatter(dev, ops, queue, weir_buf_data(pinned), what);
 		must(weir_cuda_stream_wrap(dev, NULL, &legacy));

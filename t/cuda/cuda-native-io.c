@@ -105,7 +105,7 @@ static void managed_rectangles(void)
 }
 
 /* Copies with pitches are counted, so nothing waits until they are done. */
-static void rectangles_in_driver(void)
+static void rectangles_submitted(void)
 {
 	static const struct weir_rect rect = { 3, 700, 300, 800, 1500 };
 	struct weir_tensor a = on_gpu(weir, N);
@@ -277,7 +277,7 @@ int main(void)
 		reads();
 		rectangles(native, "a native stream");
 		managed_rectangles();
-		rectangles_in_driver();
+		rectangles_submitted();
 		writes();
 		large();
 		host_memory();

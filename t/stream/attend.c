@@ -34,7 +34,7 @@ int main(void)
 	struct weir_stream stream = { .dev = &dev,
 				      .ops = &queue_ops,
 				      .mode = &weir__stream_native };
-	struct weir__stream_op op = { .stream = &stream, .not_in_driver = 100 };
+	struct weir__stream_op op = { .stream = &stream, .unsubmitted = 100 };
 	struct weir__fileio *io = calloc(1, sizeof(*io) + sizeof(io->ext[0]));
 	struct weir_backend_work first = { .width = 60, .rows = 1 };
 	struct weir_backend_work second = { .width = 40, .rows = 1 };
@@ -50,13 +50,13 @@ int main(void)
 	native_submit_copy(&io->job, &first);
 	is_int(submit_copies(&stream, io), 60,
 	       "the caller submits the copies that are ready");
-	ok(op.not_in_driver == 40 && submitted == 1,
+	ok(op.unsubmitted == 40 && submitted == 1,
 	   "a submitted copy is counted down in its operation");
 	native_submit_copy(&io->job, &second);
 	fileio_release(&op);
-	op.not_in_driver = 7; /* the operation is used again */
+	op.unsubmitted = 7; /* the operation is used again */
 	submit_copies(&stream, io);
-	is_int(op.not_in_driver, 7,
+	is_int(op.unsubmitted, 7,
 	       "a copy of an abandoned operation is not counted down in it");
 	is_int(submitted, 1,
 	       "a copy of an abandoned operation is not submitted");

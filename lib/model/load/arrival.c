@@ -73,26 +73,26 @@ static void arrival_destroy(struct weir__source *src)
 	}
 	weir__source_fini(src);
 	weir__ended_fini(&a->ended);
-	weir__free(a->not_in_driver);
+	weir__free(a->unsubmitted);
 	weir__free(a);
 }
 
 /* NULL for number n: a load ends with a check of its files, on the host. */
 static const struct weir_backend_queue_ops *
-arrival_copies_in_driver(struct weir__source *src, uint64_t number)
+arrival_copies_submitted(struct weir__source *src, uint64_t number)
 {
 	struct weir__arrival *a = arrival_of(src);
 
-	if (!a->not_in_driver || number == a->n)
+	if (!a->unsubmitted || number == a->n)
 		return NULL;
-	return atomic_load(&a->not_in_driver[number]) ? NULL : a->copies_by;
+	return atomic_load(&a->unsubmitted[number]) ? NULL : a->copies_by;
 }
 
 static const struct weir__source_ops arrival_ops = {
 	.size = sizeof(arrival_ops),
 	.state = arrival_state,
 	.free = arrival_destroy,
-	.copies_in_driver = arrival_copies_in_driver,
+	.copies_submitted = arrival_copies_submitted,
 };
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
@@ -181,19 +181,19 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir_backend_queue_ops *by)
 {
-	a->not_in_driver = weir__calloc(a->n, sizeof(*a->not_in_driver));
+	a->unsubmitted = weir__calloc(a->n, sizeof(*a->unsubmitted));
 	a->copies_by = by;
-	if (!a->not_in_driver)
+	if (!a->unsubmitted)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->n; i++)
-		atomic_init(&a->not_in_driver[i],
+		atomic_init(&a->unsubmitted[i],
 			    atomic_load(&a->item[i].remaining));
 	return 0;
 }
 
-void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes)
+void weir__arrival_submitted(struct weir__arrival *a, size_t i, uint64_t bytes)
 {
-	if (atomic_fetch_sub(&a->not_in_driver[i], bytes) == bytes)
+	if (atomic_fetch_sub(&a->unsubmitted[i], bytes) == bytes)
 		weir__source_changed(&a->source);
 }
 

@@ -33,11 +33,11 @@ struct weir__arrival {
 	struct weir__source source;
 	size_t n;
 	/*
-	 * Bytes of each tensor whose copy is not in the driver yet, and the
+	 * Bytes of each tensor whose copy is not submitted to the driver yet, and the
 	 * backend of all copies. NULL: tensors do not all go to one backend of
 	 * devices.
 	 */
-	_Atomic uint64_t *not_in_driver;
+	_Atomic uint64_t *unsubmitted;
 	const struct weir_backend_queue_ops *copies_by;
 	_Atomic(struct weir__cause *) causes; /* all, to be freed */
 	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
@@ -69,12 +69,12 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
  * All tensors are copied by queues of @by: count also the bytes whose copies
- * are not in the driver. Before the job starts. -ENOMEM, without a sentence.
+ * are not submitted to the driver. Before the job starts. -ENOMEM, without a sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir_backend_queue_ops *by);
-/* Copies of @bytes of tensor @i are in the driver. Any thread. */
-void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
+/* Copies of @bytes of tensor @i are submitted to the driver. Any thread. */
+void weir__arrival_submitted(struct weir__arrival *a, size_t i, uint64_t bytes);
 /* Fail the load for a cause that belongs to no tensor. The first one stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);

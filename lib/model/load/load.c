@@ -114,14 +114,14 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 					  memory_order_relaxed);
 }
 
-static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+static void load_chunk_submitted(struct weir__job *job, size_t ext, uint64_t lo,
 				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
 	struct weir__portion p = portions_of(l, ext, lo, hi);
 
 	while (weir__portion_next(&p))
-		weir__arrival_in_driver(l->arrival, p.spot, p.take);
+		weir__arrival_submitted(l->arrival, p.spot, p.take);
 }
 
 static void load_put(struct weir_load *l)
@@ -244,7 +244,7 @@ static void count_down(struct weir_load *l)
 	}
 }
 
-/* If all tensors go to devices of one backend, count the copies in the driver. */
+/* If all tensors go to devices of one backend, count the copies that are submitted to the driver. */
 static int count_copies(struct weir_load *l)
 {
 	const struct weir_backend_queue_ops *by = NULL;
@@ -256,9 +256,9 @@ static int count_copies(struct weir_load *l)
 			return 0;
 		by = dev->backend->queue;
 	}
-	if (!by || !by->all_in_driver || l->n_sinks)
+	if (!by || !by->all_submitted || l->n_sinks)
 		return 0;
-	l->job->chunk_in_driver = load_chunk_in_driver;
+	l->job->chunk_submitted = load_chunk_submitted;
 	return weir__arrival_expect_copies(l->arrival, by);
 }
 
@@ -299,7 +299,7 @@ static int use_engine(struct weir_load *l)
 	r = count_copies(l);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout->n,
-				 sizeof(*l->arrival->not_in_driver));
+				 sizeof(*l->arrival->unsubmitted));
 	return weir__sinks_make(l);
 }
 
