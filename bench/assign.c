@@ -11,7 +11,7 @@
 #include "dev/dev.h"
 #include "graph/compile/assign.h"
 #include "graph/graph.h"
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 #include "layers.h"
 #include "must.h"
 #include "raw.h"
@@ -46,7 +46,7 @@ static double divide(const struct weir_graph *g, struct weir_dev *const *devs)
 	struct weir__reach_in in;
 	struct weir__reach reach;
 	struct weir__assign assign;
-	struct weir__order order;
+	struct weir__sync sync;
 	struct weir__assign_in a = { .in = &in,
 				     .reach = &reach,
 				     .marks = marks,
@@ -55,12 +55,12 @@ static double divide(const struct weir_graph *g, struct weir_dev *const *devs)
 				     .shares = shares,
 				     .usable = usable,
 				     .pin = pin };
-	struct weir__order_in o = { .in = &in,
-				    .reach = &reach,
-				    .marks = marks,
-				    .n_devs = DEVS,
-				    .usable = usable,
-				    .shares = shares };
+	struct weir__sync_in o = { .in = &in,
+				   .reach = &reach,
+				   .marks = marks,
+				   .n_devs = DEVS,
+				   .usable = usable,
+				   .shares = shares };
 	double begun;
 
 	for (unsigned i = 0; i < DEVS; i++)
@@ -70,9 +70,9 @@ static double divide(const struct weir_graph *g, struct weir_dev *const *devs)
 	begun = raw_cpu();
 	must(weir__assign_graph(g, devs, &a, &assign));
 	o.dev = assign.dev;
-	must(weir__order(&o, &order));
+	must(weir__sync(&o, &order));
 	begun = (raw_cpu() - begun) * 1e6;
-	weir__order_free(&order);
+	weir__sync_free(&order);
 	weir__assign_free(&assign);
 	weir__reach_free(&reach);
 	weir__reach_in_free(&in);

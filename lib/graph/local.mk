@@ -5,11 +5,11 @@ lib_libweir_core_la_SOURCES += \
 	%D%/overlap.c %D%/overlap.h \
 	%D%/compile/reach.c %D%/compile/reach.h %D%/compile/reach_order.c %D%/compile/reach_graph.c \
 	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/assign_graph.c %D%/compile/pins.c %D%/compile/pins.h \
-	%D%/compile/order.c %D%/compile/order.h %D%/compile/imports.c %D%/compile/imports.h \
+	%D%/compile/sync.c %D%/compile/sync.h %D%/compile/imports.c %D%/compile/imports.h \
 	%D%/prefetch/feed.c %D%/prefetch/feed.h %D%/prefetch/feed_source.c %D%/prefetch/provider.c %D%/prefetch/store.c \
 	%D%/prefetch/passes.c %D%/prefetch/unchanged.c \
-	%D%/compile/place.c %D%/compile/place.h \
-	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/plan.c %D%/compile/plan.h %D%/compile/where.c %D%/compile/nodes.c \
+	%D%/compile/place_results.c %D%/compile/place_results.h \
+	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/where.c %D%/compile/nodes.c \
 	%D%/compile/leaves.c %D%/compile/split.c \
 	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/schedule.c %D%/exec/explain.c \
 	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/end.c \

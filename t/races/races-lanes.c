@@ -64,7 +64,7 @@ static void in_order(const char *params, const char *title)
 	devices = params;
 	set_up();
 	build(1);
-	is_int(schedule->plan->n_lanes, 2, "a chain runs over two devices");
+	is_int(schedule->compiled->n_lanes, 2, "a chain runs over two devices");
 	for (int i = 0; i < 10; i++) {
 		must(weir_run_start(run));
 		read_result(run, b);
@@ -96,14 +96,15 @@ static void several(const char *params, const char *title)
 }
 
 /* Lane 1 reads what lane 0 computes, and does not wait for it. */
-static void without_gate(void)
+static void without_sync_point(void)
 {
 	devices = "CPU:devices=2";
 	set_up();
 	build(1);
-	for (uint32_t i = 0; i < schedule->plan->lane[1].n_gates; i++)
-		if (schedule->plan->lane[1].gate[i].kind == WEIR__GATE_LANE)
-			schedule->plan->lane[1].gate[i].until = 0;
+	for (uint32_t i = 0; i < schedule->compiled->lane[1].n_points; i++)
+		if (schedule->compiled->lane[1].point[i].kind ==
+		    WEIR__SYNC_LANE)
+			schedule->compiled->lane[1].point[i].until = 0;
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	destroy();
@@ -121,9 +122,10 @@ static void without_wait(void)
 	devices = "CPU:devices=2,apart=1";
 	set_up();
 	build(1);
-	ok(schedule->plan->n_transfers > 0, "memory that is apart is copied");
-	for (uint32_t i = 0; i < schedule->plan->n_images; i++)
-		schedule->plan->wait[i * 2] = 0;
+	ok(schedule->compiled->n_transfers > 0,
+	   "memory that is apart is copied");
+	for (uint32_t i = 0; i < schedule->compiled->n_device_copies; i++)
+		schedule->compiled->wait[i * 2] = 0;
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	destroy();
@@ -155,7 +157,7 @@ static void without_event(void)
 
 static void racing(void)
 {
-	without_gate();
+	without_sync_point();
 	without_wait();
 	without_event();
 }

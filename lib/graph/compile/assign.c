@@ -6,7 +6,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 
 #define NONE WEIR__ASSIGN_NONE
 /* A node leaves its sources if it costs less than this part elsewhere. */
@@ -49,7 +49,7 @@ static uint8_t lowest(uint64_t mask)
 
 static bool is_computed(const struct weir__assign_in *a, uint32_t i)
 {
-	return weir__order_computes(a->in, a->reach, i);
+	return weir__is_computed(a->in, a->reach, i);
 }
 
 static bool is_leaf(const struct weir__assign_in *a, uint32_t class)

@@ -8,8 +8,8 @@
 #include "graph/compile/assign.h"
 #include "graph/graph.h"
 #include "graph/ops.h"
-#include "graph/compile/order.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/sync.h"
+#include "graph/compile/compiled.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
@@ -92,7 +92,7 @@ static int arrays_fill(struct arrays *a, const struct weir_graph *g,
 		a->owner[i] = WEIR__ASSIGN_NONE;
 		if (in->marks[i] & WEIR__MARK_LEAF)
 			a->owner[i] = owner_of(devs, in->n_devs, node);
-		if (!weir__order_computes(in->in, in->reach, i))
+		if (!weir__is_computed(in->in, in->reach, i))
 			continue;
 		weir__node_flat(node, &flat, a->operand);
 		a->supports[i] = supports_of(devs, in->n_devs, &flat);

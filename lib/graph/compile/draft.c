@@ -145,7 +145,7 @@ static void draft_marks(struct weir__draft *d)
 	}
 }
 
-/* With one device there is no choice; plan.c asks whether it has the operations. */
+/* With one device there is no choice; compiled.c asks whether it has the operations. */
 static int draft_one_device(struct weir__draft *d)
 {
 	size_t n = d->g->n + 1; /* never 0 */
@@ -155,7 +155,7 @@ static int draft_one_device(struct weir__draft *d)
 	if (!d->assign.dev || !d->assign.cause)
 		return no_memory(d);
 	for (uint32_t i = 0; i < d->in.n; i++) {
-		bool computed = weir__order_computes(&d->in, &d->reach, i);
+		bool computed = weir__is_computed(&d->in, &d->reach, i);
 
 		d->assign.dev[i] = 0;
 		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
@@ -187,20 +187,20 @@ static int draft_assign(struct weir__draft *d,
 
 static int draft_order(struct weir__draft *d)
 {
-	const struct weir__order_in in = { .in = &d->in,
-					   .reach = &d->reach,
-					   .marks = d->marks,
-					   .dev = d->assign.dev,
-					   .n_devs = d->sched->n_devs,
-					   .first = d->sched->first,
-					   .usable = d->usable,
-					   .shares = d->sched->shares };
+	const struct weir__sync_in in = { .in = &d->in,
+					  .reach = &d->reach,
+					  .marks = d->marks,
+					  .dev = d->assign.dev,
+					  .n_devs = d->sched->n_devs,
+					  .first = d->sched->first,
+					  .usable = d->usable,
+					  .shares = d->sched->shares };
 	const struct weir_node *node;
-	int r = weir__order(&in, &d->order);
+	int r = weir__sync(&in, &d->sync);
 
-	if (r < 0 || d->order.refused == WEIR__REACH_NONE)
+	if (r < 0 || d->sync.refused == WEIR__REACH_NONE)
 		return r;
-	node = d->g->node[d->order.refused];
+	node = d->g->node[d->sync.refused];
 	return weir__fail(
 		-EOPNOTSUPP,
 		"node %u (%s) writes leaf %s, whose memory %s cannot use",
@@ -211,21 +211,21 @@ static int draft_order(struct weir__draft *d)
 
 static struct weir_buft *lane_buft(const struct weir__draft *d, uint32_t lane)
 {
-	return d->sched->dev[d->order.lane_dev[lane]].buft;
+	return d->sched->dev[d->sync.lane_dev[lane]].buft;
 }
 
 static int draft_bytes(struct weir__draft *d)
 {
-	const struct weir__order *o = &d->order;
+	const struct weir__sync *o = &d->sync;
 	int r = 0;
 
-	d->image_bytes = weir__array_alloc((size_t)o->n_images + 1,
-					   sizeof(*d->image_bytes));
-	d->sizes = weir__array_alloc(d->order.n_lanes, sizeof(*d->sizes));
-	if (!d->image_bytes || !d->sizes)
-		return weir__fail(-ENOMEM, "no memory for %u images",
-				  o->n_images);
-	memset(d->sizes, 0, d->order.n_lanes * sizeof(*d->sizes));
+	d->device_copy_bytes = weir__array_alloc((size_t)o->n_device_copies + 1,
+						 sizeof(*d->device_copy_bytes));
+	d->sizes = weir__array_alloc(d->sync.n_lanes, sizeof(*d->sizes));
+	if (!d->device_copy_bytes || !d->sizes)
+		return weir__fail(-ENOMEM, "no memory for %u device copies",
+				  o->n_device_copies);
+	memset(d->sizes, 0, d->sync.n_lanes * sizeof(*d->sizes));
 	for (uint32_t i = 0; i < d->in.n && !r; i++) {
 		const struct weir_node *node = d->g->node[i];
 
@@ -235,10 +235,10 @@ static int draft_bytes(struct weir__draft *d)
 		r = weir__buft_need(lane_buft(d, o->lane[i]), &node->t,
 				    &d->bytes[i]);
 	}
-	for (uint32_t k = 0; k < o->n_images && !r; k++)
-		r = weir__buft_need(lane_buft(d, o->image[k].lane),
-				    &d->g->node[o->image[k].node]->t,
-				    &d->image_bytes[k]);
+	for (uint32_t k = 0; k < o->n_device_copies && !r; k++)
+		r = weir__buft_need(lane_buft(d, o->device_copy[k].lane),
+				    &d->g->node[o->device_copy[k].node]->t,
+				    &d->device_copy_bytes[k]);
 	return r;
 }
 
@@ -263,8 +263,7 @@ static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
 	const struct weir__in_file *y = weir__node_file(d->g->node[b]);
 
 	return (x ? x->file : NULL) == (y ? y->file : NULL) &&
-	       d->bytes[a] == d->bytes[b] &&
-	       d->order.lane[a] == d->order.lane[b];
+	       d->bytes[a] == d->bytes[b] && d->sync.lane[a] == d->sync.lane[b];
 }
 
 /* The bytes of the leaves of each lane; those of equal leaves once. */
@@ -290,7 +289,7 @@ static int draft_leaves(struct weir__draft *d)
 		for (j = first; !leaves_equal(d, (uint32_t)list[j].node, i);)
 			j++;
 		if (j == k)
-			d->sizes[d->order.lane[i]].leaves += d->bytes[i];
+			d->sizes[d->sync.lane[i]].leaves += d->bytes[i];
 	}
 	weir__array_free(list);
 	return r < 0 ? weir__fail(r, "no memory for %u leaves", n) : 0;
@@ -313,7 +312,7 @@ static int lane_sizes(struct weir__draft *d, uint32_t l)
 			"results, and inputs of %u copies, are over 2^63 - 1 bytes",
 			copies);
 	sizes->lowest = m[WEIR__IN_RESULTS(l)].info.bound;
-	sizes->computed = d->order.step_at[l + 1] - d->order.step_at[l];
+	sizes->computed = d->sync.step_at[l + 1] - d->sync.step_at[l];
 	return 0;
 }
 
@@ -321,11 +320,11 @@ static int draft_sizes(struct weir__draft *d)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < d->order.n_lanes && !r; l++)
+	for (uint32_t l = 0; l < d->sync.n_lanes && !r; l++)
 		r = lane_sizes(d, l);
 	for (uint32_t i = 0; i < d->in.n; i++)
 		if (d->places.over[i] != WEIR__REACH_NONE)
-			d->sizes[d->order.lane[i]].in_place++;
+			d->sizes[d->sync.lane[i]].in_place++;
 	return r;
 }
 
@@ -335,17 +334,17 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 	const struct weir__place_in in = {
 		.in = &d->in,
 		.reach = &d->reach,
-		.order = &d->order,
+		.sync = &d->sync,
 		.marks = d->marks,
 		.bytes = d->bytes,
 		.fits = fits,
-		.image_bytes = d->image_bytes,
+		.device_copy_bytes = d->device_copy_bytes,
 		.memory = memory,
 		.copies = d->sched->opts.copies > 1,
 	};
 	int r;
 
-	for (uint32_t m = 0; m < 2 * d->order.n_lanes; m++) {
+	for (uint32_t m = 0; m < 2 * d->sync.n_lanes; m++) {
 		const struct weir_backend_buft *desc =
 			&lane_buft(d, m / 2)->desc;
 
@@ -369,8 +368,8 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 		r = draft_alloc(&d, &fits);
 	if (r == 0) {
 		for (uint32_t i = 0; i < sched->n_devs; i++)
-			d.in.images |= sched->shares[i] !=
-				       sched->shares[sched->first];
+			d.in.device_copies |= sched->shares[i] !=
+					      sched->shares[sched->first];
 		draft_marks(&d);
 		r = weir__reach(&d.in, &d.reach);
 	}
@@ -395,14 +394,14 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 void weir__draft_free(struct weir__draft *draft)
 {
 	weir__places_free(&draft->places);
-	weir__order_free(&draft->order);
+	weir__sync_free(&draft->sync);
 	weir__reach_free(&draft->reach);
 	weir__reach_in_free(&draft->in);
 	weir__array_free(draft->marks);
 	weir__array_free(draft->bytes);
 	weir__assign_free(&draft->assign);
 	weir__array_free(draft->usable);
-	weir__array_free(draft->image_bytes);
+	weir__array_free(draft->device_copy_bytes);
 	weir__array_free(draft->sizes);
 	memset(draft, 0, sizeof(*draft));
 }

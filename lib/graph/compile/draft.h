@@ -9,7 +9,7 @@
 
 #include "graph/compile/assign.h"
 #include "graph/graph.h"
-#include "graph/compile/place.h"
+#include "graph/compile/place_results.h"
 
 struct weir_sched;
 struct weir__choice;
@@ -28,10 +28,10 @@ struct weir__draft {
 	struct weir__reach reach;
 	uint8_t *marks;             /* of each node: WEIR__MARK_* */
 	struct weir__assign assign; /* of each node: device and cause */
-	uint64_t *usable; /* of each leaf: as in struct weir__order_in */
-	struct weir__order order;
-	uint64_t *bytes;       /* of each node with bytes of its own */
-	uint64_t *image_bytes; /* of each image */
+	uint64_t *usable; /* of each leaf: as in struct weir__sync_in */
+	struct weir__sync sync;
+	uint64_t *bytes;             /* of each node with bytes of its own */
+	uint64_t *device_copy_bytes; /* of each device copy */
 	struct weir__places places;
 	struct weir__sizes *sizes; /* of each lane; workspace: 0 */
 };

@@ -3,7 +3,7 @@
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sort.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/compiled.h"
 #include "graph/exec/sched.h"
 #include "io/file.h"
 #include "mem/buf.h"
@@ -109,17 +109,17 @@ static int lane_join(struct weir__graph_lane *lane, const struct weir_graph *g)
 }
 
 /* A leaf that the lane cannot use where it is. */
-static int check_image(const struct weir__graph_plan *p,
-		       const struct weir_node *leaf,
-		       const struct weir__image *image)
+static int check_device_copy(const struct weir__compiled *cg,
+			     const struct weir_node *leaf,
+			     const struct weir__device_copy *device_copy)
 {
-	const struct weir_dev *on = p->lane[image->lane].on->dev, *of;
+	const struct weir_dev *on = cg->lane[device_copy->lane].on->dev, *of;
 	const struct weir__in_file *in = weir__node_file(leaf);
 	const char *words = weir__tensor_words(&leaf->t, leaf->index);
 	int r;
 
 	if (in)
-		return in->file->weir == p->sched->weir
+		return in->file->weir == cg->sched->weir
 			       ? 0
 			       : weir__fail(
 					 -EINVAL,
@@ -129,28 +129,29 @@ static int check_image(const struct weir__graph_plan *p,
 	if (r < 0)
 		return r;
 	of = leaf->t.buf->buft->dev;
-	if (weir__sched_index(p->sched, of) < p->sched->n_devs ||
-	    (image->kind == WEIR__IMAGE_IMPORT &&
+	if (weir__sched_index(cg->sched, of) < cg->sched->n_devs ||
+	    (device_copy->kind == WEIR__DEVICE_COPY_IMPORT &&
 	     leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST))
 		return 0;
 	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
 			  words, of->desc.name, on->desc.name);
 }
 
-int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
+int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
-		r = lane_join(&p->lane[l], g);
-		p->n_leaves += p->lane[l].n_leaves;
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
+		r = lane_join(&cg->lane[l], g);
+		cg->n_leaves += cg->lane[l].n_leaves;
 	}
-	for (uint32_t k = 0; k < p->n_images && !r; k++) {
-		const struct weir__image *image = &p->image[k].of;
-		const struct weir_node *node = g->node[image->node];
+	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++) {
+		const struct weir__device_copy *device_copy =
+			&cg->device_copy[k].of;
+		const struct weir_node *node = g->node[device_copy->node];
 
 		if (node->op == WEIR_OP_LEAF)
-			r = check_image(p, node, image);
+			r = check_device_copy(cg, node, device_copy);
 	}
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan's operations as the backend gets them. */
+/* A compiled graph's operations as the backend gets them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,16 +7,16 @@
 #include "core/util.h"
 #include "graph/prefetch/feed.h"
 #include "graph/ops.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/compiled.h"
 #include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 
-/* A copy of @bytes bytes in the plan's memory. *@ret is NULL if there are none. */
-static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
+/* A copy of @bytes bytes in the compiled graph's memory. *@ret is NULL if there are none. */
+static int keep(struct weir__compiled *cg, const void *from, size_t bytes,
 		const void **ret)
 {
-	void *to = bytes ? weir__bump_take(&p->memory, bytes) : NULL;
+	void *to = bytes ? weir__bump_take(&cg->memory, bytes) : NULL;
 
 	if (bytes && !to)
 		return weir__fail(-ENOMEM, "no memory for a node's %zu bytes",
@@ -60,50 +60,51 @@ void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 			memset(&src[s], 0, sizeof(src[s]));
 }
 
-/* With a name and parameters in the plan's memory. */
-static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
+/* With a name and parameters in the compiled graph's memory. */
+static int node_make(struct weir__compiled *cg, const struct weir_node *from,
 		     struct weir_backend_node *to, struct weir_operand *src)
 {
 	const void *kept = NULL;
 	int r;
 
 	weir__node_flat(from, to, src);
-	r = keep(p, to->name, to->name ? strlen(to->name) + 1 : 0, &kept);
+	r = keep(cg, to->name, to->name ? strlen(to->name) + 1 : 0, &kept);
 	if (r < 0)
 		return r;
 	to->name = kept;
-	return keep(p, to->params, to->params_size, &to->params);
+	return keep(cg, to->params, to->params_size, &to->params);
 }
 
-int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
 		     struct weir__graph_lane *lane)
 {
-	const uint32_t *step = &d->order.node[d->order.step_at[lane - p->lane]];
+	const uint32_t *step = &d->sync.node[d->sync.step_at[lane - cg->lane]];
 	struct weir__lane_copy *copy = &lane->copy[0];
 	struct weir_operand *operand = lane->operand;
-	struct weir__node_spot *spot = lane->spot;
+	struct weir__location *location = lane->location;
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
 		const struct weir_node *from = d->g->node[step[i]];
 		uint32_t first = d->in.src_at[step[i]];
 
-		r = node_make(p, from, &copy->node[i], operand);
+		r = node_make(cg, from, &copy->node[i], operand);
 		copy->list[i] = &copy->node[i];
 		operand += from->n_src;
-		*spot++ = weir__result_spot(p, step[i]);
-		for (uint32_t s = 0; s < from->n_src; s++, spot++)
+		*location++ = weir__result_location(cg, step[i]);
+		for (uint32_t s = 0; s < from->n_src; s++, location++)
 			if (from->src[s])
-				*spot = weir__source_spot(p, d, first + s);
+				*location =
+					weir__source_location(cg, d, first + s);
 			else
-				spot->lane = WEIR__NO_LANE;
+				location->lane = WEIR__NO_LANE;
 	}
 	return r;
 }
 
-void weir__nodes_copy(struct weir__graph_plan *p, struct weir__graph_lane *lane)
+void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane)
 {
-	for (uint32_t c = 1; c < p->n_copies; c++) {
+	for (uint32_t c = 1; c < cg->n_copies; c++) {
 		struct weir__lane_copy *copy = &lane->copy[c];
 		struct weir_operand *operand =
 			lane->operand + c * lane->n_operands;
@@ -121,22 +122,22 @@ void weir__nodes_copy(struct weir__graph_plan *p, struct weir__graph_lane *lane)
 }
 
 /* A joined buffer has several parts, which are not neighbours. */
-static int address_of(const struct weir__graph_plan *p,
-		      const struct weir__node_spot *spot, uint32_t copy,
+static int address_of(const struct weir__compiled *cg,
+		      const struct weir__location *location, uint32_t copy,
 		      void **ret)
 {
-	struct weir_buf *buf = weir__spot_buf(p, spot, copy), *member;
-	uint64_t off = spot->offset, base = WEIR__NOWHERE;
+	struct weir_buf *buf = weir__location_buf(cg, location, copy), *member;
+	uint64_t off = location->offset, base = WEIR__NOWHERE;
 	int r = 0;
 
-	if (spot->image != WEIR__REACH_NONE) {
-		if (p->image[spot->image].address)
-			base = p->image[spot->image].address;
-	} else if (spot->where == WEIR_NODE_LEAF && spot->offset) {
+	if (location->device_copy != WEIR__REACH_NONE) {
+		if (cg->device_copy[location->device_copy].address)
+			base = cg->device_copy[location->device_copy].address;
+	} else if (location->where == WEIR_NODE_LEAF && location->offset) {
 		base = 0;
 	} else if (buf) {
-		r = weir__buf_range(buf, spot->offset, spot->bytes, &member,
-				    &off);
+		r = weir__buf_range(buf, location->offset, location->bytes,
+				    &member, &off);
 		if (r == 0)
 			base = (uintptr_t)member->mem.base;
 	}
@@ -146,41 +147,41 @@ static int address_of(const struct weir__graph_plan *p,
 
 /*
  * Is the import that source 0 of @node is in read by this node alone, and once? Of the
- * spots of sources only those in imports have an image.
+ * locations of sources only those in imports have a device copy.
  */
-static bool reads_alone(const struct weir__graph_plan *p,
+static bool reads_alone(const struct weir__compiled *cg,
 			const struct weir__graph_lane *lane,
 			const struct weir_backend_node *node,
-			const struct weir__node_spot *src)
+			const struct weir__location *src)
 {
-	uint32_t entry = p->image[src->image].entry;
+	uint32_t entry = cg->device_copy[src->device_copy].entry;
 	const struct weir__import *import = &lane->feed->fed[entry].import;
 
 	if (import->first != import->last)
 		return false;
 	for (uint32_t s = 1; s < node->n_src; s++)
 		if (src[s].lane != WEIR__NO_LANE &&
-		    src[s].image != WEIR__REACH_NONE &&
-		    p->image[src[s].image].entry == entry)
+		    src[s].device_copy != WEIR__REACH_NONE &&
+		    cg->device_copy[src[s].device_copy].entry == entry)
 			return false;
 	return true;
 }
 
-/* @src: the spots of its sources. */
+/* @src: the locations of its sources. */
 static struct weir_backend_provider *node_provider(
-	const struct weir__graph_plan *p, const struct weir__graph_lane *lane,
-	const struct weir_backend_node *node, const struct weir__node_spot *src)
+	const struct weir__compiled *cg, const struct weir__graph_lane *lane,
+	const struct weir_backend_node *node, const struct weir__location *src)
 {
 	const struct weir_backend_compute_ops *ops = lane->on->compute;
 	struct weir_dev *dev = lane->on->dev;
-	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
+	uint32_t k = node->n_src ? src->device_copy : WEIR__REACH_NONE;
 
 	if (!lane->feed || k == WEIR__REACH_NONE ||
-	    !reads_alone(p, lane, node, src) || !ops->takes_provider ||
+	    !reads_alone(cg, lane, node, src) || !ops->takes_provider ||
 	    !ops->takes_provider(dev, node))
 		return NULL;
-	return weir__feed_provider(lane->feed, p->image[k].entry,
-				   p->image[k].of.node);
+	return weir__feed_provider(lane->feed, cg->device_copy[k].entry,
+				   cg->device_copy[k].of.node);
 }
 
 /* The bytes of the rows that get_rows needs; 0: it needs about all. */
@@ -197,54 +198,59 @@ static uint64_t rows_bytes(const struct weir_backend_node *node, uint64_t all)
 	return bytes < all ? bytes : 0;
 }
 
-/* Does no other step, and no other source of the node, read the image? */
-static bool image_alone(const struct weir__copied *image,
-			const struct weir_backend_node *node,
-			const struct weir__node_spot *src)
+/* Does no other step, and no other source of the node, read the device copy? */
+static bool device_copy_alone(const struct weir__placed_copy *device_copy,
+			      const struct weir_backend_node *node,
+			      const struct weir__location *src)
 {
 	for (uint32_t s = 1; s < node->n_src; s++)
-		if (src[s].lane != WEIR__NO_LANE && src[s].image == src->image)
+		if (src[s].lane != WEIR__NO_LANE &&
+		    src[s].device_copy == src->device_copy)
 			return false;
-	return image->of.first == image->of.last;
+	return device_copy->of.first == device_copy->of.last;
 }
 
-void weir__nodes_by_rows(struct weir__graph_plan *p,
+void weir__nodes_by_rows(struct weir__compiled *cg,
 			 const struct weir__graph_lane *lane)
 {
 	const struct weir_backend_compute_ops *ops = lane->on->compute;
-	const struct weir__node_spot *src = lane->spot;
+	const struct weir__location *src = lane->location;
 	const struct weir_backend_node *node = lane->copy[0].node;
 
 	for (uint32_t i = 0; i < lane->n_steps; i++, src += node++->n_src) {
-		struct weir__copied *image;
+		struct weir__placed_copy *device_copy;
 
 		src++; /* the result's */
 		if (node->op != WEIR_OP_GET_ROWS ||
-		    src->image == WEIR__REACH_NONE || !ops->takes_provider ||
+		    src->device_copy == WEIR__REACH_NONE ||
+		    !ops->takes_provider ||
 		    !ops->takes_provider(lane->on->dev, node))
 			continue;
-		image = &p->image[src->image];
-		if (image_alone(image, node, src))
-			image->by_rows = rows_bytes(node, image->from.bytes);
+		device_copy = &cg->device_copy[src->device_copy];
+		if (device_copy_alone(device_copy, node, src))
+			device_copy->by_rows =
+				rows_bytes(node, device_copy->from.bytes);
 	}
 }
 
-int weir__nodes_address(struct weir__graph_plan *p,
+int weir__nodes_address(struct weir__compiled *cg,
 			struct weir__graph_lane *lane, uint32_t copy)
 {
 	struct weir_operand *operand = lane->operand + copy * lane->n_operands;
-	const struct weir__node_spot *spot = lane->spot;
+	const struct weir__location *location = lane->location;
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
 		struct weir_backend_node *node = &lane->copy[copy].node[i];
 
-		r = address_of(p, spot++, copy, &node->dst.data);
-		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
-			if (spot->lane != WEIR__NO_LANE && !r)
-				r = address_of(p, spot, copy, &operand->data);
+		r = address_of(cg, location++, copy, &node->dst.data);
+		for (uint32_t s = 0; s < node->n_src;
+		     s++, operand++, location++)
+			if (location->lane != WEIR__NO_LANE && !r)
+				r = address_of(cg, location, copy,
+					       &operand->data);
 		node->provider =
-			node_provider(p, lane, node, spot - node->n_src);
+			node_provider(cg, lane, node, location - node->n_src);
 	}
 	return r;
 }

@@ -21,7 +21,8 @@ struct weir__choice {
 	/* NULL with one device. */
 	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */
 	struct weir_rates *rates; /* of each device */
-	uint64_t key; /* plans that are made with equal ones have equal keys */
+	uint64_t
+		key; /* compiled graphs that are made with equal ones have equal keys */
 };
 
 /*

@@ -37,7 +37,7 @@ struct weir__reach_in {
 			     or, for bytes of its own, the node itself */
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
-	bool images; /* a reader of a part of a leaf may get a copy of all */
+	bool device_copies; /* a reader of a part of a leaf may get a copy of all */
 };
 
 struct weir__reach {

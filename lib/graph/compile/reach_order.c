@@ -50,8 +50,9 @@ static int no_memory(const struct order *o)
 static void access_add(struct order *o, uint32_t node, uint32_t of, bool write)
 {
 	const struct weir__span *span =
-		&o->in->span[o->in->images && !write ? o->reach->alias[of]
-						     : of];
+		&o->in->span[o->in->device_copies && !write
+				     ? o->reach->alias[of]
+				     : of];
 
 	if (span->lo >= span->hi)
 		return;

@@ -5,7 +5,7 @@
  */
 #include "core/array.h"
 #include "core/error.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/compiled.h"
 
 #define NONE WEIR__REACH_NONE
 
@@ -29,9 +29,9 @@ static void split_inputs(struct splitting *s, uint32_t i)
 			continue;
 		class = d->reach.alias[d->in.src[e]];
 		if (s->seen[class] == s->n ||
-		    (d->order.image_of[e] == NONE &&
+		    (d->sync.device_copy_of[e] == NONE &&
 		     (d->marks[class] & WEIR__MARK_LEAF ||
-		      d->order.lane[class] == split->lane)))
+		      d->sync.lane[class] == split->lane)))
 			continue;
 		s->seen[class] = s->n;
 		split->inputs++;
@@ -46,10 +46,10 @@ static void splits_find(struct splitting *s)
 
 	s->n = 0;
 	for (uint32_t i = 0; i < d->in.n; i++) {
-		if (!weir__order_computes(&d->in, &d->reach, i))
+		if (!weir__is_computed(&d->in, &d->reach, i))
 			continue;
-		if (d->order.lane[i] != lane) {
-			lane = d->order.lane[i];
+		if (d->sync.lane[i] != lane) {
+			lane = d->sync.lane[i];
 			if (s->split)
 				s->split[s->n] =
 					(struct weir__split){ .lane = lane,
@@ -63,21 +63,22 @@ static void splits_find(struct splitting *s)
 	}
 }
 
-int weir__plan_splits(struct weir__graph_plan *p, const struct weir__draft *d)
+int weir__compiled_splits(struct weir__compiled *cg,
+			  const struct weir__draft *d)
 {
 	struct splitting s = { .d = d };
 
 	splits_find(&s);
-	p->n_splits = s.n;
-	p->split = weir__plan_take(p, s.n, sizeof(*p->split));
+	cg->n_splits = s.n;
+	cg->split = weir__compiled_take(cg, s.n, sizeof(*cg->split));
 	s.seen = weir__array_alloc((size_t)d->in.n + 1, sizeof(*s.seen));
-	if (!p->split || !s.seen) {
+	if (!cg->split || !s.seen) {
 		weir__array_free(s.seen);
 		return weir__fail(-ENOMEM, "no memory for %u splits", s.n);
 	}
 	for (uint32_t i = 0; i < d->in.n; i++)
 		s.seen[i] = 0;
-	s.split = p->split;
+	s.split = cg->split;
 	splits_find(&s);
 	weir__array_free(s.seen);
 	return 0;

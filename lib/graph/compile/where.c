@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the bytes of nodes are: places, ports, images. */
+/* Where the bytes of nodes are: places, ports, device copies. */
 #include <string.h>
 
 #include "core/error.h"
@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/compiled.h"
 #include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
@@ -75,19 +75,19 @@ static uint64_t begins_at(const struct weir_node *node)
 	       (storage->op == WEIR_OP_LEAF ? storage->t.offset : 0);
 }
 
-static int node_place(struct weir__graph_plan *p, const struct weir__draft *d,
+static int node_place(struct weir__compiled *cg, const struct weir__draft *d,
 		      const struct weir_node *node)
 {
 	const struct weir_node *storage = node->storage;
 	uint32_t i = node->index, class = storage->index;
-	struct weir__node_at *at = &p->at[i];
+	struct weir__node_at *at = &cg->at[i];
 
-	*at = (struct weir__node_at){ .step = d->order.step[i],
-				      .until = d->order.until[class],
+	*at = (struct weir__node_at){ .step = d->sync.step[i],
+				      .until = d->sync.until[class],
 				      .why = why_of(d, node),
-				      .lane = d->order.lane[i],
+				      .lane = d->sync.lane[i],
 				      .cause = d->assign.cause[i],
-				      .computed = weir__order_computes(
+				      .computed = weir__is_computed(
 					      &d->in, &d->reach, i) };
 	if (at->why == WEIR_NODE_NOT_NEEDED)
 		return 0;
@@ -102,16 +102,16 @@ static int node_place(struct weir__graph_plan *p, const struct weir__draft *d,
 	if (at->where != WEIR_NODE_LEAF || at->offset)
 		at->offset += begins_at(node);
 	if (at->computed && storage->op == WEIR_OP_LEAF)
-		p->at[class].written = true;
+		cg->at[class].written = true;
 	return weir__tensor_bytes(&node->t, &at->bytes);
 }
 
-static int port_add(struct weir__graph_plan *p, const struct weir__draft *d,
+static int port_add(struct weir__compiled *cg, const struct weir__draft *d,
 		    const struct weir_node *node)
 {
-	struct weir__port *port = &p->port[p->n_ports];
+	struct weir__port *port = &cg->port[cg->n_ports];
 	size_t length = node->t.name ? strlen(node->t.name) + 1 : 0;
-	char *name = length ? weir__plan_take(p, length, 1) : NULL;
+	char *name = length ? weir__compiled_take(cg, length, 1) : NULL;
 
 	if (length && !name)
 		return weir__fail(-ENOMEM, "no memory for a name");
@@ -126,160 +126,164 @@ static int port_add(struct weir__graph_plan *p, const struct weir__draft *d,
 		port->flags |= WEIR__PORT_OUTPUT;
 	if (d->reach.needed[node->index])
 		port->flags |= WEIR__PORT_NEEDED;
-	p->n_ports++;
+	cg->n_ports++;
 	return 0;
 }
 
-const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
+const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 					 uint64_t node)
 {
-	uint32_t lo = 0, hi = p->n_ports;
+	uint32_t lo = 0, hi = cg->n_ports;
 
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
-		if (p->port[mid].node < node)
+		if (cg->port[mid].node < node)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo < p->n_ports && p->port[lo].node == node ? &p->port[lo]
-							   : NULL;
+	return lo < cg->n_ports && cg->port[lo].node == node ? &cg->port[lo]
+							     : NULL;
 }
 
-struct weir__node_spot weir__result_spot(const struct weir__graph_plan *p,
-					 uint32_t i)
+struct weir__location weir__result_location(const struct weir__compiled *cg,
+					    uint32_t i)
 {
-	const struct weir__node_at *at = &p->at[i];
+	const struct weir__node_at *at = &cg->at[i];
 
-	return (struct weir__node_spot){ .offset = at->offset,
-					 .bytes = at->bytes,
-					 .image = WEIR__REACH_NONE,
-					 .where = at->where,
-					 .lane = at->lane };
+	return (struct weir__location){ .offset = at->offset,
+					.bytes = at->bytes,
+					.device_copy = WEIR__REACH_NONE,
+					.where = at->where,
+					.lane = at->lane };
 }
 
-struct weir__node_spot weir__source_spot(const struct weir__graph_plan *p,
-					 const struct weir__draft *d,
-					 uint32_t e)
+struct weir__location weir__source_location(const struct weir__compiled *cg,
+					    const struct weir__draft *d,
+					    uint32_t e)
 {
-	uint32_t node = d->in.src[e], image = d->order.image_of[e];
-	struct weir__node_spot spot = weir__result_spot(p, node);
+	uint32_t node = d->in.src[e], device_copy = d->sync.device_copy_of[e];
+	struct weir__location location = weir__result_location(cg, node);
 
-	if (image == WEIR__REACH_NONE)
-		return spot;
-	spot = p->image[image].to;
-	spot.offset += begins_at(d->g->node[node]);
-	spot.bytes = p->at[node].bytes;
-	return spot;
+	if (device_copy == WEIR__REACH_NONE)
+		return location;
+	location = cg->device_copy[device_copy].to;
+	location.offset += begins_at(d->g->node[node]);
+	location.bytes = cg->at[node].bytes;
+	return location;
 }
 
-struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
-				const struct weir__node_spot *spot,
-				uint32_t copy)
+struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
+				    const struct weir__location *location,
+				    uint32_t copy)
 {
-	const struct weir__graph_lane *lane = &p->lane[spot->lane];
+	const struct weir__graph_lane *lane = &cg->lane[location->lane];
 
-	if (spot->image != WEIR__REACH_NONE)
+	if (location->device_copy != WEIR__REACH_NONE)
 		return NULL;
-	return spot->where == WEIR_NODE_INPUTS    ? lane->copy[copy].buf
-	       : spot->where == WEIR_NODE_RESULTS ? lane->results
-						  : NULL;
+	return location->where == WEIR_NODE_INPUTS    ? lane->copy[copy].buf
+	       : location->where == WEIR_NODE_RESULTS ? lane->results
+						      : NULL;
 }
 
 /* The device that has the class in its memory; NULL: it is in host memory. */
-static struct weir__sched_dev *source_dev(const struct weir__graph_plan *p,
+static struct weir__sched_dev *source_dev(const struct weir__compiled *cg,
 					  const struct weir_node *node)
 {
 	const struct weir_buft *buft =
-		p->lane[p->at[node->index].lane].on->buft;
+		cg->lane[cg->at[node->index].lane].on->buft;
 	uint32_t i;
 
 	if (node->op == WEIR_OP_LEAF)
 		buft = node->t.buf ? node->t.buf->buft : NULL;
 	if (!buft || buft->desc.flags & WEIR_BUFT_HOST)
 		return NULL;
-	i = weir__sched_index(p->sched, buft->dev);
-	return i < p->sched->n_devs ? &p->sched->dev[i] : NULL;
+	i = weir__sched_index(cg->sched, buft->dev);
+	return i < cg->sched->n_devs ? &cg->sched->dev[i] : NULL;
 }
 
 /* A stream of the device that has the bytes, or of the one that gets them. */
-static uint32_t copier_of(struct weir__graph_plan *p,
+static uint32_t copier_of(struct weir__compiled *cg,
 			  struct weir__sched_dev *from,
 			  struct weir__sched_dev *to)
 {
 	struct weir__copier want = { .on = from ? from : to, .out = from };
 	uint32_t c = 0;
 
-	while (c < p->n_copiers &&
-	       (p->copier[c].on != want.on || p->copier[c].out != want.out))
+	while (c < cg->n_copiers &&
+	       (cg->copier[c].on != want.on || cg->copier[c].out != want.out))
 		c++;
-	if (c == p->n_copiers)
-		p->copier[p->n_copiers++] = want;
+	if (c == cg->n_copiers)
+		cg->copier[cg->n_copiers++] = want;
 	return c;
 }
 
-static void image_place(struct weir__graph_plan *p, const struct weir__draft *d,
-			uint32_t k)
+static void device_copy_place(struct weir__compiled *cg,
+			      const struct weir__draft *d, uint32_t k)
 {
-	const struct weir__image *of = &d->order.image[k];
+	const struct weir__device_copy *of = &d->sync.device_copy[k];
 	const struct weir_node *node = d->g->node[of->node];
-	struct weir__copied *image = &p->image[k];
+	struct weir__placed_copy *device_copy = &cg->device_copy[k];
 
-	*image = (struct weir__copied){ .of = *of,
-					.from = weir__result_spot(p, of->node),
-					.to = { .bytes = p->at[of->node].bytes,
-						.image = k,
-						.where = WEIR_NODE_INPUTS,
-						.lane = of->lane } };
-	if (of->kind == WEIR__IMAGE_IMPORT)
+	*device_copy = (struct weir__placed_copy){
+		.of = *of,
+		.from = weir__result_location(cg, of->node),
+		.to = { .bytes = cg->at[of->node].bytes,
+			.device_copy = k,
+			.where = WEIR_NODE_INPUTS,
+			.lane = of->lane }
+	};
+	if (of->kind == WEIR__DEVICE_COPY_IMPORT)
 		return;
-	image->to.image = WEIR__REACH_NONE;
-	image->to.offset =
-		d->places.placement->place[d->places.image[k]].offset;
-	if (of->kind == WEIR__IMAGE_TRANSFER)
-		image->copier =
-			copier_of(p, source_dev(p, node), p->lane[of->lane].on);
+	device_copy->to.device_copy = WEIR__REACH_NONE;
+	device_copy->to.offset =
+		d->places.placement->place[d->places.device_copy[k]].offset;
+	if (of->kind == WEIR__DEVICE_COPY_TRANSFER)
+		device_copy->copier = copier_of(cg, source_dev(cg, node),
+						cg->lane[of->lane].on);
 }
 
 /* Copies wait in their streams, so each comes after those of earlier nodes. */
-static int transfers_sort(struct weir__graph_plan *p)
+static int transfers_sort(struct weir__compiled *cg)
 {
 	struct {
 		struct weir__sort_key key;
-		uint64_t image;
-	} *list = weir__array_alloc((size_t)p->n_images + 1, sizeof(*list));
+		uint64_t device_copy;
+	} *list = weir__array_alloc((size_t)cg->n_device_copies + 1,
+				    sizeof(*list));
 	int r = list ? 0 : -ENOMEM;
 
-	for (uint32_t k = 0; k < p->n_images && !r; k++)
-		if (p->image[k].of.kind == WEIR__IMAGE_TRANSFER) {
-			list[p->n_transfers].key.major = p->image[k].of.after;
-			list[p->n_transfers].key.minor = 0;
-			list[p->n_transfers++].image = k;
+	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++)
+		if (cg->device_copy[k].of.kind == WEIR__DEVICE_COPY_TRANSFER) {
+			list[cg->n_transfers].key.major =
+				cg->device_copy[k].of.after;
+			list[cg->n_transfers].key.minor = 0;
+			list[cg->n_transfers++].device_copy = k;
 		}
 	if (r == 0)
-		r = weir__sort(list, p->n_transfers, sizeof(*list));
-	for (uint32_t i = 0; i < p->n_transfers && !r; i++)
-		p->transfer[i] = (uint32_t)list[i].image;
+		r = weir__sort(list, cg->n_transfers, sizeof(*list));
+	for (uint32_t i = 0; i < cg->n_transfers && !r; i++)
+		cg->transfer[i] = (uint32_t)list[i].device_copy;
 	weir__array_free(list);
 	return r < 0 ? weir__fail(r, "no memory for %u transfers",
-				  p->n_transfers)
+				  cg->n_transfers)
 		     : 0;
 }
 
-int weir__plan_where(struct weir__graph_plan *p, const struct weir__draft *d)
+int weir__compiled_where(struct weir__compiled *cg, const struct weir__draft *d)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < p->n && !r; i++) {
+	for (uint32_t i = 0; i < cg->n && !r; i++) {
 		const struct weir_node *node = d->g->node[i];
 
-		r = node_place(p, d, node);
+		r = node_place(cg, d, node);
 		if (!r && (node->flags & WEIR__NODE_ASKED ||
 			   node->op == WEIR_OP_INPUT))
-			r = port_add(p, d, node);
+			r = port_add(cg, d, node);
 	}
-	for (uint32_t k = 0; k < p->n_images && !r; k++)
-		image_place(p, d, k);
-	return r < 0 ? r : transfers_sort(p);
+	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++)
+		device_copy_place(cg, d, k);
+	return r < 0 ? r : transfers_sort(cg);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lane of a started run moves from gate to gate. It is one operation of its
+ * A lane of a started run moves from sync point to sync point. It is one operation of its
  * stream, and at any time has one work in the device's queue, or waits for one
  * event, or is moved by one thread: that which issued the operation, completed the
  * work, or woke the waiter. So the thread that moves a lane needs no lock for it,
@@ -33,7 +33,7 @@ static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 
 static bool lane_checked(const struct weir__run_lane *lane)
 {
-	return weir__races_on(lane->run->plan->sched->weir);
+	return weir__races_on(lane->run->compiled->sched->weir);
 }
 
 /* The run may be gone on return. */
@@ -149,15 +149,15 @@ static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 /* Is the observer called before anything else? */
 static bool observer_next(const struct weir__run_lane *lane)
 {
-	const struct weir__gate *gate = &lane->of->gate[lane->gate];
-	const struct weir__gate *end = &lane->of->gate[lane->gates];
+	const struct weir__sync_point *point = &lane->of->point[lane->point];
+	const struct weir__sync_point *end = &lane->of->point[lane->points];
 
-	while (gate < end && gate->kind == WEIR__GATE_RELEASE &&
-	       gate->step == lane->step)
-		gate++;
-	return gate < end && gate->kind == WEIR__GATE_OBSERVE &&
-	       gate->step == lane->step && gate->of >= lane->run->first &&
-	       lane->run->plan->sched->opts.observe;
+	while (point < end && point->kind == WEIR__SYNC_RELEASE &&
+	       point->step == lane->step)
+		point++;
+	return point < end && point->kind == WEIR__SYNC_OBSERVE &&
+	       point->step == lane->step && point->of >= lane->run->first &&
+	       lane->run->compiled->sched->opts.observe;
 }
 
 /*
@@ -224,11 +224,11 @@ static int observer_call(void *arg)
 {
 	struct weir__run_lane *lane = arg;
 	struct weir_run *run = lane->run;
-	const struct weir__graph_plan *p = run->plan;
-	uint32_t node = lane->of->gate[lane->gate].of;
-	const struct weir__port *port = weir__port_find(p, node);
-	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - p->port));
-	const struct weir_sched_opts *o = &p->sched->opts;
+	const struct weir__compiled *cg = run->compiled;
+	uint32_t node = lane->of->point[lane->point].of;
+	const struct weir__port *port = weir__port_find(cg, node);
+	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - cg->port));
+	const struct weir_sched_opts *o = &cg->sched->opts;
 	int r;
 
 	if (lane_checked(lane))
@@ -251,11 +251,11 @@ static void observer_done(struct weir_backend_work *work, int res,
 	if (err) {
 		lane_fail(lane, err, native,
 			  "the observer returned %d for node %u%s", res,
-			  lane->of->gate[lane->gate].of,
+			  lane->of->point[lane->point].of,
 			  weir__dev_words(op->stream->dev, native));
 		return;
 	}
-	lane->gate++;
+	lane->point++;
 	lane_publish(lane);
 	lane_move(lane);
 }
@@ -284,8 +284,8 @@ static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 static void lane_waited(struct weir__run_lane *lane)
 {
 	struct weir_run_report *report = &lane->run->report;
-	bool fed = lane->gate < lane->gates &&
-		   lane->of->gate[lane->gate].kind == WEIR__GATE_IMPORT;
+	bool fed = lane->point < lane->points &&
+		   lane->of->point[lane->point].kind == WEIR__SYNC_IMPORT;
 
 	lane_note(lane, fed ? &report->feed_ns : &report->wait_ns);
 }
@@ -341,19 +341,20 @@ void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
 	lane_move(lane);
 }
 
-/* The copy of an image, or what it waits for, has failed. */
-static enum move image_failed(struct weir__run_lane *lane, uint32_t image,
-			      const struct weir_failure *cause)
+/* The copy of a device copy, or what it waits for, has failed. */
+static enum move device_copy_failed(struct weir__run_lane *lane,
+				    uint32_t device_copy,
+				    const struct weir_failure *cause)
 {
 	return lane_fail(lane, cause->err, cause->native, "node %u for %s: %s",
-			 lane->run->plan->image[image].of.node,
+			 lane->run->compiled->device_copy[device_copy].of.node,
 			 lane->of->on->dev->desc.name, cause->text);
 }
 
-/* Wait for @p, or end the lane if @p has failed. @gate: NULL for an input. */
+/* Wait for @p, or end the lane if @p has failed. @point: NULL for an input. */
 static enum move lane_await(struct weir__run_lane *lane,
 			    struct weir__pending *p,
-			    const struct weir__gate *gate)
+			    const struct weir__sync_point *point)
 {
 	struct weir_failure cause, f;
 	int state = p->src->ops->state(p->src, p->number, &cause);
@@ -366,25 +367,25 @@ static enum move lane_await(struct weir__run_lane *lane,
 	}
 	if (lane_stops(lane))
 		return lane_end_stopped(lane);
-	if (gate && (gate->kind == WEIR__GATE_TRANSFER ||
-		     gate->kind == WEIR__GATE_IMPORT))
-		return image_failed(lane, gate->of, &cause);
+	if (point && (point->kind == WEIR__SYNC_TRANSFER ||
+		      point->kind == WEIR__SYNC_IMPORT))
+		return device_copy_failed(lane, point->of, &cause);
 	weir__cancelled(&f, &cause);
 	return lane_end(lane, &f);
 }
 
-/* Does the lane have to stop at the gate? What it waits for may be done by now. */
-static bool gate_stops(struct weir__run_lane *lane, uint32_t i)
+/* Does the lane have to stop at the sync point? What it waits for may be done by now. */
+static bool point_stops(struct weir__run_lane *lane, uint32_t i)
 {
-	const struct weir__gate *gate = &lane->of->gate[i];
+	const struct weir__sync_point *point = &lane->of->point[i];
 	struct weir__pending *p = &lane->pending[i];
 	const struct weir_run *run = lane->run;
 
-	if (gate->kind == WEIR__GATE_OBSERVE)
-		return run->plan->sched->opts.observe != NULL &&
-		       gate->of >= run->first;
-	if (gate->kind == WEIR__GATE_RELEASE)
-		return gate->step > lane->step;
+	if (point->kind == WEIR__SYNC_OBSERVE)
+		return run->compiled->sched->opts.observe != NULL &&
+		       point->of >= run->first;
+	if (point->kind == WEIR__SYNC_RELEASE)
+		return point->step > lane->step;
 	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
 		pending_drop(lane, p);
 	return p->src != NULL;
@@ -393,19 +394,19 @@ static bool gate_stops(struct weir__run_lane *lane, uint32_t i)
 /* The copies of inputs that were queued in any lane's stream; NULL: none. */
 static struct weir__pending *input_pending(struct weir__run_lane *lane)
 {
-	struct weir__pending *p = &lane->pending[lane->of->n_gates];
+	struct weir__pending *p = &lane->pending[lane->of->n_points];
 
-	for (uint32_t l = 0; l < lane->run->plan->n_lanes; l++)
+	for (uint32_t l = 0; l < lane->run->compiled->n_lanes; l++)
 		if (p[l].src)
 			return &p[l];
 	return NULL;
 }
 
-/* Compute up to the next gate that stops, or act on it. */
+/* Compute up to the next sync point that stops, or act on it. */
 static enum move lane_next(struct weir__run_lane *lane)
 {
 	struct weir__pending *inputs = input_pending(lane);
-	const struct weir__gate *gate;
+	const struct weir__sync_point *point;
 
 	if (lane_stops(lane))
 		return lane_end_stopped(lane);
@@ -415,18 +416,18 @@ static enum move lane_next(struct weir__run_lane *lane)
 		weir__run_inputs(lane->run, WEIR__INPUT_SET);
 		lane->run->queued = false;
 	}
-	while (lane->gate < lane->gates && !gate_stops(lane, lane->gate))
-		lane->gate++;
-	gate = &lane->of->gate[lane->gate];
-	if (lane->gate == lane->gates && lane->step == lane->until)
+	while (lane->point < lane->points && !point_stops(lane, lane->point))
+		lane->point++;
+	point = &lane->of->point[lane->point];
+	if (lane->point == lane->points && lane->step == lane->until)
 		return lane_end_computed(lane);
-	if (lane->gate == lane->gates)
+	if (lane->point == lane->points)
 		return lane_compute(lane, lane->until);
-	if (gate->step > lane->step)
-		return lane_compute(lane, gate->step);
-	return gate->kind == WEIR__GATE_OBSERVE
+	if (point->step > lane->step)
+		return lane_compute(lane, point->step);
+	return point->kind == WEIR__SYNC_OBSERVE
 		       ? lane_observe(lane)
-		       : lane_await(lane, &lane->pending[lane->gate], gate);
+		       : lane_await(lane, &lane->pending[lane->point], point);
 }
 
 static void lane_move(struct weir__run_lane *lane)

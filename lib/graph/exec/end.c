@@ -13,7 +13,7 @@
 void weir__run_stop(struct weir_run *run)
 {
 	atomic_store(&run->stop, 1);
-	for (uint32_t l = 0; l < run->plan->n_lanes; l++)
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++)
 		weir__run_lane_stop_waiting(&run->lane[l]);
 }
 
@@ -97,12 +97,12 @@ static void part_drop(struct weir__run_part *part)
 /* The program may start the run again once it is not running. */
 static void parts_ended(struct weir_run *run)
 {
-	const struct weir__graph_plan *p = run->plan;
+	const struct weir__compiled *cg = run->compiled;
 	uint64_t number = run->end_number;
 	struct weir__progress *end = run->end;
 	struct weir_failure f;
 
-	for (uint32_t i = 0; i < p->n_lanes + p->n_copiers; i++)
+	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
 		if (run->part[i].src)
 			part_drop(&run->part[i]);
 	weir__source_ref(&end->src);
@@ -150,19 +150,19 @@ static void part_add(struct weir_run *run, uint32_t i, struct weir_stream *s,
 
 void weir__run_ends(struct weir_run *run)
 {
-	const struct weir__graph_plan *p = run->plan;
+	const struct weir__compiled *cg = run->compiled;
 
-	for (uint32_t i = 0; i < p->n_lanes + p->n_copiers; i++)
+	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
 		run->part[i].src = NULL;
 	/* One for this call, so that the parts do not end the run meanwhile. */
 	atomic_store(&run->parts, 1);
-	for (uint32_t l = 0; l < p->n_lanes; l++)
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		if (run->lane[l].stream)
 			part_add(run, l, run->lane[l].stream,
 				 run->lane[l].number);
-	for (uint32_t c = 0; c < p->n_copiers; c++)
+	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
-			part_add(run, p->n_lanes + c, run->copier[c],
+			part_add(run, cg->n_lanes + c, run->copier[c],
 				 weir__stream_tail(run->copier[c]));
 	part_ended(run);
 }

@@ -8,39 +8,40 @@
 
 typedef unsigned long long ull;
 
-static void images_info(const struct weir__graph_plan *p,
-			struct weir_exec_info *info)
+static void device_copies_info(const struct weir__compiled *cg,
+			       struct weir_exec_info *info)
 {
-	info->lanes = p->n_lanes;
-	info->splits = p->n_splits;
-	info->transfers = p->n_images;
-	for (uint32_t k = 0; k < p->n_images; k++) {
-		const struct weir__copied *image = &p->image[k];
+	info->lanes = cg->n_lanes;
+	info->splits = cg->n_splits;
+	info->transfers = cg->n_device_copies;
+	for (uint32_t k = 0; k < cg->n_device_copies; k++) {
+		const struct weir__placed_copy *device_copy =
+			&cg->device_copy[k];
 
-		if (image->of.kind == WEIR__IMAGE_TRANSFER)
-			info->transfer_bytes += image->to.bytes;
-		if (image->of.kind != WEIR__IMAGE_IMPORT)
+		if (device_copy->of.kind == WEIR__DEVICE_COPY_TRANSFER)
+			info->transfer_bytes += device_copy->to.bytes;
+		if (device_copy->of.kind != WEIR__DEVICE_COPY_IMPORT)
 			continue;
 		info->imports++;
-		info->import_bytes += image->to.bytes;
+		info->import_bytes += device_copy->to.bytes;
 	}
 }
 
 int weir_exec_info(const struct weir_exec *schedule,
 		   struct weir_exec_info *ret_info)
 {
-	const struct weir__graph_plan *p = schedule->plan;
+	const struct weir__compiled *cg = schedule->compiled;
 	struct weir_exec_info info = { .size = sizeof(info),
-				       .copies = p->n_copies };
-	struct weir_sched_estimate e = { .nodes = p->n };
+				       .copies = cg->n_copies };
+	struct weir_sched_estimate e = { .nodes = cg->n };
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
+	r = weir__root_read(cg->sched->weir);
 	if (r < 0)
 		return r;
-	for (uint32_t l = 0; l < p->n_lanes; l++)
-		weir__sizes_add(&p->lane[l].sizes, &e);
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
+		weir__sizes_add(&cg->lane[l].sizes, &e);
 	info.bytes = e.bytes;
 	info.results = e.results;
 	info.inputs = e.inputs;
@@ -53,32 +54,32 @@ int weir_exec_info(const struct weir_exec *schedule,
 	info.kept = e.kept;
 	info.fed = e.fed;
 	info.ring = e.ring;
-	images_info(p, &info);
-	memcpy(info.fingerprint, p->fingerprint, sizeof(p->fingerprint));
-	pthread_mutex_lock(&p->sched->lock);
-	for (uint32_t c = 0; c < p->n_copies; c++)
-		info.taken += p->taken[c];
-	info.times = p->times;
-	pthread_mutex_unlock(&p->sched->lock);
+	device_copies_info(cg, &info);
+	memcpy(info.fingerprint, cg->fingerprint, sizeof(cg->fingerprint));
+	pthread_mutex_lock(&cg->sched->lock);
+	for (uint32_t c = 0; c < cg->n_copies; c++)
+		info.taken += cg->taken[c];
+	info.times = cg->times;
+	pthread_mutex_unlock(&cg->sched->lock);
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
 int weir_exec_explain(const struct weir_exec *schedule, uint64_t i,
 		      struct weir_node_place *ret_place)
 {
-	const struct weir__graph_plan *p = schedule->plan;
+	const struct weir__compiled *cg = schedule->compiled;
 	struct weir_node_place place = { .size = sizeof(place) };
 	const struct weir__node_at *at;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
+	r = weir__root_read(cg->sched->weir);
 	if (r < 0)
 		return r;
-	if (i >= p->n)
-		return weir__fail(-EINVAL, "node %llu of %u", (ull)i, p->n);
-	at = &p->at[i];
-	place.dev = at->computed ? p->lane[at->lane].on->dev : NULL;
+	if (i >= cg->n)
+		return weir__fail(-EINVAL, "node %llu of %u", (ull)i, cg->n);
+	at = &cg->at[i];
+	place.dev = at->computed ? cg->lane[at->lane].on->dev : NULL;
 	place.cause = at->cause;
 	place.where = at->where;
 	place.why = at->why;
@@ -93,20 +94,20 @@ int weir_exec_explain(const struct weir_exec *schedule, uint64_t i,
 int weir_exec_split(const struct weir_exec *schedule, uint64_t i,
 		    struct weir_split *ret_split)
 {
-	const struct weir__graph_plan *p = schedule->plan;
+	const struct weir__compiled *cg = schedule->compiled;
 	struct weir_split out = { .size = sizeof(out) };
 	const struct weir__split *split;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
+	r = weir__root_read(cg->sched->weir);
 	if (r < 0)
 		return r;
-	if (i >= p->n_splits)
+	if (i >= cg->n_splits)
 		return weir__fail(-EINVAL, "split %llu of %u", (ull)i,
-				  p->n_splits);
-	split = &p->split[i];
-	out.dev = p->lane[split->lane].on->dev;
+				  cg->n_splits);
+	split = &cg->split[i];
+	out.dev = cg->lane[split->lane].on->dev;
 	out.first = split->first;
 	out.n = split->n;
 	out.inputs = split->inputs;
@@ -114,44 +115,45 @@ int weir_exec_split(const struct weir_exec *schedule, uint64_t i,
 	return weir__info_out(ret_split, &out, sizeof(out));
 }
 
-static uint32_t how_of(const struct weir__copied *image)
+static uint32_t how_of(const struct weir__placed_copy *device_copy)
 {
-	switch (image->of.kind) {
-	case WEIR__IMAGE_INPUT:
+	switch (device_copy->of.kind) {
+	case WEIR__DEVICE_COPY_INPUT:
 		return WEIR_TRANSFER_INPUT;
-	case WEIR__IMAGE_TRANSFER:
+	case WEIR__DEVICE_COPY_TRANSFER:
 		return WEIR_TRANSFER_COPY;
 	default:
-		return image->fed ? WEIR_TRANSFER_FED : WEIR_TRANSFER_KEPT;
+		return device_copy->fed ? WEIR_TRANSFER_FED
+					: WEIR_TRANSFER_KEPT;
 	}
 }
 
 int weir_exec_transfer(const struct weir_exec *schedule, uint64_t i,
 		       struct weir_transfer *ret_transfer)
 {
-	const struct weir__graph_plan *p = schedule->plan;
+	const struct weir__compiled *cg = schedule->compiled;
 	struct weir_transfer out = { .size = sizeof(out) };
-	const struct weir__copied *image;
+	const struct weir__placed_copy *device_copy;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
+	r = weir__root_read(cg->sched->weir);
 	if (r < 0)
 		return r;
-	if (i >= p->n_images)
+	if (i >= cg->n_device_copies)
 		return weir__fail(-EINVAL, "transfer %llu of %u", (ull)i,
-				  p->n_images);
-	image = &p->image[i];
-	if (image->from.where != WEIR_NODE_LEAF)
-		out.from = p->lane[image->from.lane].on->dev;
-	else if (schedule->image[i].buf)
-		out.from = schedule->image[i].buf->buft->dev;
-	if (image->of.kind == WEIR__IMAGE_INPUT)
+				  cg->n_device_copies);
+	device_copy = &cg->device_copy[i];
+	if (device_copy->from.where != WEIR_NODE_LEAF)
+		out.from = cg->lane[device_copy->from.lane].on->dev;
+	else if (schedule->device_copy[i].buf)
+		out.from = schedule->device_copy[i].buf->buft->dev;
+	if (device_copy->of.kind == WEIR__DEVICE_COPY_INPUT)
 		out.from = NULL;
-	out.to = p->lane[image->of.lane].on->dev;
-	out.node = image->of.node;
-	out.bytes = image->to.bytes;
-	out.step = image->of.first;
-	out.how = how_of(image);
+	out.to = cg->lane[device_copy->of.lane].on->dev;
+	out.node = device_copy->of.node;
+	out.bytes = device_copy->to.bytes;
+	out.step = device_copy->of.first;
+	out.how = how_of(device_copy);
 	return weir__info_out(ret_transfer, &out, sizeof(out));
 }

@@ -2,7 +2,7 @@
 /*
  * Reports runs to the race checker (core/races.h). The progress of a lane is an
  * actor, whose numbers are steps: it begins with what the lane's operation
- * knows, learns at gates, and its accesses are checked when a work has ended.
+ * knows, learns at sync points, and its accesses are checked when a work has ended.
  */
 #include "graph/exec/races.h"
 
@@ -201,5 +201,5 @@ void weir__run_lane_races_computed(const struct weir__run_lane *lane)
 	for (uint32_t i = lane->step; i < lane->end; i++)
 		node_access(lane, lane->base + i + 1, list[i]);
 	workspace_access(lane);
-	weir__races_flush(lane->run->plan->sched->weir);
+	weir__races_flush(lane->run->compiled->sched->weir);
 }

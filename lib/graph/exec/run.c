@@ -16,30 +16,30 @@
 
 typedef unsigned long long ull;
 
-static int copy_take(struct weir__graph_plan *p, uint32_t *ret_copy)
+static int copy_take(struct weir__compiled *cg, uint32_t *ret_copy)
 {
 	uint32_t c = 0;
 
-	pthread_mutex_lock(&p->sched->lock);
-	while (c < p->n_copies && p->taken[c])
+	pthread_mutex_lock(&cg->sched->lock);
+	while (c < cg->n_copies && cg->taken[c])
 		c++;
-	if (c < p->n_copies)
-		p->taken[c] = true;
-	pthread_mutex_unlock(&p->sched->lock);
-	if (c == p->n_copies)
+	if (c < cg->n_copies)
+		cg->taken[c] = true;
+	pthread_mutex_unlock(&cg->sched->lock);
+	if (c == cg->n_copies)
 		return weir__fail(
 			-EAGAIN,
 			"all %u copies of the schedule's inputs are taken by runs",
-			p->n_copies);
+			cg->n_copies);
 	*ret_copy = c;
 	return 0;
 }
 
-static void copy_give(struct weir__graph_plan *p, uint32_t copy)
+static void copy_give(struct weir__compiled *cg, uint32_t copy)
 {
-	pthread_mutex_lock(&p->sched->lock);
-	p->taken[copy] = false;
-	pthread_mutex_unlock(&p->sched->lock);
+	pthread_mutex_lock(&cg->sched->lock);
+	cg->taken[copy] = false;
+	pthread_mutex_unlock(&cg->sched->lock);
 }
 
 static size_t members_of(const struct weir_buf *buf)
@@ -78,18 +78,18 @@ static bool lane_reads(const struct weir__graph_lane *of, uint32_t l)
 static void lane_touch(struct weir__run_lane *lane,
 		       const struct weir__touched *leaves)
 {
-	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__compiled *cg = lane->run->compiled;
 	const struct weir__graph_lane *of = lane->of;
 
 	for (uint32_t i = 0; i < of->n_leaves; i++)
 		lane->touched[lane->n_touched++] = leaves[i];
 	touch_planned(lane, of->results, true);
 	touch_planned(lane, of->workspace, true);
-	for (uint32_t l = 0; l < p->n_lanes; l++)
-		if (&p->lane[l] == of || lane_reads(of, l))
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
+		if (&cg->lane[l] == of || lane_reads(of, l))
 			touch_planned(lane,
-				      p->lane[l].copy[lane->run->copy].buf,
-				      &p->lane[l] == of);
+				      cg->lane[l].copy[lane->run->copy].buf,
+				      &cg->lane[l] == of);
 	qsort(lane->touched, lane->n_touched, sizeof(*lane->touched),
 	      touched_cmp);
 }
@@ -106,7 +106,7 @@ static void lane_drop(struct weir__run_lane *lane)
 
 static void run_drop(struct weir_run *run)
 {
-	for (uint32_t l = 0; run->lane && l < run->plan->n_lanes; l++)
+	for (uint32_t l = 0; run->lane && l < run->compiled->n_lanes; l++)
 		lane_drop(&run->lane[l]);
 	if (run->end)
 		weir__source_put(&run->end->src);
@@ -128,20 +128,20 @@ int weir__run_lane_progress_new(struct weir__run_lane *lane,
 
 static int lane_alloc(struct weir_run *run, uint32_t l)
 {
-	const struct weir__graph_plan *p = run->plan;
-	const struct weir__graph_lane *of = &p->lane[l];
+	const struct weir__compiled *cg = run->compiled;
+	const struct weir__graph_lane *of = &cg->lane[l];
 	struct weir__run_lane *lane = &run->lane[l];
 	size_t n = 1 + of->n_leaves + members_of(of->results) +
 		   members_of(of->workspace);
 
-	for (uint32_t k = 0; k < p->n_lanes; k++)
-		n += members_of(p->lane[k].copy[0].buf);
+	for (uint32_t k = 0; k < cg->n_lanes; k++)
+		n += members_of(cg->lane[k].copy[0].buf);
 	lane->run = run;
-	lane->of = &run->plan->lane[l];
+	lane->of = &run->compiled->lane[l];
 	lane->touched = weir__calloc(n, sizeof(*lane->touched));
 	lane->access = weir__calloc(n, sizeof(*lane->access));
 	lane->range = weir__calloc(n, sizeof(*lane->range));
-	lane->pending = weir__calloc((size_t)of->n_gates + p->n_lanes,
+	lane->pending = weir__calloc((size_t)of->n_points + cg->n_lanes,
 				     sizeof(*lane->pending));
 	if (!lane->touched || !lane->access || !lane->range || !lane->pending)
 		return weir__fail(-ENOMEM, "no memory for a run");
@@ -150,33 +150,34 @@ static int lane_alloc(struct weir_run *run, uint32_t l)
 
 int weir__run_end_new(struct weir_run *run, struct weir__progress **ret)
 {
-	return weir__progress_new(run->plan->sched->weir,
-				  run->plan->n_lanes > 1 ? "several devices"
-							 : NULL,
+	return weir__progress_new(run->compiled->sched->weir,
+				  run->compiled->n_lanes > 1 ? "several devices"
+							     : NULL,
 				  "start", ret);
 }
 
-static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
+static int run_alloc(struct weir__compiled *cg, struct weir_run **ret_run)
 {
-	size_t ports = (size_t)p->n_ports + 1, images = (size_t)p->n_images + 1;
+	size_t ports = (size_t)cg->n_ports + 1,
+	       device_copies = (size_t)cg->n_device_copies + 1;
 	struct weir_run *run = weir__calloc(1, sizeof(*run));
 	int r = -ENOMEM;
 
 	if (!run)
 		return weir__fail(-ENOMEM, "no memory for a run");
-	run->plan = p;
-	run->lane = weir__calloc(p->n_lanes, sizeof(*run->lane));
+	run->compiled = cg;
+	run->lane = weir__calloc(cg->n_lanes, sizeof(*run->lane));
 	run->input = weir__calloc(ports, sizeof(*run->input));
-	run->copier = weir__calloc((size_t)p->n_copiers + 1,
+	run->copier = weir__calloc((size_t)cg->n_copiers + 1,
 				   sizeof(struct weir_stream *));
-	run->copied = weir__calloc(images, sizeof(*run->copied));
-	run->part = weir__calloc((size_t)p->n_lanes + p->n_copiers,
+	run->copied = weir__calloc(device_copies, sizeof(*run->copied));
+	run->part = weir__calloc((size_t)cg->n_lanes + cg->n_copiers,
 				 sizeof(*run->part));
 	if (run->lane && run->input && run->copier && run->copied && run->part)
 		r = weir__run_end_new(run, &run->end);
 	else
 		weir__fail(r, "no memory for a run");
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		r = lane_alloc(run, l);
 	if (r < 0)
 		run_drop(run);
@@ -187,21 +188,21 @@ static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
 
 int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 {
-	struct weir__graph_plan *p = schedule->plan;
+	struct weir__compiled *cg = schedule->compiled;
 	const struct weir__touched *leaves = schedule->touched;
 	struct weir_run *run = NULL;
 	uint32_t copy = 0;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(p->sched->weir);
+	r = weir__root_enter(cg->sched->weir);
 	if (r == 0)
-		r = copy_take(p, &copy);
+		r = copy_take(cg, &copy);
 	if (r < 0)
 		return r;
-	r = run_alloc(p, &run);
+	r = run_alloc(cg, &run);
 	if (r < 0) {
-		copy_give(p, copy);
+		copy_give(cg, copy);
 		return r;
 	}
 	atomic_init(&run->refs, 1);
@@ -209,9 +210,9 @@ int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 	weir__refs_add(&schedule->refs, 1);
 	run->schedule = schedule;
 	run->copy = copy;
-	for (uint32_t l = 0; l < p->n_lanes; l++) {
+	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		lane_touch(&run->lane[l], leaves);
-		leaves += p->lane[l].n_leaves;
+		leaves += cg->lane[l].n_leaves;
 	}
 	*ret_run = run;
 	return 0;
@@ -220,30 +221,30 @@ int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 /* Perhaps on a thread of the library, when its last operation is gone. */
 void weir__run_put(struct weir_run *run)
 {
-	struct weir_exec *schedule = run->schedule; /* has the plan */
-	struct weir__graph_plan *p = run->plan;
+	struct weir_exec *schedule = run->schedule; /* has the compiled graph */
+	struct weir__compiled *cg = run->compiled;
 
 	if (!weir__refs_drop(&run->refs))
 		return;
-	for (uint32_t l = 0; l < p->n_lanes; l++) {
+	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (lane->own)
-			weir__sched_stream_back(p->sched, lane->of->on,
+			weir__sched_stream_back(cg->sched, lane->of->on,
 						lane->own);
 		if (lane->stream)
 			weir__source_put(&lane->stream->src);
 	}
-	for (uint32_t c = 0; c < p->n_copiers; c++)
+	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
-			weir__sched_stream_back(p->sched, p->copier[c].on,
+			weir__sched_stream_back(cg->sched, cg->copier[c].on,
 						run->copier[c]);
 	/* The next run may have its copy, in other lanes than this one did. */
-	if (p->n_lanes > 1 && run->end_src)
+	if (cg->n_lanes > 1 && run->end_src)
 		weir__races_host_knows(run->end_src, run->end_number);
 	if (run->end_src)
 		weir__source_put(run->end_src);
-	copy_give(p, run->copy);
+	copy_give(cg, run->copy);
 	pthread_mutex_destroy(&run->lock);
 	run_drop(run);
 	weir__exec_put(schedule);
@@ -251,8 +252,8 @@ void weir__run_put(struct weir_run *run)
 
 void weir__run_lane_forget(struct weir__run_lane *lane)
 {
-	for (uint32_t i = 0; i < lane->of->n_gates + lane->run->plan->n_lanes;
-	     i++) {
+	for (uint32_t i = 0;
+	     i < lane->of->n_points + lane->run->compiled->n_lanes; i++) {
 		if (!lane->pending[i].src)
 			continue;
 		weir__source_put(lane->pending[i].src);
@@ -262,7 +263,7 @@ void weir__run_lane_forget(struct weir__run_lane *lane)
 
 void weir_run_free(struct weir_run *run)
 {
-	if (!run || !weir__root_is_ours(run->plan->sched->weir))
+	if (!run || !weir__root_is_ours(run->compiled->sched->weir))
 		return;
 	if (atomic_load(&run->running))
 		weir__run_stop(run);
@@ -274,7 +275,7 @@ int weir_run_cancel(struct weir_run *run)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->plan->sched->weir);
+	r = weir__root_read(run->compiled->sched->weir);
 	if (r == 0 && atomic_load(&run->running))
 		weir__run_stop(run);
 	return r;
@@ -282,41 +283,42 @@ int weir_run_cancel(struct weir_run *run)
 
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 {
-	const struct weir__graph_plan *p = run->plan;
-	struct weir__node_spot spot = weir__result_spot(p, p->port[i].node);
+	const struct weir__compiled *cg = run->compiled;
+	struct weir__location location =
+		weir__result_location(cg, cg->port[i].node);
 	struct weir_tensor t = run->schedule->port[i];
 
-	if (spot.where == WEIR_NODE_LEAF)
+	if (location.where == WEIR_NODE_LEAF)
 		return t;
-	t.buf = weir__spot_buf(p, &spot, run->copy);
-	t.offset = spot.offset;
+	t.buf = weir__location_buf(cg, &location, run->copy);
+	t.offset = location.offset;
 	return t;
 }
 
 /*
- * The next place of input @i: the input itself (*@k is 0), then its images. False:
+ * The next place of input @i: the input itself (*@k is 0), then its device copies. False:
  * there is no more.
  */
 static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
 			struct weir_tensor *t, uint32_t *ret_lane)
 {
-	const struct weir__graph_plan *p = run->plan;
-	uint32_t node = p->port[i].node;
-	const struct weir__copied *image;
+	const struct weir__compiled *cg = run->compiled;
+	uint32_t node = cg->port[i].node;
+	const struct weir__placed_copy *device_copy;
 
 	*t = weir__run_port(run, i);
-	*ret_lane = p->at[node].lane;
+	*ret_lane = cg->at[node].lane;
 	if (*k == 0) {
 		*k = 1;
 		return true;
 	}
-	while (*k <= p->n_images) {
-		image = &p->image[(*k)++ - 1];
-		if (image->of.node != node)
+	while (*k <= cg->n_device_copies) {
+		device_copy = &cg->device_copy[(*k)++ - 1];
+		if (device_copy->of.node != node)
 			continue;
-		t->buf = weir__spot_buf(p, &image->to, run->copy);
-		t->offset = image->to.offset;
-		*ret_lane = image->of.lane;
+		t->buf = weir__location_buf(cg, &device_copy->to, run->copy);
+		t->offset = device_copy->to.offset;
+		*ret_lane = device_copy->of.lane;
 		return true;
 	}
 	return false;
@@ -326,20 +328,20 @@ static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
 static int port_of(const struct weir_run *run, const struct weir_node *node,
 		   uint8_t flag, const char *what, uint32_t *ret_i)
 {
-	const struct weir__graph_plan *p = run->plan;
-	const struct weir__port *port = weir__port_find(p, node->index);
+	const struct weir__compiled *cg = run->compiled;
+	const struct weir__port *port = weir__port_find(cg, node->index);
 
 	if (!port || !(port->flags & flag))
 		return weir__fail(-EINVAL, "node %u is no %s of the schedule",
 				  node->index, what);
-	*ret_i = (uint32_t)(port - p->port);
+	*ret_i = (uint32_t)(port - cg->port);
 	return 0;
 }
 
 static int input_begin(const struct weir_run *run, const struct weir_node *node,
 		       uint32_t *ret_i, struct weir_tensor *ret_t)
 {
-	int r = weir__root_enter(run->plan->sched->weir);
+	int r = weir__root_enter(run->compiled->sched->weir);
 
 	if (r == 0 && atomic_load(&run->running))
 		r = weir__fail(-EBUSY, "the run has not ended");
@@ -381,7 +383,7 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 
 void weir__run_inputs(struct weir_run *run, enum weir__input_state now)
 {
-	for (uint32_t i = 0; i < run->plan->n_ports; i++)
+	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
 		if (run->input[i] == WEIR__INPUT_QUEUED)
 			run->input[i] = now;
 }
@@ -397,7 +399,8 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 		weir__source_put(&lane->own->src);
 		lane->own = NULL;
 	}
-	return weir__sched_stream(run->plan->sched, lane->of->on, &lane->own);
+	return weir__sched_stream(run->compiled->sched, lane->of->on,
+				  &lane->own);
 }
 
 /*
@@ -455,7 +458,7 @@ int weir_run_output(struct weir_run *run, const struct weir_node *node,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->plan->sched->weir);
+	r = weir__root_read(run->compiled->sched->weir);
 	if (r == 0)
 		r = port_of(run, node, WEIR__PORT_OUTPUT, "output", &i);
 	if (r == 0)
@@ -465,7 +468,7 @@ int weir_run_output(struct weir_run *run, const struct weir_node *node,
 
 static int check_started(const struct weir_run *run)
 {
-	int r = weir__root_read(run->plan->sched->weir);
+	int r = weir__root_read(run->compiled->sched->weir);
 
 	if (r == 0 && !run->started)
 		r = weir__fail(-EINVAL, "the run was never started");
@@ -500,7 +503,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->plan->sched->weir);
+	r = weir__root_read(run->compiled->sched->weir);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&run->lock);

@@ -12,7 +12,7 @@
 #include "graph/exec/sched.h"
 #include "stream/stream.h"
 
-struct weir__pending {            /* what a lane waits for before a gate */
+struct weir__pending { /* what a lane waits for before a sync point */
 	struct weir__source *src; /* referenced; NULL: nothing */
 	uint64_t number;
 };
@@ -46,10 +46,10 @@ struct weir__run_lane {
 	struct weir__stream_op *op;
 	struct weir_backend_compute compute;
 	uint32_t until;     /* step after the part that is run */
-	uint32_t gates;     /* number of gates before its end */
+	uint32_t points;    /* number of sync points before its end */
 	uint32_t step, end; /* of the range; after it */
-	uint32_t gate;      /* the next one */
-	/* Of each gate, then of the copies of inputs in each lane's stream. */
+	uint32_t point;     /* the next one */
+	/* Of each sync point, then of the copies of inputs in each lane's stream. */
 	struct weir__pending *pending;
 	struct weir__waiter waiter;
 	int64_t begun; /* of what it does now */
@@ -78,9 +78,9 @@ struct weir__run_part {
 struct weir_run {
 	_Atomic uint32_t refs;      /* the program's, and those of operations */
 	struct weir_exec *schedule; /* referenced */
-	struct weir__graph_plan *plan;
+	struct weir__compiled *compiled;
 	uint32_t copy;
-	struct weir__run_lane *lane; /* n_lanes of the plan */
+	struct weir__run_lane *lane; /* n_lanes of the compiled graph */
 	uint32_t started;            /* how often */
 	uint32_t first;              /* node with which its part begins */
 	uint8_t *input;              /* of each port: enum weir__input_state */
@@ -93,9 +93,10 @@ struct weir_run {
 	uint64_t end_number;
 
 	/* Of several lanes. */
-	struct weir__progress *end;  /* referenced; its numbers are starts */
-	struct weir_stream **copier; /* of each of the plan's; NULL: not yet */
-	uint64_t *copied;            /* of each image: number of its copy */
+	struct weir__progress *end; /* referenced; its numbers are starts */
+	struct weir_stream *
+		*copier;  /* of each of the compiled graph's; NULL: not yet */
+	uint64_t *copied; /* of each device copy: number of its copy */
 	struct weir__run_part *part; /* lanes, then copiers */
 	_Atomic uint32_t parts;      /* that have not ended */
 
@@ -108,7 +109,7 @@ struct weir_run {
 
 /* advance.c: start() of its operation; the thread that calls it moves the lane. */
 void weir__run_lane_begin(struct weir__stream_op *op);
-/* If the lane waits at a gate, end it now: the run is stopped. */
+/* If the lane waits at a sync point, end it now: the run is stopped. */
 void weir__run_lane_stop_waiting(struct weir__run_lane *lane);
 
 /* end.c: the first failure of a run, and its end. */
@@ -134,7 +135,7 @@ void weir__run_fed(struct weir_run *run, struct weir_run_report *report);
 /* transfer.c: the copies between lanes. */
 int weir__transfers_queue(struct weir_run *run);
 /*
- * @s waits for the operation of the newest run of the plan in lane @of, well or
+ * @s waits for the operation of the newest run of the compiled graph in lane @of, well or
  * not. sched->start_lock is held.
  */
 int weir__wait_for_last(struct weir_stream *s,

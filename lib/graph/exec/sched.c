@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedulers: their plans, budget and streams. */
+/* Schedulers: their compiled graphs, budget and streams. */
 #include "graph/exec/sched.h"
 
 #include <stdio.h>
@@ -172,33 +172,33 @@ void weir__sched_put(struct weir_sched *sched)
 }
 
 /* The lock is held, as in all functions of lists. */
-static void plan_unlink(struct weir__graph_plan *p)
+static void plan_unlink(struct weir__compiled *cg)
 {
-	*p->link = p->next;
-	if (p->next)
-		p->next->link = p->link;
+	*cg->link = cg->next;
+	if (cg->next)
+		cg->next->link = cg->link;
 }
 
-static void plan_link(struct weir_sched *sched, struct weir__graph_plan *p)
+static void plan_link(struct weir_sched *sched, struct weir__compiled *cg)
 {
-	p->next = sched->plans;
-	p->link = &sched->plans;
-	if (p->next)
-		p->next->link = &p->next;
-	sched->plans = p;
+	cg->next = sched->compiled;
+	cg->link = &sched->compiled;
+	if (cg->next)
+		cg->next->link = &cg->next;
+	sched->compiled = cg;
 }
 
 /*
- * Take the plan off the list that was not in use for longest, for plans_free(); NULL:
+ * Take the compiled graph off the list that was not in use for longest, for plans_free(); NULL:
  * none. Until it is freed its bytes count towards the budget.
  */
-static struct weir__graph_plan *kept_pop(struct weir_sched *sched)
+static struct weir__compiled *kept_pop(struct weir_sched *sched)
 {
-	struct weir__graph_plan *p, *oldest = NULL;
+	struct weir__compiled *cg, *oldest = NULL;
 
-	for (p = sched->plans; p; p = p->next)
-		if (!p->refs)
-			oldest = p;
+	for (cg = sched->compiled; cg; cg = cg->next)
+		if (!cg->refs)
+			oldest = cg;
 	if (!oldest)
 		return NULL;
 	plan_unlink(oldest);
@@ -208,13 +208,13 @@ static struct weir__graph_plan *kept_pop(struct weir_sched *sched)
 }
 
 /* Free them; no lock is held. */
-static void plans_free(struct weir_sched *sched, struct weir__graph_plan *chain)
+static void plans_free(struct weir_sched *sched, struct weir__compiled *chain)
 {
-	struct weir__graph_plan *p;
+	struct weir__compiled *cg;
 
-	while ((p = chain)) {
-		chain = p->next;
-		weir__graph_plan_free(p);
+	while ((cg = chain)) {
+		chain = cg->next;
+		weir__compiled_free(cg);
 		pthread_mutex_lock(&sched->lock);
 		sched->n_freeing--;
 		pthread_cond_broadcast(&sched->freed_one);
@@ -224,7 +224,7 @@ static void plans_free(struct weir_sched *sched, struct weir__graph_plan *chain)
 
 bool weir__sched_drop_kept(struct weir_sched *sched)
 {
-	struct weir__graph_plan *chain = NULL, *p;
+	struct weir__compiled *chain = NULL, *p;
 	bool any;
 
 	pthread_mutex_lock(&sched->lock);
@@ -242,28 +242,28 @@ bool weir__sched_drop_kept(struct weir_sched *sched)
 	return any;
 }
 
-/* Bytes that the plan has of the budget of device @i, or of all. */
+/* Bytes that the compiled graph has of the budget of device @i, or of all. */
 #define ALL_DEVICES UINT32_MAX
-static uint64_t plan_bytes(const struct weir__graph_plan *p, uint32_t i)
+static uint64_t plan_bytes(const struct weir__compiled *cg, uint32_t i)
 {
 	uint64_t bytes = 0;
 
 	if (i != ALL_DEVICES)
-		return p->reserved[i];
-	for (i = 0; i < p->sched->n_devs; i++)
-		bytes += p->reserved[i];
+		return cg->reserved[i];
+	for (i = 0; i < cg->sched->n_devs; i++)
+		bytes += cg->reserved[i];
 	return bytes;
 }
 
-/* The same of plans that are only kept. */
+/* The same of compiled graphs that are only kept. */
 static uint64_t kept_bytes(const struct weir_sched *sched, uint32_t i)
 {
-	const struct weir__graph_plan *p;
+	const struct weir__compiled *cg;
 	uint64_t bytes = 0;
 
-	for (p = sched->plans; p; p = p->next)
-		if (!p->refs)
-			bytes += plan_bytes(p, i);
+	for (cg = sched->compiled; cg; cg = cg->next)
+		if (!cg->refs)
+			bytes += plan_bytes(cg, i);
 	return bytes;
 }
 
@@ -274,7 +274,7 @@ static bool exceeds(uint64_t budget, uint64_t used, uint64_t bytes)
 	return budget && (weir__add_over(used, bytes, &all) || all > budget);
 }
 
-/* @kept: if plans that are only kept stay. < 0 with a sentence, unless @kept. */
+/* @kept: if compiled graphs that are only kept stay. < 0 with a sentence, unless @kept. */
 static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 			 bool kept)
 {
@@ -320,7 +320,7 @@ static void count_bytes(struct weir_sched *sched, const uint64_t *bytes,
 
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes)
 {
-	struct weir__graph_plan *chain = NULL, *p;
+	struct weir__compiled *chain = NULL, *p;
 	int r;
 
 	pthread_mutex_lock(&sched->lock);
@@ -334,7 +334,7 @@ int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes)
 	}
 	if (r == 0)
 		count_bytes(sched, bytes, true);
-	/* Freeing a plan gives its bytes back. */
+	/* Freeing a compiled graph gives its bytes back. */
 	for (p = chain; p; p = p->next)
 		count_bytes(sched, p->reserved, true);
 	pthread_mutex_unlock(&sched->lock);
@@ -349,56 +349,56 @@ void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes)
 	pthread_mutex_unlock(&sched->lock);
 }
 
-static struct weir__graph_plan *find_locked(struct weir_sched *sched,
-					    const uint64_t fingerprint[2],
-					    uint64_t key)
-{
-	struct weir__graph_plan *p = sched->plans;
-
-	while (p && (p->fingerprint[0] != fingerprint[0] ||
-		     p->fingerprint[1] != fingerprint[1] || p->key != key))
-		p = p->next;
-	if (!p)
-		return NULL;
-	if (!p->refs++) {
-		sched->n_kept--;
-		weir__refs_add(&sched->refs, 1);
-	}
-	p->times++;
-	plan_unlink(p);
-	plan_link(sched, p);
-	return p;
-}
-
-struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
+static struct weir__compiled *find_locked(struct weir_sched *sched,
 					  const uint64_t fingerprint[2],
 					  uint64_t key)
 {
-	struct weir__graph_plan *p;
+	struct weir__compiled *cg = sched->compiled;
 
-	pthread_mutex_lock(&sched->lock);
-	p = find_locked(sched, fingerprint, key);
-	pthread_mutex_unlock(&sched->lock);
-	return p;
+	while (cg && (cg->fingerprint[0] != fingerprint[0] ||
+		      cg->fingerprint[1] != fingerprint[1] || cg->key != key))
+		cg = cg->next;
+	if (!cg)
+		return NULL;
+	if (!cg->refs++) {
+		sched->n_kept--;
+		weir__refs_add(&sched->refs, 1);
+	}
+	cg->times++;
+	plan_unlink(cg);
+	plan_link(sched, cg);
+	return cg;
 }
 
-void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p)
+struct weir__compiled *weir__sched_find(struct weir_sched *sched,
+					const uint64_t fingerprint[2],
+					uint64_t key)
+{
+	struct weir__compiled *cg;
+
+	pthread_mutex_lock(&sched->lock);
+	cg = find_locked(sched, fingerprint, key);
+	pthread_mutex_unlock(&sched->lock);
+	return cg;
+}
+
+void weir__sched_add(struct weir_sched *sched, struct weir__compiled *cg)
 {
 	pthread_mutex_lock(&sched->lock);
-	plan_link(sched, p);
-	p->times = 1;
+	plan_link(sched, cg);
+	cg->times = 1;
 	weir__refs_add(&sched->refs, 1);
 	pthread_mutex_unlock(&sched->lock);
 }
 
 /*
  * The lock is held. Take what is too much off the list: all if the program has
- * freed the scheduler, else all but the plan that was used last if they are too
+ * freed the scheduler, else all but the compiled graph that was used last if they are too
  * many or too large.
  */
-static struct weir__graph_plan *kept_excess(struct weir_sched *sched)
+static struct weir__compiled *kept_excess(struct weir_sched *sched)
 {
-	struct weir__graph_plan *chain = NULL, *p;
+	struct weir__compiled *chain = NULL, *p;
 
 	while (sched->n_kept &&
 	       (sched->freed || sched->n_kept > WEIR__SCHED_KEPT ||
@@ -413,7 +413,7 @@ static struct weir__graph_plan *kept_excess(struct weir_sched *sched)
 
 void weir_sched_free(struct weir_sched *sched)
 {
-	struct weir__graph_plan *chain;
+	struct weir__compiled *chain;
 
 	if (!sched || !weir__root_is_ours(sched->weir))
 		return;
@@ -425,19 +425,19 @@ void weir_sched_free(struct weir_sched *sched)
 	weir__sched_put(sched);
 }
 
-/* A plan is kept for a while, since an equal graph may come soon. */
-void weir__graph_plan_put(struct weir__graph_plan *p)
+/* A compiled graph is kept for a while, since an equal graph may come soon. */
+void weir__compiled_put(struct weir__compiled *cg)
 {
-	struct weir_sched *sched = p->sched;
-	struct weir__graph_plan *chain;
+	struct weir_sched *sched = cg->sched;
+	struct weir__compiled *chain;
 
 	pthread_mutex_lock(&sched->lock);
-	if (--p->refs) {
+	if (--cg->refs) {
 		pthread_mutex_unlock(&sched->lock);
 		return;
 	}
-	plan_unlink(p);
-	plan_link(sched, p);
+	plan_unlink(cg);
+	plan_link(sched, cg);
 	sched->n_kept++;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);

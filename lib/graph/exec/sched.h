@@ -10,7 +10,7 @@
 
 #include "graph/prefetch/feed.h"
 #include "graph/compile/pins.h"
-#include "graph/compile/plan.h"
+#include "graph/compile/compiled.h"
 
 /* Plans that no schedule uses, at most; and their bytes, if they are several. */
 #define WEIR__SCHED_KEPT 8u
@@ -34,8 +34,9 @@ struct weir__sched_dev {
 };
 
 struct weir_sched {
-	_Atomic uint32_t refs; /* the program's, and those of plans in use */
-	struct weir *weir;     /* referenced */
+	_Atomic uint32_t
+		refs; /* the program's, and those of compiled graphs in use */
+	struct weir *weir; /* referenced */
 	struct weir__sched_dev *dev;
 	uint32_t n_devs;
 	uint32_t first; /* the first device that computes */
@@ -50,10 +51,10 @@ struct weir_sched {
 	 */
 	pthread_mutex_t start_lock;
 
-	pthread_mutex_t lock;           /* guards what follows; taken last */
-	struct weir__pins *pins;        /* referenced; NULL: none */
-	struct weir__graph_plan *plans; /* the one that was used last first */
-	uint32_t n_kept;                /* of them without references */
+	pthread_mutex_t lock;            /* guards what follows; taken last */
+	struct weir__pins *pins;         /* referenced; NULL: none */
+	struct weir__compiled *compiled; /* the one that was used last first */
+	uint32_t n_kept;                 /* of them without references */
 	uint32_t n_freeing; /* that are off the list, and have memory yet */
 	pthread_cond_t freed_one; /* n_freeing is less */
 	uint64_t reserved;        /* bytes of the budget, of all devices */
@@ -69,17 +70,19 @@ struct weir__touched {
 
 struct weir_exec {
 	_Atomic uint32_t refs; /* the program's, and runs' */
-	struct weir__graph_plan *plan;
+	struct weir__compiled *compiled;
 	/*
-	 * Of each gate, then of each image: what it waits for; NULL: nothing.
+	 * Of each sync point, then of each device copy: what it waits for; NULL: nothing.
 	 */
 	struct weir_event **event;
-	struct weir_tensor *port;  /* of each port; placed if it is in a leaf */
-	struct weir_tensor *image; /* of each image of a leaf: where its bytes
+	struct weir_tensor *port; /* of each port; placed if it is in a leaf */
+	struct weir_tensor
+		*device_copy; /* of each device copy of a leaf: where its bytes
 				      come from; its buffer is referenced */
-	struct weir__import_src *import; /* of each image that is an import;
+	struct weir__import_src
+		*import;               /* of each device copy that is an import;
 					    NULL: all are in files */
-	struct weir__touched *touched;   /* of leaves, lane after lane */
+	struct weir__touched *touched; /* of leaves, lane after lane */
 	uint32_t n_touched;
 	bool waits; /* there is an event */
 	bool feeds; /* lists of imports count it as a user */
@@ -87,7 +90,7 @@ struct weir_exec {
 
 void weir__sched_put(struct weir_sched *sched);
 /*
- * Free the plans that are only kept, and wait for those that other threads free.
+ * Free the compiled graphs that are only kept, and wait for those that other threads free.
  * False: there are none.
  */
 bool weir__sched_drop_kept(struct weir_sched *sched);
@@ -98,22 +101,22 @@ bool weir__sched_can_use(const struct weir__sched_dev *d,
 uint32_t weir__sched_index(const struct weir_sched *sched,
 			   const struct weir_dev *dev);
 /*
- * Count bytes[i] towards the budget of each device i; frees plans that are only
+ * Count bytes[i] towards the budget of each device i; frees compiled graphs that are only
  * kept if that is what it takes, and waits for those that other threads free.
  * -ENOMEM with both numbers; nothing has changed then. No lock is held.
  */
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
 void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
 /*
- * A plan with this fingerprint that was made with an equal choice, and a reference
+ * A compiled graph with this fingerprint that was made with an equal choice, and a reference
  * to it; NULL: there is none.
  */
-struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
-					  const uint64_t fingerprint[2],
-					  uint64_t key);
-/* Put a new plan on the list. Equal ones may be there. */
-void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
-void weir__graph_plan_put(struct weir__graph_plan *p);
+struct weir__compiled *weir__sched_find(struct weir_sched *sched,
+					const uint64_t fingerprint[2],
+					uint64_t key);
+/* Put a new compiled graph on the list. Equal ones may be there. */
+void weir__sched_add(struct weir_sched *sched, struct weir__compiled *cg);
+void weir__compiled_put(struct weir__compiled *cg);
 /* A stream of the device for one run, and its return. */
 int weir__sched_stream(struct weir_sched *sched, struct weir__sched_dev *d,
 		       struct weir_stream **ret_stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schedules as the program has them: a plan, with the buffers and events of one
+ * Schedules as the program has them: a compiled graph, with the buffers and events of one
  * graph's leaves.
  */
 #include <string.h>
@@ -43,7 +43,7 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 		return weir__fail(-ENOMEM, "no memory for an estimate");
 	r = weir__choice(sched, g, &choice);
 	if (r == 0) {
-		r = weir__graph_plan_measure(sched, g, &choice, sizes);
+		r = weir__compiled_measure(sched, g, &choice, sizes);
 		weir__choice_free(&choice);
 	}
 	for (uint32_t i = first; i < end; i++)
@@ -75,16 +75,16 @@ int weir_sched_estimate_dev(struct weir_sched *sched,
 	return r < 0 ? r : estimate(sched, g, i, i + 1, ret_estimate);
 }
 
-static struct weir_exec *schedule_alloc(const struct weir__graph_plan *p)
+static struct weir_exec *schedule_alloc(const struct weir__compiled *cg)
 {
-	size_t events = ((size_t)p->n_gates + p->n_images) *
+	size_t events = ((size_t)cg->n_points + cg->n_device_copies) *
 			sizeof(struct weir_event *);
-	size_t ports = p->n_ports * sizeof(struct weir_tensor);
-	size_t images = p->n_images * sizeof(struct weir_tensor);
-	size_t ranges = p->n_leaves * sizeof(struct weir__touched);
+	size_t ports = cg->n_ports * sizeof(struct weir_tensor);
+	size_t device_copies = cg->n_device_copies * sizeof(struct weir_tensor);
+	size_t ranges = cg->n_leaves * sizeof(struct weir__touched);
 	struct weir_exec *s;
-	char *at =
-		weir__calloc(1, sizeof(*s) + events + ports + images + ranges);
+	char *at = weir__calloc(1, sizeof(*s) + events + ports + device_copies +
+					   ranges);
 
 	if (!at)
 		return NULL;
@@ -92,13 +92,13 @@ static struct weir_exec *schedule_alloc(const struct weir__graph_plan *p)
 	atomic_init(&s->refs, 1);
 	s->event = (void *)(at + sizeof(*s));
 	s->port = (void *)(at + sizeof(*s) + events);
-	s->image = (void *)(at + sizeof(*s) + events + ports);
-	s->touched = (void *)(at + sizeof(*s) + events + ports + images);
+	s->device_copy = (void *)(at + sizeof(*s) + events + ports);
+	s->touched = (void *)(at + sizeof(*s) + events + ports + device_copies);
 	return s;
 }
 
 /*
- * The leaves have the addresses for which the plan was made, but perhaps other
+ * The leaves have the addresses for which the compiled graph was made, but perhaps other
  * buffers: -EINVAL if neighbours are not in one buffer any more.
  */
 static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
@@ -123,17 +123,18 @@ static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
 
 static int schedule_leaves(struct weir_exec *s, const struct weir_graph *g)
 {
-	const struct weir__graph_plan *p = s->plan;
+	const struct weir__compiled *cg = s->compiled;
 	int r = 0;
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
-		r = lane_leaves(s, g, &p->lane[l]);
-	for (uint32_t k = 0; k < p->n_images && !r; k++) {
-		const struct weir_node *node = g->node[p->image[k].of.node];
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
+		r = lane_leaves(s, g, &cg->lane[l]);
+	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++) {
+		const struct weir_node *node =
+			g->node[cg->device_copy[k].of.node];
 
 		if (node->op != WEIR_OP_LEAF || !node->t.buf)
 			continue;
-		s->image[k] = node->t;
+		s->device_copy[k] = node->t;
 		weir_buf_ref(node->t.buf);
 	}
 	return r;
@@ -148,36 +149,37 @@ static void schedule_event(struct weir_exec *s, uint32_t i,
 
 static void schedule_events(struct weir_exec *s, const struct weir_graph *g)
 {
-	const struct weir__graph_plan *p = s->plan;
+	const struct weir__compiled *cg = s->compiled;
 
-	for (uint32_t i = 0; g->events && i < p->n_gates; i++)
-		if (p->gate[i].kind == WEIR__GATE_LEAF)
-			schedule_event(s, i, g->node[p->gate[i].of]);
-	for (uint32_t k = 0; g->events && k < p->n_images; k++)
-		schedule_event(s, p->n_gates + k, g->node[p->image[k].of.node]);
-	for (uint32_t i = 0; i < p->n_ports; i++) {
-		const struct weir__port *port = &p->port[i];
+	for (uint32_t i = 0; g->events && i < cg->n_points; i++)
+		if (cg->point[i].kind == WEIR__SYNC_LEAF)
+			schedule_event(s, i, g->node[cg->point[i].of]);
+	for (uint32_t k = 0; g->events && k < cg->n_device_copies; k++)
+		schedule_event(s, cg->n_points + k,
+			       g->node[cg->device_copy[k].of.node]);
+	for (uint32_t i = 0; i < cg->n_ports; i++) {
+		const struct weir__port *port = &cg->port[i];
 
 		s->port[i] = port->t;
-		if (p->at[port->node].where != WEIR_NODE_LEAF)
+		if (cg->at[port->node].where != WEIR_NODE_LEAF)
 			continue;
 		s->port[i].buf = g->node[port->node]->t.buf;
 		s->port[i].offset = g->node[port->node]->t.offset;
 	}
 }
 
-/* Takes over the reference to @p. */
-static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
+/* Takes over the reference to @cg. */
+static int schedule_make(struct weir__compiled *cg, const struct weir_graph *g,
 			 struct weir_exec **ret_schedule)
 {
-	struct weir_exec *s = schedule_alloc(p);
+	struct weir_exec *s = schedule_alloc(cg);
 	int r;
 
 	if (!s) {
-		weir__graph_plan_put(p);
+		weir__compiled_put(cg);
 		return weir__fail(-ENOMEM, "no memory for a schedule");
 	}
-	s->plan = p;
+	s->compiled = cg;
 	r = schedule_leaves(s, g);
 	if (r < 0) {
 		weir__exec_put(s);
@@ -197,18 +199,18 @@ static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
 			 const struct weir__choice *choice,
 			 struct weir_exec **ret_schedule)
 {
-	struct weir__graph_plan *p;
+	struct weir__compiled *cg;
 	int r;
 
-	p = weir__sched_find(sched, fingerprint, choice->key);
-	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
+	cg = weir__sched_find(sched, fingerprint, choice->key);
+	r = cg ? schedule_make(cg, g, ret_schedule) : -EINVAL;
 	if (r != -EINVAL)
 		return r;
-	r = weir__graph_plan_new(sched, g, choice, &p);
+	r = weir__compiled_new(sched, g, choice, &cg);
 	if (r < 0)
 		return r;
-	weir__sched_add(sched, p);
-	return schedule_make(p, g, ret_schedule);
+	weir__sched_add(sched, cg);
+	return schedule_make(cg, g, ret_schedule);
 }
 
 int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
@@ -243,14 +245,14 @@ void weir__exec_put(struct weir_exec *s)
 	weir__exec_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)
 		weir__buf_put(s->touched[i].buf);
-	for (uint32_t k = 0; k < s->plan->n_images; k++)
-		weir__buf_put(s->image[k].buf);
-	weir__graph_plan_put(s->plan);
+	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
+		weir__buf_put(s->device_copy[k].buf);
+	weir__compiled_put(s->compiled);
 	weir__free(s);
 }
 
 void weir_exec_free(struct weir_exec *schedule)
 {
-	if (schedule && weir__root_is_ours(schedule->plan->sched->weir))
+	if (schedule && weir__root_is_ours(schedule->compiled->sched->weir))
 		weir__exec_put(schedule);
 }

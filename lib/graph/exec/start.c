@@ -13,8 +13,8 @@
 /* Before anything of the run has changed. */
 static int start_check(struct weir_run *run)
 {
-	const struct weir__graph_plan *p = run->plan;
-	int r = weir__root_enter(p->sched->weir);
+	const struct weir__compiled *cg = run->compiled;
+	int r = weir__root_enter(cg->sched->weir);
 
 	if (r < 0)
 		return r;
@@ -23,13 +23,13 @@ static int start_check(struct weir_run *run)
 	if (run->end_src)
 		weir__races_host_knows(run->end_src, run->end_number);
 	/* The failure of a stream may have lost inputs. */
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		if (run->lane[l].own)
 			r = weir__run_lane_own(&run->lane[l]);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < p->n_ports; i++) {
-		const struct weir__port *port = &p->port[i];
+	for (uint32_t i = 0; i < cg->n_ports; i++) {
+		const struct weir__port *port = &cg->port[i];
 
 		if (port->flags & WEIR__PORT_INPUT &&
 		    port->flags & WEIR__PORT_NEEDED &&
@@ -78,13 +78,13 @@ static void pending_set(struct weir__run_lane *lane, uint32_t i,
 static int start_events(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
-	struct weir *weir = run->plan->sched->weir;
+	struct weir *weir = run->compiled->sched->weir;
 	struct weir_event **event =
-		&run->schedule->event[lane->of->gate - run->plan->gate];
+		&run->schedule->event[lane->of->point - run->compiled->point];
 	int r = 0;
 
 	for (uint32_t i = 0;
-	     run->schedule->waits && i < lane->of->n_gates && !r; i++) {
+	     run->schedule->waits && i < lane->of->n_points && !r; i++) {
 		struct weir__source *src = NULL;
 		uint64_t number;
 
@@ -98,28 +98,30 @@ static int start_events(struct weir__run_lane *lane)
 }
 
 /* Set the lane's waits for steps of other lanes, copies and imports. */
-static void start_gates(struct weir__run_lane *lane)
+static void start_points(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
 
-	for (uint32_t i = 0; i < lane->of->n_gates; i++) {
-		const struct weir__gate *gate = &lane->of->gate[i];
+	for (uint32_t i = 0; i < lane->of->n_points; i++) {
+		const struct weir__sync_point *point = &lane->of->point[i];
 
-		if (gate->kind == WEIR__GATE_LANE) {
+		if (point->kind == WEIR__SYNC_LANE) {
 			const struct weir__run_lane *other =
-				&run->lane[gate->of];
+				&run->lane[point->of];
 
 			pending_set(lane, i,
 				    weir__source_ref(&other->progress->src),
-				    other->base + gate->until);
-		} else if (gate->kind == WEIR__GATE_TRANSFER) {
-			uint32_t c = run->plan->image[gate->of].copier;
+				    other->base + point->until);
+		} else if (point->kind == WEIR__SYNC_TRANSFER) {
+			uint32_t c =
+				run->compiled->device_copy[point->of].copier;
 
 			pending_set(lane, i,
 				    weir__source_ref(&run->copier[c]->src),
-				    run->copied[gate->of]);
-		} else if (gate->kind == WEIR__GATE_IMPORT) {
-			uint32_t entry = run->plan->image[gate->of].entry;
+				    run->copied[point->of]);
+		} else if (point->kind == WEIR__SYNC_IMPORT) {
+			uint32_t entry =
+				run->compiled->device_copy[point->of].entry;
 
 			pending_set(lane, i,
 				    weir__source_ref(&lane->pass.feed->source),
@@ -133,55 +135,55 @@ static void start_inputs(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
 
-	for (uint32_t l = 0; run->queued && l < run->plan->n_lanes; l++) {
+	for (uint32_t l = 0; run->queued && l < run->compiled->n_lanes; l++) {
 		struct weir_stream *own = run->lane[l].own;
 
 		if (own)
-			pending_set(lane, lane->of->n_gates + l,
+			pending_set(lane, lane->of->n_points + l,
 				    weir__source_ref(&own->src),
 				    weir__stream_tail(own));
 	}
 }
 
 /*
- * Is the gate after all nodes before @end, whose steps are those before @until?
+ * Is the sync point after all nodes before @end, whose steps are those before @until?
  * That of a leaf which is only observed has the step that comes next.
  */
-static bool gate_is_after(const struct weir__graph_lane *of, uint32_t i,
-			  uint32_t end, uint32_t until)
+static bool point_is_after(const struct weir__graph_lane *of, uint32_t i,
+			   uint32_t end, uint32_t until)
 {
-	const struct weir__gate *gate = &of->gate[i];
+	const struct weir__sync_point *point = &of->point[i];
 
-	if (gate->kind == WEIR__GATE_OBSERVE)
-		return gate->of >= end;
-	if (gate->step != until)
-		return gate->step > until;
-	return i + 1 == of->n_gates || gate[1].kind != WEIR__GATE_OBSERVE ||
-	       gate[1].of >= end;
+	if (point->kind == WEIR__SYNC_OBSERVE)
+		return point->of >= end;
+	if (point->step != until)
+		return point->step > until;
+	return i + 1 == of->n_points || point[1].kind != WEIR__SYNC_OBSERVE ||
+	       point[1].of >= end;
 }
 
 /* The nodes [first, end), in one lane. Gates of leaves before it count too. */
 static void start_part(struct weir__run_lane *lane, uint32_t first,
 		       uint32_t end)
 {
-	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__compiled *cg = lane->run->compiled;
 	const struct weir__graph_lane *of = lane->of;
 
-	lane->gate = 0;
-	lane->gates = of->n_gates;
+	lane->point = 0;
+	lane->points = of->n_points;
 	lane->step = 0;
 	lane->until = of->n_steps;
 	if (first)
-		lane->step = first < p->n ? p->at[first].step : of->n_steps;
+		lane->step = first < cg->n ? cg->at[first].step : of->n_steps;
 	/* What only earlier steps read is not fed again. */
 	weir__progress_to(lane->progress, lane->base + lane->step);
-	if (end == p->n)
+	if (end == cg->n)
 		return;
-	lane->until = p->at[end].step;
-	lane->gates = 0;
-	while (lane->gates < of->n_gates &&
-	       !gate_is_after(of, lane->gates, end, lane->until))
-		lane->gates++;
+	lane->until = cg->at[end].step;
+	lane->points = 0;
+	while (lane->points < of->n_points &&
+	       !point_is_after(of, lane->points, end, lane->until))
+		lane->points++;
 }
 
 /* Of the lane or, if that is NULL, of the run's end. */
@@ -213,7 +215,7 @@ static int start_progress(struct weir_run *run)
 	pthread_mutex_unlock(&run->lock);
 	if (failed)
 		r = progress_renew(run, NULL);
-	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
+	for (uint32_t l = 0; l < run->compiled->n_lanes && !r; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (failed)
@@ -229,7 +231,7 @@ static void start_reset(struct weir_run *run)
 
 	atomic_store(&run->stop, 0);
 	run->queued = false;
-	for (uint32_t i = 0; i < run->plan->n_ports; i++)
+	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
 		run->queued |= run->input[i] == WEIR__INPUT_QUEUED;
 	pthread_mutex_lock(&run->lock);
 	memset(&run->report, 0, sizeof(run->report));
@@ -237,7 +239,7 @@ static void start_reset(struct weir_run *run)
 	run->started_at = now;
 	run->ended_at = 0;
 	pthread_mutex_unlock(&run->lock);
-	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
 		run->lane[l].begun = now;
 		run->lane[l].ended = false;
 		run->lane[l].pass.bytes = 0;
@@ -256,19 +258,19 @@ static void end_set(struct weir_run *run, struct weir__source *src,
 }
 
 /*
- * After the run of this plan that was queued last, well or not: both write the
+ * After the run of this compiled graph that was queued last, well or not: both write the
  * lane's results.
  */
 static int lane_wait_last(struct weir__run_lane *lane)
 {
-	struct weir__graph_plan *p = lane->run->plan;
+	struct weir__compiled *cg = lane->run->compiled;
 	struct weir_stream *s = lane->op->stream;
 	int r = 0;
 
-	if (!p->shared)
+	if (!cg->shared)
 		return weir__wait_for_last(s, lane->of);
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
-		r = weir__wait_for_last(s, &p->lane[l]);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
+		r = weir__wait_for_last(s, &cg->lane[l]);
 	return r;
 }
 
@@ -303,7 +305,7 @@ static int lane_queue(struct weir__run_lane *lane)
 /* From here on the operations end the run, whatever happens. */
 static int start_queue(struct weir_run *run)
 {
-	uint32_t n = run->plan->n_lanes;
+	uint32_t n = run->compiled->n_lanes;
 	int r = 0;
 
 	weir__refs_add(&run->refs, n + (n > 1));
@@ -318,7 +320,7 @@ static int start_queue(struct weir_run *run)
 	if (n > 1)
 		end_set(run, weir__source_ref(&run->end->src),
 			run->started + 1);
-	if (run->plan->n_copiers)
+	if (run->compiled->n_copiers)
 		r = weir__transfers_queue(run);
 	/*
 	 * First all lanes wait for the earlier run: from lane_queue() on, the
@@ -329,7 +331,7 @@ static int start_queue(struct weir_run *run)
 	if (r == 0)
 		r = weir__run_passes_start(run);
 	for (uint32_t l = 0; l < n && !r; l++)
-		start_gates(&run->lane[l]);
+		start_points(&run->lane[l]);
 	for (uint32_t l = 0; l < n; l++)
 		if (r == 0)
 			r = lane_queue(&run->lane[l]);
@@ -359,11 +361,11 @@ static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
 static int start_lanes(struct weir_run *run, struct weir_stream *s,
 		       uint32_t first, uint32_t end)
 {
-	struct weir_sched *sched = run->plan->sched;
+	struct weir_sched *sched = run->compiled->sched;
 	uint32_t n = 0;
 	int r = start_progress(run);
 
-	for (; n < run->plan->n_lanes && !r; n++) {
+	for (; n < run->compiled->n_lanes && !r; n++) {
 		struct weir__run_lane *lane = &run->lane[n];
 
 		if (!s)
@@ -381,14 +383,14 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 		return r;
 	start_reset(run);
 	run->first = first;
-	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
 		start_part(&run->lane[l], first, end);
 		start_inputs(&run->lane[l]);
 	}
 	pthread_mutex_lock(&sched->start_lock);
 	r = start_queue(run);
 	pthread_mutex_unlock(&sched->start_lock);
-	if (run->plan->n_lanes > 1)
+	if (run->compiled->n_lanes > 1)
 		weir__run_ends(run);
 	else if (r == 0)
 		end_set(run, weir__source_ref(&run->lane[0].stream->src),
@@ -397,19 +399,19 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 }
 
 /* -EOPNOTSUPP, unless the schedule has one lane. @what: what needs that. */
-static int check_one_lane(const struct weir__graph_plan *p, const char *what)
+static int check_one_lane(const struct weir__compiled *cg, const char *what)
 {
-	return p->n_lanes == 1
+	return cg->n_lanes == 1
 		       ? 0
 		       : weir__fail(
 				 -EOPNOTSUPP,
 				 "the schedule computes on %u devices: %s needs one that computes on one",
-				 p->n_lanes, what);
+				 cg->n_lanes, what);
 }
 
 static int run_start(struct weir_run *run, uint64_t first, uint64_t n)
 {
-	uint32_t nodes = run->plan->n;
+	uint32_t nodes = run->compiled->n;
 	int r = start_check(run);
 
 	if (r == 0 && (first > nodes || n > nodes - first))
@@ -418,7 +420,7 @@ static int run_start(struct weir_run *run, uint64_t first, uint64_t n)
 			       (unsigned long long)n, (unsigned long long)first,
 			       nodes);
 	if (r == 0 && n < nodes)
-		r = check_one_lane(run->plan, "a part of a run");
+		r = check_one_lane(run->compiled, "a part of a run");
 	return r < 0 ? r
 		     : start_lanes(run, NULL, (uint32_t)first,
 				   (uint32_t)(first + n));
@@ -433,19 +435,19 @@ int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
 int weir_run_start(struct weir_run *run)
 {
 	WEIR__ENTER();
-	return run_start(run, 0, run->plan->n);
+	return run_start(run, 0, run->compiled->n);
 }
 
 int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
 {
-	const struct weir__graph_plan *p = run->plan;
-	const struct weir_dev *dev = p->lane[0].on->dev;
+	const struct weir__compiled *cg = run->compiled;
+	const struct weir_dev *dev = cg->lane[0].on->dev;
 	int r;
 
 	WEIR__ENTER();
 	r = start_check(run);
 	if (r == 0)
-		r = check_one_lane(p, "an operation of a stream");
+		r = check_one_lane(cg, "an operation of a stream");
 	if (r < 0)
 		return r;
 	if (stream->dev != dev)
@@ -457,5 +459,5 @@ int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
 		return weir__fail(-EOPNOTSUPP,
 				  "%s is native: no run can be queued in it",
 				  stream->label);
-	return start_lanes(run, stream, 0, p->n);
+	return start_lanes(run, stream, 0, cg->n);
 }

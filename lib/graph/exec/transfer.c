@@ -13,14 +13,14 @@
 
 static int copier_own(struct weir_run *run, uint32_t c)
 {
-	struct weir__graph_plan *p = run->plan;
+	struct weir__compiled *cg = run->compiled;
 
 	if (run->copier[c] && !weir__stream_has_failed(run->copier[c]))
 		return 0;
 	if (run->copier[c])
 		weir__source_put(&run->copier[c]->src);
 	run->copier[c] = NULL;
-	return weir__sched_stream(p->sched, p->copier[c].on, &run->copier[c]);
+	return weir__sched_stream(cg->sched, cg->copier[c].on, &run->copier[c]);
 }
 
 int weir__wait_for_last(struct weir_stream *s,
@@ -40,24 +40,24 @@ int weir__wait_for_last(struct weir_stream *s,
 /* Earlier runs may write the leaves that this one copies. */
 static int copier_wait(struct weir_run *run, uint32_t c)
 {
-	struct weir__graph_plan *p = run->plan;
+	struct weir__compiled *cg = run->compiled;
 	int r = copier_own(run, c);
 
-	for (uint32_t l = 0; p->shared && l < p->n_lanes && !r; l++)
-		r = weir__wait_for_last(run->copier[c], &p->lane[l]);
+	for (uint32_t l = 0; cg->shared && l < cg->n_lanes && !r; l++)
+		r = weir__wait_for_last(run->copier[c], &cg->lane[l]);
 	return r;
 }
 
 static int transfer_wait(struct weir_run *run, uint32_t k,
 			 struct weir_stream *s)
 {
-	const struct weir__graph_plan *p = run->plan;
-	struct weir_event *event = run->schedule->event[p->n_gates + k];
+	const struct weir__compiled *cg = run->compiled;
+	struct weir_event *event = run->schedule->event[cg->n_points + k];
 	int r = event ? weir__stream_wait_event(s, event) : 0;
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
 		const struct weir__run_lane *lane = &run->lane[l];
-		uint32_t steps = p->wait[k * p->n_lanes + l];
+		uint32_t steps = cg->wait[k * cg->n_lanes + l];
 
 		if (!steps)
 			continue;
@@ -70,25 +70,27 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 
 /* All bytes of a class. */
 static struct weir_tensor class_bytes(const struct weir_run *run,
-				      const struct weir__node_spot *spot)
+				      const struct weir__location *location)
 {
-	return weir__flat_tensor(weir__spot_buf(run->plan, spot, run->copy),
-				 spot->offset, spot->bytes);
+	return weir__flat_tensor(weir__location_buf(run->compiled, location,
+						    run->copy),
+				 location->offset, location->bytes);
 }
 
 static int transfer_queue(struct weir_run *run, uint32_t k)
 {
-	const struct weir__copied *image = &run->plan->image[k];
-	struct weir_stream *s = run->copier[image->copier];
-	struct weir_tensor from = class_bytes(run, &image->from);
-	struct weir_tensor to = class_bytes(run, &image->to);
+	const struct weir__placed_copy *device_copy =
+		&run->compiled->device_copy[k];
+	struct weir_stream *s = run->copier[device_copy->copier];
+	struct weir_tensor from = class_bytes(run, &device_copy->from);
+	struct weir_tensor to = class_bytes(run, &device_copy->to);
 	int r = transfer_wait(run, k, s);
 
-	if (image->from.where == WEIR_NODE_LEAF) {
-		from.buf = run->schedule->image[k].buf;
-		from.offset = run->schedule->image[k].offset;
+	if (device_copy->from.where == WEIR_NODE_LEAF) {
+		from.buf = run->schedule->device_copy[k].buf;
+		from.offset = run->schedule->device_copy[k].offset;
 	}
-	if (r == 0 && image->from.bytes)
+	if (r == 0 && device_copy->from.bytes)
 		r = weir__stream_copy(s, &to, &from);
 	run->copied[k] = weir__stream_tail(s);
 	return r;
@@ -96,12 +98,12 @@ static int transfer_queue(struct weir_run *run, uint32_t k)
 
 int weir__transfers_queue(struct weir_run *run)
 {
-	const struct weir__graph_plan *p = run->plan;
+	const struct weir__compiled *cg = run->compiled;
 	int r = 0;
 
-	for (uint32_t c = 0; c < p->n_copiers && !r; c++)
+	for (uint32_t c = 0; c < cg->n_copiers && !r; c++)
 		r = copier_wait(run, c);
-	for (uint32_t i = 0; i < p->n_transfers && !r; i++)
-		r = transfer_queue(run, p->transfer[i]);
+	for (uint32_t i = 0; i < cg->n_transfers && !r; i++)
+		r = transfer_queue(run, cg->transfer[i]);
 	return r;
 }

@@ -83,7 +83,7 @@ struct weir__fed_provider {
 	bool aligned;  /* a mapping of the file is, as the place */
 };
 
-/* An import in a list: never changes after the plan was made. */
+/* An import in a list: never changes after the compiled graph was made. */
 struct weir__fed {
 	struct weir__import import; /* its file is referenced */
 	struct weir__kept *kept;    /* NULL: it is fed */
@@ -93,7 +93,7 @@ struct weir__fed {
 		*provider; /* NULL: it is always read to its place */
 };
 
-/* The imports of one lane of a plan, in the order of first use. */
+/* The imports of one lane of a compiled graph, in the order of first use. */
 struct weir__feed_list {
 	struct weir__feeder *feeder;
 	struct weir__ring *ring; /* NULL: none is fed to a place */

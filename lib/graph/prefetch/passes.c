@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Feeders (feed.h) as plans, schedules and runs use them. */
+/* Feeders (feed.h) as compiled graphs, schedules and runs use them. */
 #include <string.h>
 
 #include "core/array.h"
@@ -9,42 +9,43 @@
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
-static bool is_import(const struct weir__graph_plan *p, uint32_t k, uint32_t l)
+static bool is_import(const struct weir__compiled *cg, uint32_t k, uint32_t l)
 {
-	return p->image[k].of.kind == WEIR__IMAGE_IMPORT &&
-	       p->image[k].of.lane == l;
+	return cg->device_copy[k].of.kind == WEIR__DEVICE_COPY_IMPORT &&
+	       cg->device_copy[k].of.lane == l;
 }
 
-static uint32_t count_imports(const struct weir__graph_plan *p, uint32_t l)
+static uint32_t count_imports(const struct weir__compiled *cg, uint32_t l)
 {
 	uint32_t n = 0;
 
-	for (uint32_t k = 0; k < p->n_images; k++)
-		n += is_import(p, k, l);
+	for (uint32_t k = 0; k < cg->n_device_copies; k++)
+		n += is_import(cg, k, l);
 	return n;
 }
 
-static void import_set(const struct weir__graph_plan *p,
+static void import_set(const struct weir__compiled *cg,
 		       const struct weir_graph *g,
-		       const struct weir__copied *image,
+		       const struct weir__placed_copy *device_copy,
 		       struct weir__import *ret)
 {
-	uint32_t node = image->of.node;
+	uint32_t node = device_copy->of.node;
 	const struct weir__in_file *in = weir__node_file(g->node[node]);
 
-	*ret = (struct weir__import){ .bytes = p->at[node].bytes,
-				      .by_rows = in ? image->by_rows : 0,
-				      .first = image->of.first,
-				      .last = image->of.last,
+	*ret = (struct weir__import){ .bytes = cg->at[node].bytes,
+				      .by_rows = in ? device_copy->by_rows : 0,
+				      .first = device_copy->of.first,
+				      .last = device_copy->of.last,
 				      .file = in ? in->file : NULL,
 				      .at = in ? in->offset
-					       : p->at[node].offset };
+					       : cg->at[node].offset };
 }
 
 /* What imports_of() has while it makes the entries of a lane's list. */
 struct merging {
-	struct weir__import *import; /* of each image, then of each entry */
-	uint32_t *same;              /* of each image: weir__imports_same() */
+	struct weir__import
+		*import; /* of each device copy, then of each entry */
+	uint32_t *same;  /* of each device copy: weir__imports_same() */
 	uint32_t
 		*newest; /* of the first of several: the newest entry of them */
 };
@@ -76,14 +77,14 @@ static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 }
 
 /*
- * The entries of the list of a lane with *@n images that are imports, and their number.
+ * The entries of the list of a lane with *@n device copies that are imports, and their number.
  * Images are in the order of first use. NULL: no memory, with a sentence.
  */
-static struct weir__import *imports_of(struct weir__graph_plan *p,
+static struct weir__import *imports_of(struct weir__compiled *cg,
 				       const struct weir_graph *g, uint32_t l,
 				       uint32_t *n)
 {
-	struct weir__graph_lane *lane = &p->lane[l];
+	struct weir__graph_lane *lane = &cg->lane[l];
 	size_t room = *n + (size_t)1;
 	struct merging m = {
 		.import = weir__array_alloc(room, sizeof(*m.import)),
@@ -94,22 +95,22 @@ static struct weir__import *imports_of(struct weir__graph_plan *p,
 	uint32_t i = 0, entries = 0;
 	int r = -ENOMEM;
 
-	lane->import = weir__plan_take(p, *n, sizeof(*lane->import));
+	lane->import = weir__compiled_take(cg, *n, sizeof(*lane->import));
 	if (m.import && m.same && m.newest && entry_of && lane->import)
 		r = 0;
 	else
 		weir__fail(r, "no memory for %u constant leaves", *n);
-	for (uint32_t k = 0; k < p->n_images && !r; k++)
-		if (is_import(p, k, l))
-			import_set(p, g, &p->image[k], &m.import[i++]);
+	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++)
+		if (is_import(cg, k, l))
+			import_set(cg, g, &cg->device_copy[k], &m.import[i++]);
 	if (r == 0)
 		r = weir__imports_same(m.import, *n, m.same);
 	if (r == 0)
 		entries = imports_merge(&m, *n, entry_of);
-	/* Backwards: of several images the first stands for the entry. */
-	for (uint32_t k = p->n_images; k-- > 0 && !r;)
-		if (is_import(p, k, l)) {
-			p->image[k].entry = entry_of[--i];
+	/* Backwards: of several device copies the first stands for the entry. */
+	for (uint32_t k = cg->n_device_copies; k-- > 0 && !r;)
+		if (is_import(cg, k, l)) {
+			cg->device_copy[k].entry = entry_of[--i];
 			lane->import[entry_of[i]] = k;
 		}
 	weir__array_free(m.same);
@@ -123,10 +124,10 @@ static struct weir__import *imports_of(struct weir__graph_plan *p,
 
 /*
  * Plans that are only kept may have memory that this list needs. If the list is
- * refused for that reason, or more is fed than if it were alone, these plans
+ * refused for that reason, or more is fed than if it were alone, these compiled graphs
  * are freed, and the list is made again.
  */
-static int list_new(struct weir__graph_plan *p, struct weir__graph_lane *lane,
+static int list_new(struct weir__compiled *cg, struct weir__graph_lane *lane,
 		    const struct weir__import *imports, uint32_t n)
 {
 	struct weir__feeder *f = lane->on->feeder;
@@ -138,32 +139,32 @@ static int list_new(struct weir__graph_plan *p, struct weir__graph_lane *lane,
 	r = weir__feed_list_new(f, imports, n, &lane->feed);
 	if (r != -ENOMEM && (r < 0 || lane->feed->fed_bytes <= alone.fed))
 		return r;
-	if (!weir__sched_drop_kept(p->sched))
+	if (!weir__sched_drop_kept(cg->sched))
 		return r;
 	weir__feed_list_free(r < 0 ? NULL : lane->feed);
 	lane->feed = NULL;
 	return weir__feed_list_new(f, imports, n, &lane->feed);
 }
 
-static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
+static int lane_imports(struct weir__compiled *cg, const struct weir_graph *g,
 			uint32_t l, bool measure)
 {
-	struct weir__graph_lane *lane = &p->lane[l];
-	uint32_t n = count_imports(p, l);
+	struct weir__graph_lane *lane = &cg->lane[l];
+	uint32_t n = count_imports(cg, l);
 	struct weir__feed_sizes sizes;
 	struct weir__import *imports;
 	int r;
 
 	if (!n)
 		return 0;
-	weir__nodes_by_rows(p, lane);
-	imports = imports_of(p, g, l, &n);
+	weir__nodes_by_rows(cg, lane);
+	imports = imports_of(cg, g, l, &n);
 	if (!imports)
 		return -ENOMEM;
 	if (measure) {
 		r = weir__feed_measure(lane->on->feeder, imports, n, &sizes);
 	} else {
-		r = list_new(p, lane, imports, n);
+		r = list_new(cg, lane, imports, n);
 		if (r == 0)
 			sizes = weir__feed_list_sizes(lane->feed);
 	}
@@ -176,44 +177,45 @@ static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
 	return 0;
 }
 
-static void lane_addresses(struct weir__graph_plan *p, uint32_t l)
+static void lane_addresses(struct weir__compiled *cg, uint32_t l)
 {
-	const struct weir__feed_list *list = p->lane[l].feed;
+	const struct weir__feed_list *list = cg->lane[l].feed;
 
-	for (uint32_t k = 0; list && k < p->n_images; k++) {
-		struct weir__copied *image = &p->image[k];
+	for (uint32_t k = 0; list && k < cg->n_device_copies; k++) {
+		struct weir__placed_copy *device_copy = &cg->device_copy[k];
 		const struct weir__fed *fed;
 
-		if (!is_import(p, k, l))
+		if (!is_import(cg, k, l))
 			continue;
-		fed = &list->fed[image->entry];
-		image->address =
+		fed = &list->fed[device_copy->entry];
+		device_copy->address =
 			weir__fed_by_rows(fed)
 				? WEIR__NOWHERE
 				: (uintptr_t)fed->buf->mem.base + fed->offset;
-		image->fed = !fed->kept;
+		device_copy->fed = !fed->kept;
 	}
 }
 
-int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g)
+int weir__compiled_imports(struct weir__compiled *cg,
+			   const struct weir_graph *g)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
-		r = lane_imports(p, g, l, false);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
+		r = lane_imports(cg, g, l, false);
 		if (r == 0)
-			lane_addresses(p, l);
+			lane_addresses(cg, l);
 	}
 	return r;
 }
 
-int weir__plan_imports_measure(struct weir__graph_plan *p,
-			       const struct weir_graph *g)
+int weir__compiled_imports_measure(struct weir__compiled *cg,
+				   const struct weir_graph *g)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
-		r = lane_imports(p, g, l, true);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
+		r = lane_imports(cg, g, l, true);
 	return r;
 }
 
@@ -221,42 +223,43 @@ int weir__plan_imports_measure(struct weir__graph_plan *p,
 static void source_set(struct weir_exec *s, uint32_t k,
 		       struct weir__import_src *to)
 {
-	const struct weir_tensor *t = &s->image[k];
+	const struct weir_tensor *t = &s->device_copy[k];
 
-	to->event = s->event[s->plan->n_gates + k];
+	to->event = s->event[s->compiled->n_points + k];
 	to->t = weir__flat_tensor(t->buf, t->offset,
-				  s->plan->image[k].from.bytes);
+				  s->compiled->device_copy[k].from.bytes);
 	to->t.name = t->name;
 }
 
 static bool has_placed(const struct weir_exec *s)
 {
-	for (uint32_t k = 0; k < s->plan->n_images; k++)
-		if (s->image[k].buf &&
-		    s->plan->image[k].of.kind == WEIR__IMAGE_IMPORT)
+	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
+		if (s->device_copy[k].buf &&
+		    s->compiled->device_copy[k].of.kind ==
+			    WEIR__DEVICE_COPY_IMPORT)
 			return true;
 	return false;
 }
 
 int weir__exec_imports(struct weir_exec *s)
 {
-	const struct weir__graph_plan *p = s->plan;
+	const struct weir__compiled *cg = s->compiled;
 	struct weir__import_src *to = NULL;
 
 	if (has_placed(s)) {
-		to = weir__calloc(p->n_images, sizeof(*to));
+		to = weir__calloc(cg->n_device_copies, sizeof(*to));
 		if (!to)
 			return weir__fail(-ENOMEM, "no memory for a schedule");
 	}
 	s->import = to;
-	for (uint32_t l = 0; l < p->n_lanes; l++) {
-		const struct weir__graph_lane *lane = &p->lane[l];
+	for (uint32_t l = 0; l < cg->n_lanes; l++) {
+		const struct weir__graph_lane *lane = &cg->lane[l];
 
 		if (!lane->feed)
 			continue;
 		weir__feed_list_use(lane->feed);
 		for (uint32_t i = 0; to && i < lane->feed->n; i++, to++)
-			if (s->image[lane->import[i]].buf)
+			if (s->device_copy[lane->import[i]].buf)
 				source_set(s, lane->import[i], to);
 	}
 	s->feeds = true;
@@ -270,18 +273,18 @@ static const struct weir__import_src *lane_sources(const struct weir_exec *s,
 	const struct weir__import_src *src = s->import;
 
 	while (src && l--)
-		if (s->plan->lane[l].feed)
-			src += s->plan->lane[l].feed->n;
+		if (s->compiled->lane[l].feed)
+			src += s->compiled->lane[l].feed->n;
 	return src;
 }
 
 void weir__exec_imports_end(struct weir_exec *s)
 {
-	const struct weir__graph_plan *p = s->plan;
+	const struct weir__compiled *cg = s->compiled;
 
-	for (uint32_t l = 0; s->feeds && l < p->n_lanes; l++)
-		if (p->lane[l].feed)
-			weir__feed_list_unuse(p->lane[l].feed,
+	for (uint32_t l = 0; s->feeds && l < cg->n_lanes; l++)
+		if (cg->lane[l].feed)
+			weir__feed_list_unuse(cg->lane[l].feed,
 					      lane_sources(s, l));
 	weir__free(s->import);
 }
@@ -290,7 +293,7 @@ int weir__run_passes_start(struct weir_run *run)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
+	for (uint32_t l = 0; l < run->compiled->n_lanes && !r; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (!lane->of->feed)
@@ -312,7 +315,7 @@ void weir__run_pass_end(struct weir__run_lane *lane)
 
 void weir__run_fed(struct weir_run *run, struct weir_run_report *report)
 {
-	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (!lane->of->feed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of a feeder: leaves that are kept, the ring, and the lists of plans. */
+/* The memory of a feeder: leaves that are kept, the ring, and the lists of compiled graphs. */
 #include <string.h>
 
 #include "core/array.h"

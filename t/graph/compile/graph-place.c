@@ -75,7 +75,7 @@ static bool computed(const struct weir__draft *d, uint32_t i)
 /* The last step that needs the bytes of class @c; UINT32_MAX: kept. */
 static uint32_t dies(const struct weir__draft *d, uint32_t c)
 {
-	uint32_t last = d->order.step[c];
+	uint32_t last = d->sync.step[c];
 
 	for (uint32_t i = 0; i < d->in.n; i++) {
 		const struct weir_node *node = d->g->node[i];
@@ -86,12 +86,12 @@ static uint32_t dies(const struct weir__draft *d, uint32_t c)
 			return UINT32_MAX;
 		if (d->reach.alias[i] == c &&
 		    node->flags & WEIR_NODE_OBSERVED && !computed(d, i) &&
-		    last < d->order.step[i])
-			last = d->order.step[i];
+		    last < d->sync.step[i])
+			last = d->sync.step[i];
 		for (uint32_t s = 0; computed(d, i) && s < node->n_src; s++)
 			if (d->reach.alias[node->src[s]->index] == c &&
-			    last < d->order.step[i])
-				last = d->order.step[i];
+			    last < d->sync.step[i])
+				last = d->sync.step[i];
 	}
 	return last;
 }
@@ -108,9 +108,9 @@ static bool pair_well(const struct weir__draft *d, uint32_t a, uint32_t b)
 	uint32_t end = dies(d, a);
 
 	if (p + d->bytes[a] <= q || q + d->bytes[b] <= p ||
-	    end < d->order.step[b])
+	    end < d->sync.step[b])
 		return true;
-	return d->places.over[b] == a && p == q && end == d->order.step[b];
+	return d->places.over[b] == a && p == q && end == d->sync.step[b];
 }
 
 static unsigned wrong_pairs(const struct weir__draft *d)

@@ -4,7 +4,7 @@
 #define T_NET_H
 
 #include "graph/compile/assign.h"
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 
 #define NET_MOST 60u
 #define NET_EDGES 4u

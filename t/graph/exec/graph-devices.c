@@ -8,7 +8,7 @@
 #include "gdev.h"
 #include "graph/compile/assign.h"
 #include "graph/graph.h"
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 #include "streams.h"
 
 #define MOST 16u

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass that gives lanes their steps and gates, on random arrays: lanes that
- * only stop at their gates, in any order, compute each node after all that it
+ * The pass that gives lanes their steps and sync points, on random arrays: lanes that
+ * only stop at their sync points, in any order, compute each node after all that it
  * needs, and none waits for ever.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 #include "tap.h"
 
 #define MOST 80
@@ -27,7 +27,7 @@ static uint32_t rnd(uint32_t n)
 struct net {
 	struct weir__reach_in in;
 	struct weir__reach reach;
-	struct weir__order order;
+	struct weir__sync sync;
 	uint32_t src_at[MOST + 1], src[2 * MOST], of[MOST], writes[MOST];
 	uint8_t flags[MOST], marks[MOST], dev[MOST];
 	struct weir__span span[MOST];
@@ -97,27 +97,27 @@ static void net_make(struct net *x)
 			node_make(x, i);
 	}
 	if (weir__reach(&x->in, &x->reach) < 0 ||
-	    weir__order(&(struct weir__order_in){ .in = &x->in,
-						  .reach = &x->reach,
-						  .marks = x->marks,
-						  .dev = x->dev,
-						  .n_devs = DEVS,
-						  .usable = x->usable,
-						  .shares = x->shares },
-			&x->order) < 0)
+	    weir__sync(&(struct weir__sync_in){ .in = &x->in,
+						.reach = &x->reach,
+						.marks = x->marks,
+						.dev = x->dev,
+						.n_devs = DEVS,
+						.usable = x->usable,
+						.shares = x->shares },
+		       &x->sync) < 0)
 		bail("no memory");
 }
 
 /* How far each lane is. */
 struct state {
-	uint32_t step[DEVS], gate[DEVS];
+	uint32_t step[DEVS], point[DEVS];
 	bool done[MOST];
 };
 
 /* Have all lanes computed what transfer @k waits for? */
 static bool transferred(const struct net *x, const struct state *s, uint32_t k)
 {
-	const struct weir__order *o = &x->order;
+	const struct weir__sync *o = &x->sync;
 
 	for (uint32_t l = 0; l < o->n_lanes; l++)
 		if (s->step[l] < o->wait[k * o->n_lanes + l])
@@ -126,11 +126,12 @@ static bool transferred(const struct net *x, const struct state *s, uint32_t k)
 }
 
 static bool passes(const struct net *x, const struct state *s,
-		   const struct weir__gate *gate)
+		   const struct weir__sync_point *point)
 {
-	if (gate->kind == WEIR__GATE_LANE)
-		return s->step[gate->of] >= gate->until;
-	return gate->kind != WEIR__GATE_TRANSFER || transferred(x, s, gate->of);
+	if (point->kind == WEIR__SYNC_LANE)
+		return s->step[point->of] >= point->until;
+	return point->kind != WEIR__SYNC_TRANSFER ||
+	       transferred(x, s, point->of);
 }
 
 /* The computed node whose value @i has; NONE. */
@@ -157,17 +158,17 @@ static bool ready(const struct net *x, const struct state *s, uint32_t i)
 	return well;
 }
 
-/* One gate or step of lane @l. False: it cannot go on. */
+/* One sync point or step of lane @l. False: it cannot go on. */
 static bool lane_move(const struct net *x, struct state *s, uint32_t l,
 		      unsigned *wrong)
 {
-	const struct weir__order *o = &x->order;
-	uint32_t gate = o->gate_at[l] + s->gate[l], node;
+	const struct weir__sync *o = &x->sync;
+	uint32_t point = o->point_at[l] + s->point[l], node;
 
-	if (gate < o->gate_at[l + 1] && o->gate[gate].step == s->step[l]) {
-		if (!passes(x, s, &o->gate[gate]))
+	if (point < o->point_at[l + 1] && o->point[point].step == s->step[l]) {
+		if (!passes(x, s, &o->point[point]))
 			return false;
-		s->gate[l]++;
+		s->point[l]++;
 		return true;
 	}
 	if (s->step[l] == o->step_at[l + 1] - o->step_at[l])
@@ -181,7 +182,7 @@ static bool lane_move(const struct net *x, struct state *s, uint32_t l,
 /* All lanes to their ends, in random order. Returns the steps that are left. */
 static uint32_t lanes_run(const struct net *x, unsigned *wrong)
 {
-	const struct weir__order *o = &x->order;
+	const struct weir__sync *o = &x->sync;
 	struct state s = { .step = { 0 } };
 	uint32_t left = o->n, stuck = 0;
 
@@ -195,10 +196,10 @@ static uint32_t lanes_run(const struct net *x, unsigned *wrong)
 	return left;
 }
 
-/* A source in memory that its reader cannot use has an image of its lane. */
-static unsigned images_wrong(const struct net *x)
+/* A source in memory that its reader cannot use has a device copy of its lane. */
+static unsigned device_copies_wrong(const struct net *x)
 {
-	const struct weir__order *o = &x->order;
+	const struct weir__sync *o = &x->sync;
 	unsigned wrong = 0;
 
 	for (uint32_t i = 0; i < x->in.n; i++)
@@ -209,16 +210,18 @@ static unsigned images_wrong(const struct net *x)
 					? x->usable[c]
 					: UINT64_C(1)
 						  << o->lane_dev[o->lane[c]];
-			bool image = o->image_of[e] != NONE;
+			bool device_copy = o->device_copy_of[e] != NONE;
 
-			if (!weir__order_computes(&x->in, &x->reach, i))
+			if (!weir__is_computed(&x->in, &x->reach, i))
 				continue;
 			if (!x->apart)
 				can = UINT64_MAX;
-			wrong += image == (can >> x->dev[i] & 1);
-			wrong += image &&
-				 (o->image[o->image_of[e]].node != c ||
-				  o->image[o->image_of[e]].lane != o->lane[i]);
+			wrong += device_copy == (can >> x->dev[i] & 1);
+			wrong += device_copy &&
+				 (o->device_copy[o->device_copy_of[e]].node !=
+					  c ||
+				  o->device_copy[o->device_copy_of[e]].lane !=
+					  o->lane[i]);
 		}
 	return wrong;
 }
@@ -227,7 +230,7 @@ int main(void)
 {
 	const char *steps = getenv("WEIR_T_STEPS");
 	unsigned n = steps ? (unsigned)atoi(steps) : 20000;
-	unsigned wrong = 0, images = 0, crossed = 0, transfers = 0;
+	unsigned wrong = 0, device_copies = 0, crossed = 0, transfers = 0;
 	uint32_t left = 0;
 	static struct net x;
 
@@ -237,19 +240,19 @@ int main(void)
 	for (unsigned i = 0; i < n; i++) {
 		net_make(&x);
 		left += lanes_run(&x, &wrong);
-		images += images_wrong(&x);
-		for (uint32_t k = 0; k < x.order.n_gates; k++)
-			crossed += x.order.gate[k].kind == WEIR__GATE_LANE;
-		for (uint32_t k = 0; k < x.order.n_images; k++)
-			transfers += x.order.image[k].kind ==
-				     WEIR__IMAGE_TRANSFER;
-		weir__order_free(&x.order);
+		device_copies += device_copies_wrong(&x);
+		for (uint32_t k = 0; k < x.sync.n_points; k++)
+			crossed += x.sync.point[k].kind == WEIR__SYNC_LANE;
+		for (uint32_t k = 0; k < x.sync.n_device_copies; k++)
+			transfers += x.sync.device_copy[k].kind ==
+				     WEIR__DEVICE_COPY_TRANSFER;
+		weir__sync_free(&x.sync);
 		weir__reach_free(&x.reach);
 	}
 	is_int(wrong, 0, "each node is computed after all that it needs");
 	is_int(left, 0, "no lane waits for ever");
-	is_int(images, 0,
-	       "what a lane cannot use where it is has an image, and nothing else");
+	is_int(device_copies, 0,
+	       "what a lane cannot use where it is has a device copy, and nothing else");
 	ok(crossed, "lanes waited for each other");
 	ok(transfers, "there were transfers");
 	return done_testing();

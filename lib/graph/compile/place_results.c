@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/compile/place.h"
+#include "graph/compile/place_results.h"
 
 #include <string.h>
 
@@ -32,9 +32,9 @@ static uint32_t over_of(const struct placing *x, uint32_t i)
 		if (x->p.item[class] == NONE)
 			continue;
 		life = &x->life[x->p.item[class]];
-		if (life->memory == WEIR__IN_RESULTS(in->order->lane[i]) &&
+		if (life->memory == WEIR__IN_RESULTS(in->sync->lane[i]) &&
 		    !life->flags &&
-		    in->order->until[class] == in->order->step[i] + 1 &&
+		    in->sync->until[class] == in->sync->step[i] + 1 &&
 		    in->bytes[i] <= in->bytes[class])
 			return class;
 	}
@@ -58,11 +58,11 @@ static void place_result(struct placing *x, uint32_t i)
 	const struct weir__place_in *in = x->in;
 	struct weir_lifetime *life = &x->life[x->n];
 
-	*life = (struct weir_lifetime){ .lower = in->order->step[i],
-					.upper = in->order->until[i],
+	*life = (struct weir_lifetime){ .lower = in->sync->step[i],
+					.upper = in->sync->until[i],
 					.bytes = in->bytes[i],
 					.memory = WEIR__IN_RESULTS(
-						in->order->lane[i]) };
+						in->sync->lane[i]) };
 	/* Nothing to compute, or nothing used. */
 	if (life->upper <= life->lower)
 		life->upper = life->lower + 1;
@@ -77,14 +77,14 @@ static void place_result(struct placing *x, uint32_t i)
 /* Is the class @i in the memory of copies? */
 static bool is_kept(const struct weir__place_in *in, uint32_t i)
 {
-	return in->marks[i] & WEIR__MARK_INPUT || in->order->exported[i] ||
+	return in->marks[i] & WEIR__MARK_INPUT || in->sync->exported[i] ||
 	       (in->copies && in->reach->last[i] == NONE);
 }
 
 static void place_items(struct placing *x)
 {
 	const struct weir__place_in *in = x->in;
-	const struct weir__order *o = in->order;
+	const struct weir__sync *o = in->sync;
 
 	for (uint32_t i = 0; i < in->in->n; i++) {
 		x->p.item[i] = NONE;
@@ -98,11 +98,12 @@ static void place_items(struct placing *x)
 		else
 			place_result(x, i);
 	}
-	for (uint32_t k = 0; k < o->n_images; k++)
-		x->p.image[k] = o->image[k].kind == WEIR__IMAGE_IMPORT
-					? NONE
-					: place_kept(x, o->image[k].lane,
-						     in->image_bytes[k]);
+	for (uint32_t k = 0; k < o->n_device_copies; k++)
+		x->p.device_copy[k] =
+			o->device_copy[k].kind == WEIR__DEVICE_COPY_IMPORT
+				? NONE
+				: place_kept(x, o->device_copy[k].lane,
+					     in->device_copy_bytes[k]);
 }
 
 /* What the planner did not place in place after all. */
@@ -121,13 +122,14 @@ static void place_check_over(struct placing *x)
 static int place_alloc(struct placing *x)
 {
 	size_t n = (size_t)x->in->in->n + 1; /* never 0 */
-	size_t images = x->in->order->n_images;
+	size_t device_copies = x->in->sync->n_device_copies;
 
 	x->p.item = weir__array_alloc(n, sizeof(*x->p.item));
 	x->p.over = weir__array_alloc(n, sizeof(*x->p.over));
-	x->p.image = weir__array_alloc(images + 1, sizeof(*x->p.image));
-	x->life = weir__array_alloc(n + images, sizeof(*x->life));
-	if (x->p.item && x->p.over && x->p.image && x->life)
+	x->p.device_copy =
+		weir__array_alloc(device_copies + 1, sizeof(*x->p.device_copy));
+	x->life = weir__array_alloc(n + device_copies, sizeof(*x->life));
+	if (x->p.item && x->p.over && x->p.device_copy && x->life)
 		return 0;
 	return weir__fail(-ENOMEM, "no memory to place %u nodes", x->in->in->n);
 }
@@ -136,7 +138,7 @@ int weir__place_nodes(const struct weir__place_in *in, struct weir__places *ret)
 {
 	struct weir_placement_opts o = { .size = sizeof(o),
 					 .memory = in->memory,
-					 .n_memories = 2 * in->order->n_lanes };
+					 .n_memories = 2 * in->sync->n_lanes };
 	struct placing x = { .in = in };
 	int r = place_alloc(&x);
 
@@ -159,6 +161,6 @@ void weir__places_free(struct weir__places *places)
 	weir_placement_free(places->placement);
 	weir__array_free(places->item);
 	weir__array_free(places->over);
-	weir__array_free(places->image);
+	weir__array_free(places->device_copy);
 	memset(places, 0, sizeof(*places));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan of a graph: what all schedules of equal graphs share. It has the
+ * The compiled graph of a graph: what all schedules of equal graphs share. It has the
  * place of each node, the operations as the backend gets them, and the memory.
  * Only the members at the end of the struct change after it was made.
  */
-#ifndef WEIR__GRAPH_PLAN_H
-#define WEIR__GRAPH_PLAN_H
+#ifndef WEIR__GRAPH_COMPILED_H
+#define WEIR__GRAPH_COMPILED_H
 
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ struct weir__node_at {
 	uint64_t offset;
 	uint64_t bytes;
 	uint32_t over;  /* 1 + node; 0: none */
-	uint32_t step;  /* as in struct weir__order */
+	uint32_t step;  /* as in struct weir__sync */
 	uint32_t until; /* UINT32_MAX: kept */
 	uint8_t where;  /* enum weir_node_where */
 	uint8_t why;    /* enum weir_node_why */
@@ -37,9 +37,9 @@ struct weir__node_at {
 };
 
 /* Bytes that an operation reads or writes. */
-struct weir__node_spot {
+struct weir__location {
 	uint64_t offset, bytes; /* as in struct weir__node_at */
-	uint32_t image;         /* of an import; NONE */
+	uint32_t device_copy;   /* of an import; NONE */
 	uint8_t where;          /* enum weir_node_where */
 	uint8_t lane;           /* whose planned memory it is in */
 };
@@ -48,7 +48,7 @@ struct weir__node_spot {
 struct weir__port {
 	uint32_t node;
 	uint8_t flags;        /* WEIR__PORT_* */
-	struct weir_tensor t; /* not placed; its name is the plan's */
+	struct weir_tensor t; /* not placed; its name is the compiled graph's */
 };
 #define WEIR__PORT_INPUT 0x01u
 #define WEIR__PORT_OUTPUT 0x02u
@@ -72,19 +72,21 @@ struct weir__lane_copy {
 /* What one device computes of a graph. */
 struct weir__graph_lane {
 	struct weir__sched_dev *on;
-	uint32_t n_steps, n_gates, n_leaves;
-	struct weir__gate *gate;      /* part of the plan's */
-	struct weir__leaf *leaf;      /* part of the plan's: all that it uses
+	uint32_t n_steps, n_points, n_leaves;
+	struct weir__sync_point *point; /* part of the compiled graph's */
+	struct weir__leaf
+		*leaf; /* part of the compiled graph's: all that it uses
 					 where it is, by address */
 	struct weir__lane_copy *copy; /* n_copies */
-	struct weir__node_spot *spot; /* of each step: result, then sources */
+	struct weir__location
+		*location;            /* of each step: result, then sources */
 	struct weir_operand *operand; /* of all copies */
 	size_t n_operands;            /* of one copy */
 	struct weir_buf *results;     /* NULL: none */
 	struct weir_buf *workspace;   /* NULL: none */
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
 	struct weir__feed_list *feed; /* its imports; NULL: none */
-	uint32_t *import;             /* of each of these: its image */
+	uint32_t *import;             /* of each of these: its device copy */
 	struct weir__sizes sizes;
 
 	/*
@@ -95,10 +97,10 @@ struct weir__graph_lane {
 	uint64_t last_number;
 };
 
-/* An image, and for a transfer where it comes from. */
-struct weir__copied {
-	struct weir__image of;
-	struct weir__node_spot from, to; /* whole classes */
+/* A device copy, and for a transfer where it comes from. */
+struct weir__placed_copy {
+	struct weir__device_copy of;
+	struct weir__location from, to; /* whole classes */
 	uint32_t copier; /* TRANSFER: the stream that copies it */
 	/* IMPORT: its entry in the lane's list, and its address there. */
 	uint32_t entry;
@@ -113,23 +115,24 @@ struct weir__copier {
 	bool out; /* from the device */
 };
 
-struct weir__graph_plan {
+struct weir__compiled {
 	struct weir_sched *sched; /* referenced while refs > 0 */
 	uint64_t fingerprint[2];
 	uint64_t key; /* of the choice that it was made with */
 	uint32_t n, n_ports, n_copies, n_lanes;
-	uint32_t n_gates, n_leaves; /* of all lanes */
-	uint32_t n_images, n_copiers, n_splits;
+	uint32_t n_points, n_leaves; /* of all lanes */
+	uint32_t n_device_copies, n_copiers, n_splits;
 	struct weir__bump memory; /* of all arrays */
 	struct weir_placement *placement;
 	struct weir__node_at *at;
-	struct weir__gate *gate; /* lane after lane */
-	struct weir__leaf *leaf; /* lane after lane */
-	struct weir__port *port; /* by node */
+	struct weir__sync_point *point; /* lane after lane */
+	struct weir__leaf *leaf;        /* lane after lane */
+	struct weir__port *port;        /* by node */
 	struct weir__graph_lane *lane;
-	struct weir__copied *image;
-	uint32_t *wait;     /* as in struct weir__order */
-	uint32_t *transfer; /* the images that are copied, in the order in which
+	struct weir__placed_copy *device_copy;
+	uint32_t *wait; /* as in struct weir__sync */
+	uint32_t *
+		transfer; /* the device copies that are copied, in the order in which
 			       copies are queued */
 	uint32_t n_transfers;
 	struct weir__copier *copier;
@@ -140,64 +143,65 @@ struct weir__graph_plan {
 			       lock */
 
 	/* Under the scheduler's lock. */
-	struct weir__graph_plan *next, **link; /* newest first */
-	uint32_t refs; /* schedules; 0: kept for later */
+	struct weir__compiled *next, **link; /* newest first */
+	uint32_t refs;                       /* schedules; 0: kept for later */
 	uint64_t times;
 };
 
 /*
- * Make the plan of a sound graph: passes, check of each operation, memory,
+ * Make the compiled graph of a sound graph: passes, check of each operation, memory,
  * preparation. @ret has one reference and is on no list. Errors of
  * weir_exec_new().
  */
-int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
-			 const struct weir__choice *choice,
-			 struct weir__graph_plan **ret);
+int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
+		       const struct weir__choice *choice,
+		       struct weir__compiled **ret);
 /* No run is left. Gives back what it has reserved. */
-void weir__graph_plan_free(struct weir__graph_plan *p);
+void weir__compiled_free(struct weir__compiled *cg);
 /*
- * The sizes of the plan that weir__graph_plan_new() would make, of each device of
+ * The sizes of the compiled graph that weir__compiled_new() would make, of each device of
  * the scheduler.
  */
-int weir__graph_plan_measure(struct weir_sched *sched,
-			     const struct weir_graph *g,
-			     const struct weir__choice *choice,
-			     struct weir__sizes *ret);
+int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
+			   const struct weir__choice *choice,
+			   struct weir__sizes *ret);
 /* @n entries of @size bytes; never NULL for want of entries. */
-void *weir__plan_take(struct weir__graph_plan *p, size_t n, size_t size);
+void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
-/* where.c: the places of all nodes, the ports, the images. */
-int weir__plan_where(struct weir__graph_plan *p, const struct weir__draft *d);
+/* where.c: the places of all nodes, the ports, the device copies. */
+int weir__compiled_where(struct weir__compiled *cg,
+			 const struct weir__draft *d);
 /* The port of @node; NULL: it is none. */
-const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
+const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 					 uint64_t node);
 /* Where source @e of d->in is read, and where the result of @i is. */
-struct weir__node_spot weir__source_spot(const struct weir__graph_plan *p,
-					 const struct weir__draft *d,
-					 uint32_t e);
-struct weir__node_spot weir__result_spot(const struct weir__graph_plan *p,
-					 uint32_t i);
+struct weir__location weir__source_location(const struct weir__compiled *cg,
+					    const struct weir__draft *d,
+					    uint32_t e);
+struct weir__location weir__result_location(const struct weir__compiled *cg,
+					    uint32_t i);
 /*
- * Planned memory that contains the spot, for copy @copy; NULL: the spot is in a
+ * Planned memory that contains the location, for copy @copy; NULL: the location is in a
  * leaf, or nothing is allocated (an estimate).
  */
-struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
-				const struct weir__node_spot *spot,
-				uint32_t copy);
+struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
+				    const struct weir__location *location,
+				    uint32_t copy);
 
 /*
  * leaves.c: check that lanes can use their leaves, and join those that are
  * neighbours. -EINVAL, -ENOMEM.
  */
-int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g);
+int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g);
 /*
- * passes.c: the lists of imports of all lanes, and the addresses of the images.
+ * passes.c: the lists of imports of all lanes, and the addresses of the device copies.
  * Errors of weir__feed_list_new().
  */
-int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g);
+int weir__compiled_imports(struct weir__compiled *cg,
+			   const struct weir_graph *g);
 /* Only the sizes, for an estimate. */
-int weir__plan_imports_measure(struct weir__graph_plan *p,
-			       const struct weir_graph *g);
+int weir__compiled_imports_measure(struct weir__compiled *cg,
+				   const struct weir_graph *g);
 /*
  * nodes.c: @from as a backend gets it, without addresses; its name and parameters
  * are those of the graph. @src: an entry for each of its sources.
@@ -205,22 +209,21 @@ int weir__plan_imports_measure(struct weir__graph_plan *p,
 void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
 /* The nodes of copy 0, without the addresses of a copy's memory. */
-int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
 		     struct weir__graph_lane *lane);
 /* The same of the other copies. */
-void weir__nodes_copy(struct weir__graph_plan *p,
-		      struct weir__graph_lane *lane);
+void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);
 /*
  * Find the imports that only one step of the lane reads, some rows of them, and that
  * it can get from a provider.
  */
-void weir__nodes_by_rows(struct weir__graph_plan *p,
+void weir__nodes_by_rows(struct weir__compiled *cg,
 			 const struct weir__graph_lane *lane);
 /*
  * Fill in the addresses. Without memory (an estimate) nodes get addresses that
  * are not NULL and belong to nothing.
  */
-int weir__nodes_address(struct weir__graph_plan *p,
+int weir__nodes_address(struct weir__compiled *cg,
 			struct weir__graph_lane *lane, uint32_t copy);
 /* "node 3 (mul_mat 'name')" */
 #define WEIR__NODE_WORDS 160
@@ -235,6 +238,7 @@ struct weir__split {
 	uint32_t inputs;         /* classes that it gets from elsewhere */
 	uint64_t bytes;          /* of these */
 };
-int weir__plan_splits(struct weir__graph_plan *p, const struct weir__draft *d);
+int weir__compiled_splits(struct weir__compiled *cg,
+			  const struct weir__draft *d);
 
 #endif

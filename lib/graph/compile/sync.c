@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two loops over the nodes. The first finds which lane has each node, and which
- * steps other lanes wait for; the second numbers the steps, and adds gates and
- * images as they are needed.
+ * steps other lanes wait for; the second numbers the steps, and adds sync points and
+ * device copies as they are needed.
  */
-#include "graph/compile/order.h"
+#include "graph/compile/sync.h"
 
 #include <string.h>
 
@@ -13,14 +13,15 @@
 
 #define NONE WEIR__REACH_NONE
 
-/* The state of one call of weir__order(). */
+/* The state of one call of weir__sync(). */
 struct ordering {
-	const struct weir__order_in *x;
+	const struct weir__sync_in *x;
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
-	struct weir__order o;
-	struct weir__gate *gate; /* of all lanes, in the order of nodes */
-	size_t gate_cap, image_cap, wait_cap;
+	struct weir__sync o;
+	struct weir__sync_point
+		*point; /* of all lanes, in the order of nodes */
+	size_t point_cap, device_copy_cap, wait_cap;
 	uint32_t n;
 	uint8_t lane_of[WEIR__LANES]; /* of each device that has one */
 	uint32_t *steps;              /* of each lane so far */
@@ -28,8 +29,8 @@ struct ordering {
 			      has; NONE: a leaf or an input has it */
 	uint8_t *released; /* of each node: others wait for its step */
 	/*
-	 * Of lane l and class c, at l * n + c: 1 + the image of the class or, of a
-	 * leaf whose memory the lane can use, 1 + its gate. In the
+	 * Of lane l and class c, at l * n + c: 1 + the device copy of the class or, of a
+	 * leaf whose memory the lane can use, 1 + its sync point. In the
 	 * first loop: 1 + the last node of the lane that uses the class.
 	 */
 	uint32_t *of;
@@ -39,7 +40,7 @@ struct ordering {
 
 static bool computes(const struct ordering *s, uint32_t i)
 {
-	return weir__order_computes(s->in, s->reach, i);
+	return weir__is_computed(s->in, s->reach, i);
 }
 
 static bool is_leaf(const struct ordering *s, uint32_t class)
@@ -168,40 +169,42 @@ static int no_memory(const struct ordering *s)
 	return weir__fail(-ENOMEM, "no memory for the order of %u nodes", s->n);
 }
 
-/* Before the next step of lane @l. Returns the gate, for the caller to fill in. */
-static struct weir__gate *gate_add(struct ordering *s, uint32_t l,
-				   enum weir__gate_kind kind, uint32_t of)
+/* Before the next step of lane @l. Returns the sync point, for the caller to fill in. */
+static struct weir__sync_point *point_add(struct ordering *s, uint32_t l,
+					  enum weir__sync_kind kind,
+					  uint32_t of)
 {
-	struct weir__gate *gate = &s->gate[s->o.n_gates++];
+	struct weir__sync_point *point = &s->point[s->o.n_points++];
 
-	*gate = (struct weir__gate){ .step = s->steps[l],
-				     .of = of,
-				     .kind = (uint8_t)kind,
-				     .lane = (uint8_t)l };
-	s->o.gate_at[l + 1]++;
-	return gate;
+	*point = (struct weir__sync_point){ .step = s->steps[l],
+					    .of = of,
+					    .kind = (uint8_t)kind,
+					    .lane = (uint8_t)l };
+	s->o.point_at[l + 1]++;
+	return point;
 }
 
-/* Room for all gates of a node, and for its images. */
+/* Room for all sync points of a node, and for its device copies. */
 static int node_room(struct ordering *s, uint32_t i)
 {
 	uint32_t edges = s->in->src_at[i + 1] - s->in->src_at[i];
 	uint32_t before = s->reach->before_at[i + 1] - s->reach->before_at[i];
-	size_t images = (size_t)s->o.n_images + edges;
+	size_t device_copies = (size_t)s->o.n_device_copies + edges;
 	void *more;
 
-	more = weir__array_grow(s->gate, &s->gate_cap,
-				(size_t)s->o.n_gates + 2 * edges + before + 4,
-				sizeof(*s->gate));
+	more = weir__array_grow(s->point, &s->point_cap,
+				(size_t)s->o.n_points + 2 * edges + before + 4,
+				sizeof(*s->point));
 	if (!more)
 		return no_memory(s);
-	s->gate = more;
-	more = weir__array_grow(s->o.image, &s->image_cap, images,
-				sizeof(*s->o.image));
+	s->point = more;
+	more = weir__array_grow(s->o.device_copy, &s->device_copy_cap,
+				device_copies, sizeof(*s->o.device_copy));
 	if (!more)
 		return no_memory(s);
-	s->o.image = more;
-	more = weir__array_grow(s->o.wait, &s->wait_cap, images * s->o.n_lanes,
+	s->o.device_copy = more;
+	more = weir__array_grow(s->o.wait, &s->wait_cap,
+				device_copies * s->o.n_lanes,
 				sizeof(*s->o.wait));
 	if (!more)
 		return no_memory(s);
@@ -218,20 +221,20 @@ static void lane_wait(struct ordering *s, uint32_t l, uint32_t b)
 	if (k == l || *seen >= until)
 		return;
 	*seen = until;
-	gate_add(s, l, WEIR__GATE_LANE, k)->until = until;
+	point_add(s, l, WEIR__SYNC_LANE, k)->until = until;
 }
 
-/* The gate of the leaf in lane @l, which can use its memory. */
-static struct weir__gate *leaf_wait(struct ordering *s, uint32_t l,
-				    uint32_t leaf)
+/* The sync point of the leaf in lane @l, which can use its memory. */
+static struct weir__sync_point *leaf_wait(struct ordering *s, uint32_t l,
+					  uint32_t leaf)
 {
 	uint32_t *of = &s->of[l * (size_t)s->n + leaf];
 
 	if (*of)
-		return &s->gate[*of - 1];
-	gate_add(s, l, WEIR__GATE_LEAF, leaf);
-	*of = s->o.n_gates;
-	return &s->gate[*of - 1];
+		return &s->point[*of - 1];
+	point_add(s, l, WEIR__SYNC_LEAF, leaf);
+	*of = s->o.n_points;
+	return &s->point[*of - 1];
 }
 
 static bool writes(const struct ordering *s, uint32_t i)
@@ -240,43 +243,44 @@ static bool writes(const struct ordering *s, uint32_t i)
 }
 
 /* Has a node before @i, which reads the leaf, written it since then? */
-static bool image_is_old(const struct ordering *s,
-			 const struct weir__image *image, uint32_t i,
-			 uint32_t made)
+static bool device_copy_is_old(const struct ordering *s,
+			       const struct weir__device_copy *device_copy,
+			       uint32_t i, uint32_t made)
 {
 	const uint32_t *before = s->reach->before;
 
-	if (image->kind != WEIR__IMAGE_TRANSFER || !is_leaf(s, image->node))
+	if (device_copy->kind != WEIR__DEVICE_COPY_TRANSFER ||
+	    !is_leaf(s, device_copy->node))
 		return false;
-	if (made != NONE && made > image->after)
+	if (made != NONE && made > device_copy->after)
 		return true;
 	for (uint32_t b = s->reach->before_at[i];
 	     b < s->reach->before_at[i + 1]; b++)
-		if (writes(s, before[b]) && before[b] > image->after)
+		if (writes(s, before[b]) && before[b] > device_copy->after)
 			return true;
 	return false;
 }
 
-static void transfer_wait(struct ordering *s, uint32_t image, uint32_t b)
+static void transfer_wait(struct ordering *s, uint32_t device_copy, uint32_t b)
 {
 	uint32_t l = s->o.lane[b];
-	uint32_t *wait = &s->o.wait[image * s->o.n_lanes + l];
+	uint32_t *wait = &s->o.wait[device_copy * s->o.n_lanes + l];
 
-	if (l != s->o.image[image].lane && *wait <= s->o.step[b])
+	if (l != s->o.device_copy[device_copy].lane && *wait <= s->o.step[b])
 		*wait = s->o.step[b] + 1;
 }
 
-/* What the copy of a new image, whose first reader is @i, has to wait for. */
+/* What the copy of a new device copy, whose first reader is @i, has to wait for. */
 static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
 			  uint32_t made)
 {
-	struct weir__image *image = &s->o.image[k];
+	struct weir__device_copy *device_copy = &s->o.device_copy[k];
 
-	image->after = made == image->node ? made : i - 1;
-	gate_add(s, image->lane, WEIR__GATE_TRANSFER, k);
+	device_copy->after = made == device_copy->node ? made : i - 1;
+	point_add(s, device_copy->lane, WEIR__SYNC_TRANSFER, k);
 	if (made != NONE)
 		transfer_wait(s, k, made);
-	if (!is_leaf(s, image->node))
+	if (!is_leaf(s, device_copy->node))
 		return;
 	for (uint32_t b = s->reach->before_at[i];
 	     b < s->reach->before_at[i + 1]; b++)
@@ -284,33 +288,36 @@ static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
 			transfer_wait(s, k, s->reach->before[b]);
 }
 
-/* The image of @class that node @i, of lane @l, reads. */
-static uint32_t image_use(struct ordering *s, uint32_t l, uint32_t i,
-			  uint32_t class, uint32_t made)
+/* The device copy of @class that node @i, of lane @l, reads. */
+static uint32_t device_copy_use(struct ordering *s, uint32_t l, uint32_t i,
+				uint32_t class, uint32_t made)
 {
 	uint32_t *of = &s->of[l * (size_t)s->n + class];
-	uint32_t k = s->o.n_images;
-	struct weir__image *image = *of ? &s->o.image[*of - 1] : NULL;
+	uint32_t k = s->o.n_device_copies;
+	struct weir__device_copy *device_copy = *of ? &s->o.device_copy[*of - 1]
+						    : NULL;
 
-	if (!image || image_is_old(s, image, i, made)) {
-		image = &s->o.image[k];
-		*image = (struct weir__image){ .node = class,
-					       .first = s->steps[l],
-					       .kind = WEIR__IMAGE_TRANSFER,
-					       .lane = (uint8_t)l };
+	if (!device_copy || device_copy_is_old(s, device_copy, i, made)) {
+		device_copy = &s->o.device_copy[k];
+		*device_copy = (struct weir__device_copy){
+			.node = class,
+			.first = s->steps[l],
+			.kind = WEIR__DEVICE_COPY_TRANSFER,
+			.lane = (uint8_t)l
+		};
 		memset(&s->o.wait[k * s->o.n_lanes], 0,
 		       s->o.n_lanes * sizeof(*s->o.wait));
-		*of = ++s->o.n_images;
+		*of = ++s->o.n_device_copies;
 		if (s->x->marks[class] & WEIR__MARK_INPUT)
-			image->kind = WEIR__IMAGE_INPUT;
+			device_copy->kind = WEIR__DEVICE_COPY_INPUT;
 		else if (is_import(s, l, class))
-			image->kind = WEIR__IMAGE_IMPORT;
-		if (image->kind == WEIR__IMAGE_IMPORT)
-			gate_add(s, l, WEIR__GATE_IMPORT, k);
-		if (image->kind == WEIR__IMAGE_TRANSFER)
+			device_copy->kind = WEIR__DEVICE_COPY_IMPORT;
+		if (device_copy->kind == WEIR__DEVICE_COPY_IMPORT)
+			point_add(s, l, WEIR__SYNC_IMPORT, k);
+		if (device_copy->kind == WEIR__DEVICE_COPY_TRANSFER)
 			transfer_make(s, k, i, made);
 	}
-	image->last = s->steps[l];
+	device_copy->last = s->steps[l];
 	return *of - 1;
 }
 
@@ -328,7 +335,7 @@ static void source_use(struct ordering *s, uint32_t l, uint32_t i, uint32_t e)
 	uint32_t made = s->made[s->in->src[e]];
 
 	if (!lane_can_use(s, l, class)) {
-		s->o.image_of[e] = image_use(s, l, i, class, made);
+		s->o.device_copy_of[e] = device_copy_use(s, l, i, class, made);
 		return;
 	}
 	if (is_leaf(s, class))
@@ -364,7 +371,7 @@ static void node_compute(struct ordering *s, uint32_t i)
 	result_use(s, l, i);
 	s->o.node[s->o.step_at[l] + s->steps[l]++] = i;
 	if (s->released[i])
-		gate_add(s, l, WEIR__GATE_RELEASE, i);
+		point_add(s, l, WEIR__SYNC_RELEASE, i);
 }
 
 /*
@@ -382,8 +389,8 @@ static void node_observe(struct ordering *s, uint32_t i)
 	if (is_leaf(s, class) && lane_can_use(s, l, class))
 		leaf_wait(s, l, class);
 	else if (is_leaf(s, class))
-		gate_add(s, l, WEIR__GATE_LEAF, class);
-	gate_add(s, l, WEIR__GATE_OBSERVE, i);
+		point_add(s, l, WEIR__SYNC_LEAF, class);
+	point_add(s, l, WEIR__SYNC_OBSERVE, i);
 }
 
 static int nodes_order(struct ordering *s)
@@ -404,21 +411,21 @@ static int nodes_order(struct ordering *s)
 	return 0;
 }
 
-/* The gates of each lane together. */
-static int gates_sort(struct ordering *s)
+/* The sync points of each lane together. */
+static int points_sort(struct ordering *s)
 {
 	uint32_t n = s->o.n_lanes, *to = s->steps;
 
-	s->o.gate =
-		weir__array_alloc((size_t)s->o.n_gates + 1, sizeof(*s->o.gate));
-	if (!s->o.gate)
+	s->o.point = weir__array_alloc((size_t)s->o.n_points + 1,
+				       sizeof(*s->o.point));
+	if (!s->o.point)
 		return no_memory(s);
 	for (uint32_t l = 0; l < n; l++) {
-		to[l] = s->o.gate_at[l];
-		s->o.gate_at[l + 1] += s->o.gate_at[l];
+		to[l] = s->o.point_at[l];
+		s->o.point_at[l + 1] += s->o.point_at[l];
 	}
-	for (uint32_t i = 0; i < s->o.n_gates; i++)
-		s->o.gate[to[s->gate[i].lane]++] = s->gate[i];
+	for (uint32_t i = 0; i < s->o.n_points; i++)
+		s->o.point[to[s->point[i].lane]++] = s->point[i];
 	return 0;
 }
 
@@ -433,7 +440,7 @@ static int order_alloc(struct ordering *s)
 {
 	size_t n = (size_t)s->n + 1, lanes = s->o.n_lanes; /* never 0 */
 	size_t edges = (size_t)s->in->src_at[s->n] + 1;
-	struct weir__order *o = &s->o;
+	struct weir__sync *o = &s->o;
 
 	o->lane = weir__array_alloc(n, sizeof(*o->lane));
 	o->step_at = zeroed(lanes + 1, sizeof(*o->step_at));
@@ -441,22 +448,23 @@ static int order_alloc(struct ordering *s)
 	o->step = weir__array_alloc(n, sizeof(*o->step));
 	o->until = zeroed(n, sizeof(*o->until));
 	o->exported = zeroed(n, sizeof(*o->exported));
-	o->gate_at = zeroed(lanes + 1, sizeof(*o->gate_at));
-	o->image_of = weir__array_alloc(edges, sizeof(*o->image_of));
+	o->point_at = zeroed(lanes + 1, sizeof(*o->point_at));
+	o->device_copy_of =
+		weir__array_alloc(edges, sizeof(*o->device_copy_of));
 	s->steps = weir__array_alloc(lanes, sizeof(*s->steps));
 	s->made = weir__array_alloc(n, sizeof(*s->made));
 	s->released = zeroed(n, sizeof(*s->released));
 	s->of = zeroed(lanes * n, sizeof(*s->of));
 	s->seen = zeroed(lanes * lanes, sizeof(*s->seen));
 	if (!o->lane || !o->step_at || !o->node || !o->step || !o->until ||
-	    !o->exported || !o->gate_at || !o->image_of || !s->steps ||
+	    !o->exported || !o->point_at || !o->device_copy_of || !s->steps ||
 	    !s->made || !s->released || !s->of || !s->seen)
 		return no_memory(s);
-	memset(o->image_of, 0xff, edges * sizeof(*o->image_of));
+	memset(o->device_copy_of, 0xff, edges * sizeof(*o->device_copy_of));
 	return 0;
 }
 
-int weir__order(const struct weir__order_in *in, struct weir__order *ret)
+int weir__sync(const struct weir__sync_in *in, struct weir__sync *ret)
 {
 	struct ordering s = { .x = in,
 			      .in = in->in,
@@ -473,32 +481,32 @@ int weir__order(const struct weir__order_in *in, struct weir__order *ret)
 		r = nodes_order(&s);
 	}
 	if (r == 0)
-		r = gates_sort(&s);
-	weir__array_free(s.gate);
+		r = points_sort(&s);
+	weir__array_free(s.point);
 	weir__array_free(s.steps);
 	weir__array_free(s.made);
 	weir__array_free(s.released);
 	weir__array_free(s.of);
 	weir__array_free(s.seen);
 	if (r < 0)
-		weir__order_free(&s.o);
+		weir__sync_free(&s.o);
 	else
 		*ret = s.o;
 	return r;
 }
 
-void weir__order_free(struct weir__order *order)
+void weir__sync_free(struct weir__sync *sync)
 {
-	weir__array_free(order->lane);
-	weir__array_free(order->step_at);
-	weir__array_free(order->node);
-	weir__array_free(order->step);
-	weir__array_free(order->until);
-	weir__array_free(order->exported);
-	weir__array_free(order->gate_at);
-	weir__array_free(order->gate);
-	weir__array_free(order->image);
-	weir__array_free(order->image_of);
-	weir__array_free(order->wait);
-	memset(order, 0, sizeof(*order));
+	weir__array_free(sync->lane);
+	weir__array_free(sync->step_at);
+	weir__array_free(sync->node);
+	weir__array_free(sync->step);
+	weir__array_free(sync->until);
+	weir__array_free(sync->exported);
+	weir__array_free(sync->point_at);
+	weir__array_free(sync->point);
+	weir__array_free(sync->device_copy);
+	weir__array_free(sync->device_copy_of);
+	weir__array_free(sync->wait);
+	memset(sync, 0, sizeof(*sync));
 }

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/compile/compiled.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "graph/ops.h"
+#include "graph/exec/sched.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+#include "place/placement.h"
+#include "place/tensors.h"
+
+void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size)
+{
+	return weir__bump_take(&cg->memory, n * size + !n);
+}
+
+/* The same, all 0. */
+static void *plan_zeroed(struct weir__compiled *cg, size_t n, size_t size)
+{
+	void *array = weir__compiled_take(cg, n, size);
+
+	return array ? memset(array, 0, n * size) : NULL;
+}
+
+static uint32_t count_ports(const struct weir_graph *g)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		n += g->node[i]->flags & WEIR__NODE_ASKED ||
+		     g->node[i]->op == WEIR_OP_INPUT;
+	return n;
+}
+
+static int no_memory(const struct weir__compiled *cg)
+{
+	return weir__fail(-ENOMEM, "no memory for a schedule of %u nodes",
+			  cg->n);
+}
+
+static int lane_arrays(struct weir__compiled *cg, const struct weir__draft *d,
+		       uint32_t l)
+{
+	const struct weir__sync *o = &d->sync;
+	struct weir__graph_lane *lane = &cg->lane[l];
+	size_t locations;
+
+	lane->on = &cg->sched->dev[o->lane_dev[l]];
+	lane->n_steps = o->step_at[l + 1] - o->step_at[l];
+	lane->n_points = o->point_at[l + 1] - o->point_at[l];
+	lane->point = &cg->point[o->point_at[l]];
+	lane->leaf = &cg->leaf[o->point_at[l]];
+	lane->sizes = d->sizes[l];
+	for (uint32_t i = o->step_at[l]; i < o->step_at[l + 1]; i++)
+		lane->n_operands += d->g->node[o->node[i]]->n_src;
+	locations = lane->n_operands + lane->n_steps;
+	lane->location =
+		weir__compiled_take(cg, locations, sizeof(*lane->location));
+	lane->operand = weir__compiled_take(cg, cg->n_copies * lane->n_operands,
+					    sizeof(*lane->operand));
+	lane->copy = plan_zeroed(cg, cg->n_copies, sizeof(*lane->copy));
+	if (!lane->location || !lane->operand || !lane->copy)
+		return no_memory(cg);
+	memset(lane->location, 0, locations * sizeof(*lane->location));
+	for (size_t c = 0; c < cg->n_copies; c++) {
+		struct weir__lane_copy *copy = &lane->copy[c];
+
+		copy->node = weir__compiled_take(cg, lane->n_steps,
+						 sizeof(*copy->node));
+		copy->list = weir__compiled_take(cg, lane->n_steps,
+						 sizeof(*copy->list));
+		if (!copy->node || !copy->list)
+			return no_memory(cg);
+	}
+	return 0;
+}
+
+static int plan_arrays(struct weir__compiled *cg, const struct weir__draft *d)
+{
+	const struct weir__sync *o = &d->sync;
+	size_t waits = (size_t)o->n_device_copies * o->n_lanes;
+	int r = 0;
+
+	cg->n = (uint32_t)d->g->n;
+	cg->n_points = o->n_points;
+	cg->n_device_copies = o->n_device_copies;
+	cg->shared = o->shared;
+	cg->lane = plan_zeroed(cg, o->n_lanes, sizeof(*cg->lane));
+	cg->at = weir__compiled_take(cg, cg->n, sizeof(*cg->at));
+	cg->point = weir__compiled_take(cg, cg->n_points, sizeof(*cg->point));
+	cg->leaf = weir__compiled_take(cg, cg->n_points, sizeof(*cg->leaf));
+	cg->port =
+		weir__compiled_take(cg, count_ports(d->g), sizeof(*cg->port));
+	cg->device_copy = weir__compiled_take(cg, cg->n_device_copies,
+					      sizeof(*cg->device_copy));
+	cg->wait = weir__compiled_take(cg, waits, sizeof(*cg->wait));
+	cg->transfer = weir__compiled_take(cg, cg->n_device_copies,
+					   sizeof(*cg->transfer));
+	cg->copier = weir__compiled_take(cg, 2 * (size_t)cg->sched->n_devs,
+					 sizeof(*cg->copier));
+	cg->reserved =
+		plan_zeroed(cg, cg->sched->n_devs, sizeof(*cg->reserved));
+	cg->taken = plan_zeroed(cg, cg->n_copies, sizeof(*cg->taken));
+	if (!cg->lane || !cg->at || !cg->point || !cg->leaf || !cg->port ||
+	    !cg->device_copy || !cg->wait || !cg->transfer || !cg->copier ||
+	    !cg->reserved || !cg->taken)
+		return no_memory(cg);
+	memcpy(cg->point, o->point, cg->n_points * sizeof(*cg->point));
+	if (waits)
+		memcpy(cg->wait, o->wait, waits * sizeof(*cg->wait));
+	for (; cg->n_lanes < o->n_lanes && !r; cg->n_lanes++)
+		r = lane_arrays(cg, d, cg->n_lanes);
+	return r;
+}
+
+/* The leaves that the lane uses where they are: those with a sync point. */
+static void lane_leaves(struct weir__compiled *cg,
+			struct weir__graph_lane *lane)
+{
+	for (uint32_t i = 0; i < lane->n_points; i++) {
+		const struct weir__sync_point *point = &lane->point[i];
+
+		if (point->kind != WEIR__SYNC_LEAF)
+			continue;
+		lane->leaf[lane->n_leaves++] =
+			(struct weir__leaf){ .node = point->of,
+					     .write = point->writes,
+					     .bytes = cg->at[point->of].bytes };
+	}
+}
+
+/* The lanes whose planned memory the lane uses. */
+static void lane_reads(struct weir__graph_lane *lane)
+{
+	size_t locations = lane->n_operands + lane->n_steps;
+
+	for (size_t i = 0; i < locations; i++)
+		if (lane->location[i].lane != WEIR__NO_LANE &&
+		    lane->location[i].where != WEIR_NODE_LEAF)
+			lane->reads |= UINT64_C(1) << lane->location[i].lane;
+}
+
+static int plan_nodes(struct weir__compiled *cg, const struct weir__draft *d)
+{
+	int r = plan_arrays(cg, d);
+
+	if (r == 0)
+		r = weir__compiled_where(cg, d);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
+		lane_leaves(cg, &cg->lane[l]);
+		r = weir__nodes_make(cg, d, &cg->lane[l]);
+		if (r == 0) {
+			lane_reads(&cg->lane[l]);
+			r = weir__nodes_address(cg, &cg->lane[l], 0);
+		}
+	}
+	return r < 0 ? r : weir__compiled_splits(cg, d);
+}
+
+static int check_nodes(const struct weir__graph_lane *lane)
+{
+	const struct weir__sched_dev *on = lane->on;
+	char words[WEIR__NODE_WORDS];
+
+	for (uint32_t i = 0; i < lane->n_steps; i++) {
+		const struct weir_backend_node *node = lane->copy[0].list[i];
+		int r = weir__dev_result(on->dev, "compute->supports",
+					 on->compute->supports(on->dev, node));
+
+		if (r < 0)
+			return weir__fail_for(r, "%s",
+					      weir__node_words(node, words));
+	}
+	return 0;
+}
+
+static const struct weir_backend_prepare_opts prepare_opts = {
+	.size = sizeof(prepare_opts)
+};
+
+/* What the device says of the workspace before anything is allocated. */
+static int lane_workspace(struct weir__graph_lane *lane)
+{
+	const struct weir__sched_dev *on = lane->on;
+	size_t workspace = 0;
+	int r;
+
+	if (!on->compute->measure || !lane->n_steps)
+		return 0;
+	r = on->compute->measure(on->dev, lane->copy[0].list, lane->n_steps,
+				 &prepare_opts, &workspace);
+	lane->sizes.workspace = workspace;
+	return weir__dev_result(on->dev, "compute->measure", r);
+}
+
+/* All that is found without allocating memory of a device. */
+static int plan_draw(struct weir__compiled *cg, const struct weir_graph *g,
+		     const struct weir__choice *choice)
+{
+	struct weir__draft d;
+	int r = weir__draft(cg->sched, g, choice, &d);
+
+	if (r < 0)
+		return r;
+	r = plan_nodes(cg, &d);
+	cg->placement = d.places.placement;
+	d.places.placement = NULL;
+	weir__draft_free(&d);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
+		r = check_nodes(&cg->lane[l]);
+		if (r == 0)
+			r = lane_workspace(&cg->lane[l]);
+	}
+	return r;
+}
+
+static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
+		      const struct weir__choice *choice,
+		      struct weir__compiled **ret)
+{
+	struct weir__compiled *cg;
+	int r = weir_graph_error(g, NULL);
+
+	if (r < 0)
+		return r;
+	cg = weir__calloc(1, sizeof(*cg));
+	if (!cg)
+		return weir__fail(-ENOMEM, "no memory for a schedule");
+	cg->sched = sched;
+	cg->n_copies = sched->opts.copies;
+	cg->key = choice->key;
+	r = plan_draw(cg, g, choice);
+	if (r < 0)
+		weir__compiled_free(cg);
+	else
+		*ret = cg;
+	return r;
+}
+
+/* bytes[i] more of the budget of each device i. */
+static int bytes_reserve(struct weir__compiled *cg, const uint64_t *bytes)
+{
+	int r = weir__sched_reserve(cg->sched, bytes);
+
+	for (uint32_t i = 0; i < cg->sched->n_devs && !r; i++)
+		cg->reserved[i] += bytes[i];
+	return r;
+}
+
+/* All lanes at once: a budget that all devices share is checked for the sum. */
+static int plan_reserve(struct weir__compiled *cg)
+{
+	uint64_t bytes[WEIR__LANES] = { 0 };
+
+	for (uint32_t l = 0; l < cg->n_lanes; l++) {
+		const struct weir__graph_lane *lane = &cg->lane[l];
+
+		bytes[lane->on - cg->sched->dev] = lane->sizes.results +
+						   lane->sizes.inputs +
+						   lane->sizes.workspace;
+	}
+	return bytes_reserve(cg, bytes);
+}
+
+static int memory_alloc(struct weir__compiled *cg,
+			const struct weir__graph_lane *lane, uint32_t memory,
+			struct weir_buf **ret)
+{
+	const struct weir__placed *placed = &cg->placement->memory[memory];
+
+	if (!placed->info.bytes)
+		return 0;
+	return weir__members_alloc(lane->on->buft, placed->member,
+				   placed->info.members, WEIR_USAGE_COMPUTE,
+				   ret);
+}
+
+static int lane_memory(struct weir__compiled *cg, struct weir__graph_lane *lane)
+{
+	uint32_t l = (uint32_t)(lane - cg->lane);
+	int r = memory_alloc(cg, lane, WEIR__IN_RESULTS(l), &lane->results);
+
+	for (uint32_t c = 0; c < cg->n_copies && !r; c++)
+		r = memory_alloc(cg, lane, WEIR__IN_COPY(l),
+				 &lane->copy[c].buf);
+	return r;
+}
+
+static int copy_prepare(const struct weir__graph_lane *lane,
+			struct weir__lane_copy *copy, size_t *ret_workspace)
+{
+	const struct weir__sched_dev *on = lane->on;
+
+	*ret_workspace = 0;
+	if (!lane->n_steps)
+		return 0;
+	return weir__dev_result(
+		on->dev, "compute->prepare",
+		on->compute->prepare(on->dev, copy->list, lane->n_steps,
+				     &prepare_opts, &copy->prepared,
+				     ret_workspace));
+}
+
+/* Runs use the workspace one after another, as they do the results. */
+static int lane_prepare(struct weir__compiled *cg,
+			struct weir__graph_lane *lane)
+{
+	uint64_t more[WEIR__LANES] = { 0 };
+	uint64_t most = 0, said = lane->sizes.workspace;
+	size_t workspace;
+	int r = 0;
+
+	weir__nodes_copy(cg, lane);
+	for (uint32_t c = 0; c < cg->n_copies && !r; c++) {
+		r = weir__nodes_address(cg, lane, c);
+		if (r == 0)
+			r = copy_prepare(lane, &lane->copy[c], &workspace);
+		if (r == 0 && workspace > most)
+			most = workspace;
+	}
+	if (r < 0)
+		return r;
+	lane->sizes.workspace = most;
+	if (most > said) {
+		more[lane->on - cg->sched->dev] = most - said;
+		r = bytes_reserve(cg, more);
+	}
+	if (r == 0 && most)
+		r = weir__buf_alloc(lane->on->buft, most, NULL,
+				    &lane->workspace);
+	return r;
+}
+
+int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
+		       const struct weir__choice *choice,
+		       struct weir__compiled **ret)
+{
+	struct weir__compiled *cg;
+	int r = plan_alloc(sched, g, choice, &cg);
+
+	if (r < 0)
+		return r;
+	r = weir__leaves_join(cg, g);
+	if (r == 0)
+		r = weir_graph_fingerprint(g, cg->fingerprint);
+	if (r == 0)
+		r = plan_reserve(cg);
+	if (r == 0)
+		r = weir__compiled_imports(cg, g);
+	/* All memory first: lanes read that of others. */
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
+		r = lane_memory(cg, &cg->lane[l]);
+	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
+		r = lane_prepare(cg, &cg->lane[l]);
+	if (r < 0) {
+		weir__compiled_free(cg);
+		return r;
+	}
+	cg->refs = 1;
+	*ret = cg;
+	return 0;
+}
+
+int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
+			   const struct weir__choice *choice,
+			   struct weir__sizes *ret)
+{
+	struct weir__compiled *cg;
+	int r = plan_alloc(sched, g, choice, &cg);
+
+	if (r < 0)
+		return r;
+	r = weir__compiled_imports_measure(cg, g);
+	memset(ret, 0, sched->n_devs * sizeof(*ret));
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
+		ret[cg->lane[l].on - sched->dev] = cg->lane[l].sizes;
+	weir__compiled_free(cg);
+	return r;
+}
+
+static void lane_free(const struct weir__compiled *cg,
+		      struct weir__graph_lane *lane)
+{
+	for (uint32_t c = 0; lane->copy && c < cg->n_copies; c++) {
+		if (lane->copy[c].prepared)
+			lane->on->compute->release(lane->on->dev,
+						   lane->copy[c].prepared);
+		weir__buf_put(lane->copy[c].buf);
+	}
+	weir__buf_put(lane->results);
+	weir__buf_put(lane->workspace);
+	weir__feed_list_free(lane->feed);
+	if (lane->last)
+		weir__source_put(lane->last);
+}
+
+void weir__compiled_free(struct weir__compiled *cg)
+{
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
+		lane_free(cg, &cg->lane[l]);
+	if (cg->reserved)
+		weir__sched_unreserve(cg->sched, cg->reserved);
+	weir_placement_free(cg->placement);
+	weir__bump_free(&cg->memory);
+	weir__free(cg);
+}
