@@ -108,7 +108,7 @@ void row_targets(unsigned pairs);
 void row_slice(unsigned pairs);
 void row_convert(unsigned pairs);
 void row_plan(unsigned pairs);
-void row_touch(unsigned pairs);
+void row_prefault(unsigned pairs);
 /* Rows of loads to bench_device. */
 void row_device_bus(unsigned pairs);
 void row_device_slow(unsigned pairs);

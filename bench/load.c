@@ -33,7 +33,7 @@ static const struct row {
 	{ "slice", row_slice },
 	{ "convert", row_convert },
 	{ "plan", row_plan },
-	{ "touch", row_touch },
+	{ "prefault", row_prefault },
 	/* With --device only: */
 	{ "device-bus", row_device_bus },
 	{ "device-slow", row_device_slow },

@@ -26,7 +26,7 @@ static void space_open(struct space *sp, uint64_t bytes)
 	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	int64_t shape = (int64_t)bytes;
 
-	o.flags = WEIR_BUF_TOUCH;
+	o.flags = WEIR_BUF_PREFAULT;
 	use_open(&sp->use, 0);
 	must(weir_stream_new(weir_dev_get(sp->use.weir, 0), NULL, &sp->stream));
 	must(weir_buf_alloc(sp->use.huge, bytes, &o, &sp->buf));

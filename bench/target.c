@@ -34,7 +34,7 @@ static struct weir_buf *touched(struct weir_buft *buft, uint64_t bytes)
 	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	struct weir_buf *buf;
 
-	o.flags = WEIR_BUF_TOUCH;
+	o.flags = WEIR_BUF_PREFAULT;
 	must(weir_buf_alloc(buft, bytes, &o, &buf));
 	return buf;
 }

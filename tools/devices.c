@@ -88,7 +88,7 @@ static json_t *try_kind(struct weir_buft *buft)
 	struct weir_buf *buf;
 	json_t *json;
 
-	opts.flags = WEIR_BUF_TOUCH;
+	opts.flags = WEIR_BUF_PREFAULT;
 	if (weir_buf_alloc(buft, TRIAL_BYTES, &opts, &buf) < 0)
 		return json_pack("{s:b, s:o}", "works", 0, "why",
 				 text_or_null(weir_sentence()));

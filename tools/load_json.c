@@ -36,8 +36,8 @@ static json_t *run_json(const struct load_job *job, const struct load_run *run)
 			 (json_int_t)r->staging, "chunks",
 			 (json_int_t)r->chunks, "over_read",
 			 (json_int_t)r->over_read, "retries",
-			 (json_int_t)r->retries, "touch_seconds",
-			 (double)r->touch_ns / 1e9, "fallbacks",
+			 (json_int_t)r->retries, "prefault_seconds",
+			 (double)r->prefault_ns / 1e9, "fallbacks",
 			 (int)r->fallbacks);
 }
 

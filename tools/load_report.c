@@ -135,9 +135,9 @@ static void report_cpu(const struct load_job *job, const struct load_run *run)
 
 	note("  cpu     %.3f s; peak RSS %s", run->cpu_seconds,
 	     size_text(job->peak_rss, a));
-	if (run->report.touch_ns)
-		note("  touch   %.3f s to back fresh memory with pages, sum of all threads",
-		     (double)run->report.touch_ns / 1e9);
+	if (run->report.prefault_ns)
+		note("  prefault %.3f s to back fresh memory with pages, sum of all threads",
+		     (double)run->report.prefault_ns / 1e9);
 }
 
 /* The library's note may say already why a file has no direct reads. */

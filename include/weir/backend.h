@@ -112,7 +112,7 @@ struct weir_backend_host {
 	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE,
 	 * LOCKED, HBM or FAR; @node: a NUMA node, -1: any (of HBM and FAR:
 	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
-	 * HUGETLB_1G and SHARED, and WEIR_BUF_TOUCH to back all of it with
+	 * HUGETLB_1G and SHARED, and WEIR_BUF_PREFAULT to back all of it with
 	 * pages. Fills in @mem, which then does not move. May block; takes the
 	 * lock of arenas,
 	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
@@ -221,10 +221,10 @@ struct weir_backend_mem {
 	uint32_t how;        /* the backend's own: how to free it */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
-	 * The thread that touches more of it (lib/alloc/touch.h) raises it, so
-	 * that memory which is kept and used again is not touched twice.
+	 * The thread that prefaults more of it (lib/alloc/prefault.h) raises it, so
+	 * that memory which is kept and used again is not prefaulted twice.
 	 */
-	_Atomic size_t touched;
+	_Atomic size_t backed;
 	char why[240]; /* why it is less than was asked for */
 };
 

@@ -184,7 +184,7 @@ struct weir_opts {
 				   an allocation is refused, slots, and headers
 				   of models with their tables; 0: no limit */
 	const char *io_cpus;     /* CPUs of the threads that read, copy and
-				    touch memory, such as "0-3,8"; NULL: all
+				    prefault memory, such as "0-3,8"; NULL: all
 				    that the process may use */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)

@@ -133,22 +133,22 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 	WEIR_NONNULL(1, 3);
 
 struct weir_load_report {
-	size_t size;        /* set by the caller */
-	uint64_t bytes;     /* of tensors that arrived, as in the files: before
+	size_t size;         /* set by the caller */
+	uint64_t bytes;      /* of tensors that arrived, as in the files: before
 			       a conversion, and without what slices omit */
-	uint64_t in_place;  /* bytes read directly into their final memory, or
+	uint64_t in_place;   /* bytes read directly into their final memory, or
 			       into the buffer of a sink */
-	uint64_t staged;    /* bytes read into a slot and copied from there */
-	uint64_t buffered;  /* bytes copied out of the page cache */
-	uint64_t mapped;    /* bytes that are mapped pages of the files */
-	uint64_t over_read; /* bytes read and dropped: gaps, ends of blocks */
-	uint64_t chunks;    /* number of chunks */
-	uint64_t retries;   /* reads repeated: short, interrupted, refused */
-	uint64_t enters;    /* calls of io_uring_enter(2) during the load */
-	uint64_t staging;   /* bytes of slots at the end */
-	int64_t touch_ns;   /* time for backing fresh memory with pages: the sum
+	uint64_t staged;     /* bytes read into a slot and copied from there */
+	uint64_t buffered;   /* bytes copied out of the page cache */
+	uint64_t mapped;     /* bytes that are mapped pages of the files */
+	uint64_t over_read;  /* bytes read and dropped: gaps, ends of blocks */
+	uint64_t chunks;     /* number of chunks */
+	uint64_t retries;    /* reads repeated: short, interrupted, refused */
+	uint64_t enters;     /* calls of io_uring_enter(2) during the load */
+	uint64_t staging;    /* bytes of slots at the end */
+	int64_t prefault_ns; /* time for backing fresh memory with pages: the sum
 			       of all threads, ns */
-	int64_t elapsed;    /* ns from weir_load_start() to the last tensor */
+	int64_t elapsed;     /* ns from weir_load_start() to the last tensor */
 	uint32_t io; /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
 	uint32_t fallbacks; /* number of files without O_DIRECT */
 	char note[240];     /* why it was slower than it could be, or "" */

@@ -87,7 +87,7 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
  */
 #define WEIR_BUF_STRICT 0x01u
 /* Back the memory with pages before returning: 0.2 to 1.5 s per GiB. */
-#define WEIR_BUF_TOUCH 0x02u
+#define WEIR_BUF_PREFAULT 0x02u
 /*
  * Write-combined: the CPU does not cache the memory, and reads it very slowly.
  * Only for kind PINNED; else -EINVAL.

@@ -6,7 +6,7 @@
 
 #include "alloc/arenas.h"
 #include "alloc/avail.h"
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -14,8 +14,8 @@
 
 /* A kept arena may be this much larger than a request that it serves. */
 #define SLACK(len) ((len) / 4)
-/* From this size on several threads touch faster than one. */
-#define TOUCH_TOGETHER ((size_t)32 << 20)
+/* From this size on several threads prefault faster than one. */
+#define PREFAULT_TOGETHER ((size_t)32 << 20)
 
 static void list_add(struct weir__arena **link, struct weir__arena *a)
 {
@@ -222,7 +222,7 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 	size_t len = a->pages.len;
 	bool kept;
 
-	a->touched = atomic_load(&mem->touched);
+	a->backed = atomic_load(&mem->backed);
 	pthread_mutex_lock(&all->lock);
 	weir__arenas_remove_live(all, a);
 	kept = !a->pages.shared && arena_keep(all, a);
@@ -254,19 +254,19 @@ void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem)
 	weir__free(a);
 }
 
-int weir__arena_touch(struct weir_backend_mem *mem, size_t bytes)
+int weir__arena_prefault(struct weir_backend_mem *mem, size_t bytes)
 {
 	struct weir__arena *a = mem->handle;
 
-	return weir__pages_touch(&a->pages, &mem->touched, bytes);
+	return weir__pages_prefault(&a->pages, &mem->backed, bytes);
 }
 
 int weir__arena_back(struct weir *weir, struct weir_backend_mem *mem,
 		     size_t bytes)
 {
-	if (bytes >= TOUCH_TOGETHER)
-		weir__touch_all(weir, mem->base, bytes, &mem->touched);
-	return weir__arena_touch(mem, bytes);
+	if (bytes >= PREFAULT_TOGETHER)
+		weir__prefault_all(weir, mem->base, bytes, &mem->backed);
+	return weir__arena_prefault(mem, bytes);
 }
 
 int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,

@@ -4,7 +4,7 @@
  * freed, because the first touch of pages is the most expensive step.
  *
  * From take to give (or leak) the caller does not move its struct weir_backend_mem,
- * and keeps mem->touched up to date.
+ * and keeps mem->backed up to date.
  */
 #ifndef WEIR__ALLOC_ARENA_H
 #define WEIR__ALLOC_ARENA_H
@@ -52,9 +52,9 @@ void weir__arena_hide(struct weir_backend_mem *mem, bool hidden);
 
 /*
  * Back the first @bytes of @mem with pages, on this thread. After an error,
- * such as -ENOMEM, mem->touched says how many are backed.
+ * such as -ENOMEM, mem->backed says how many are backed.
  */
-int weir__arena_touch(struct weir_backend_mem *mem, size_t bytes);
+int weir__arena_prefault(struct weir_backend_mem *mem, size_t bytes);
 /* The same, by several threads if that is faster. */
 int weir__arena_back(struct weir *weir, struct weir_backend_mem *mem,
 		     size_t bytes);

@@ -16,7 +16,7 @@
 struct weir__arena {
 	struct weir__arena *next, **link;
 	struct weir__pages pages;
-	size_t touched;               /* kept: bytes known to be backed */
+	size_t backed;                /* kept: bytes known to be backed */
 	struct weir_backend_mem *mem; /* live: that of the buffer */
 };
 

@@ -20,7 +20,7 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 	};
 	int r = weir__arena_take(weir, &req, mem);
 
-	if (r < 0 || !(flags & WEIR_BUF_TOUCH))
+	if (r < 0 || !(flags & WEIR_BUF_PREFAULT))
 		return r;
 	r = weir__arena_back(weir, mem, bytes);
 	if (r < 0)

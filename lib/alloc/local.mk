@@ -6,4 +6,4 @@ EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/slots.c %D%/slots.h \
 	%D%/topology.c %D%/topology.h \
-	%D%/touch.c %D%/touch.h
+	%D%/prefault.c %D%/prefault.h

@@ -14,7 +14,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define TOUCH_STEP ((size_t)32 << 20)
+#define PREFAULT_STEP ((size_t)32 << 20)
 #define HUGE_2M_SHIFT 21
 #define HUGE_1G_SHIFT 30
 #define MINCORE_STEP ((size_t)64 << 20)
@@ -308,13 +308,13 @@ int weir__pages_lock(struct weir__pages *p)
 	return r;
 }
 
-uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched)
+uint64_t weir__pages_missing(const struct weir__pages *p, size_t backed)
 {
 	unsigned char vec[MINCORE_STEP / WEIR__PAGE];
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t missing = 0;
 
-	for (size_t at = weir__down(touched, page), n; at < p->len; at += n) {
+	for (size_t at = weir__down(backed, page), n; at < p->len; at += n) {
 		n = p->len - at < MINCORE_STEP ? p->len - at : MINCORE_STEP;
 		if (weir__sys_mincore(p->addr + at, n, vec) < 0)
 			continue;
@@ -324,25 +324,25 @@ uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched)
 	return missing;
 }
 
-int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
-		      size_t bytes)
+int weir__pages_prefault(struct weir__pages *p, _Atomic size_t *backed,
+			 size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t end = weir__up(bytes, page), n;
 
-	for (size_t at = weir__down(atomic_load(touched), page); at < end;
+	for (size_t at = weir__down(atomic_load(backed), page); at < end;
 	     at += n) {
 		int r;
 
-		n = end - at < TOUCH_STEP ? end - at : TOUCH_STEP;
+		n = end - at < PREFAULT_STEP ? end - at : PREFAULT_STEP;
 		r = weir__sys_populate(p->addr + at, n);
 		if (r < 0)
 			return weir__fail_sys(
 				r,
-				"touching %zu bytes, of which %zu are backed",
+				"prefaulting %zu bytes, of which %zu are backed",
 				bytes, at);
-		if (at + n > atomic_load(touched))
-			atomic_store(touched, at + n);
+		if (at + n > atomic_load(backed))
+			atomic_store(backed, at + n);
 	}
 	return 0;
 }

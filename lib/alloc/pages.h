@@ -55,10 +55,10 @@ void weir__pages_unmap(struct weir__pages *p);
 int weir__pages_lock(struct weir__pages *p);
 /* Hide from, or show to, the children of later forks. At first: shown. */
 void weir__pages_hide(struct weir__pages *p, bool hidden);
-/* Bytes after the first @touched that have no page yet. Visits each page. */
-uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched);
-/* Back the first @bytes, on this thread; raises *@touched as it goes on. */
-int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
-		      size_t bytes);
+/* Bytes after the first @backed that have no page yet. Visits each page. */
+uint64_t weir__pages_missing(const struct weir__pages *p, size_t backed);
+/* Back the first @bytes, on this thread; raises *@backed as it goes on. */
+int weir__pages_prefault(struct weir__pages *p, _Atomic size_t *backed,
+			 size_t bytes);
 
 #endif

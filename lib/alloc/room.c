@@ -55,7 +55,7 @@ uint64_t weir__arena_budget_left(struct weir *weir)
 
 /*
  * Bytes that live arenas (NULL: all; those on any of @nodes) may still need: an
- * upper bound by what they have touched, or exactly, by asking for each page
+ * upper bound by the pages that are known to be backed, or exactly, by asking for each page
  * (mincore(2)). Reserved pages are not taken from the memory that is available.
  */
 static uint64_t committed(const struct weir__arenas *all,
@@ -64,15 +64,14 @@ static uint64_t committed(const struct weir__arenas *all,
 	uint64_t sum = 0;
 
 	for (const struct weir__arena *a = all->live; a; a = a->next) {
-		size_t touched = atomic_load_explicit(&a->mem->touched,
-						      memory_order_relaxed);
+		size_t backed = atomic_load_explicit(&a->mem->backed,
+						     memory_order_relaxed);
 
-		if (weir__pages_reserved(&a->pages) ||
-		    touched >= a->pages.len ||
+		if (weir__pages_reserved(&a->pages) || backed >= a->pages.len ||
 		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))
 			continue;
-		sum += exactly ? weir__pages_missing(&a->pages, touched)
-			       : a->pages.len - touched;
+		sum += exactly ? weir__pages_missing(&a->pages, backed)
+			       : a->pages.len - backed;
 	}
 	return sum;
 }
@@ -113,7 +112,7 @@ uint64_t weir__arena_ram_left(struct weir *weir)
 /* Bytes of RAM that unmapping it frees. */
 static uint64_t bytes_backed(const struct weir__arena *a)
 {
-	return a->pages.len - weir__pages_missing(&a->pages, a->touched);
+	return a->pages.len - weir__pages_missing(&a->pages, a->backed);
 }
 
 /*

@@ -30,7 +30,7 @@ struct weir__slots {
 	} shared[2];
 	size_t bytes;            /* of all slots */
 	_Atomic unsigned pinned; /* the number of devices that locked them */
-	_Atomic size_t touched;
+	_Atomic size_t prefaulted;
 };
 
 static void list_push(struct weir__slot **list, struct weir__slot *slot)
@@ -156,10 +156,10 @@ static struct weir__slot *take_shared(struct weir__slots *slots, bool small)
 	return slot;
 }
 
-static void count_touched(struct weir__slots *slots, struct weir__slot *slot)
+static void count_prefaulted(struct weir__slots *slots, struct weir__slot *slot)
 {
-	slot->touched = true;
-	atomic_fetch_add_explicit(&slots->touched, slot->bytes,
+	slot->prefaulted = true;
+	atomic_fetch_add_explicit(&slots->prefaulted, slot->bytes,
 				  memory_order_relaxed);
 }
 
@@ -171,9 +171,9 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 
 	if (!slot)
 		slot = take_shared(slots, small);
-	if (slot && !slot->touched) {
+	if (slot && !slot->prefaulted) {
 		weir__sys_populate(slot->addr, slot->bytes);
-		count_touched(slots, slot);
+		count_prefaulted(slots, slot);
 	}
 	return slot;
 }
@@ -213,20 +213,20 @@ struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 {
 	struct shared *sh = &slots->shared[bytes <= WEIR__SLOT_SMALL];
 	struct weir__slot *slot;
-	bool touched;
+	bool prefaulted;
 
 	pthread_mutex_lock(&slots->lock);
 	slot = list_pop(&sh->first);
 	sh->n--;
 	sh->reserved--;
-	touched = slot->touched;
+	prefaulted = slot->prefaulted;
 	pthread_mutex_unlock(&slots->lock);
-	if (touched)
+	if (prefaulted)
 		return slot;
 	weir__sys_populate(slot->addr, slot->bytes);
 	pthread_mutex_lock(&slots->lock);
-	if (!slot->touched)
-		count_touched(slots, slot);
+	if (!slot->prefaulted)
+		count_prefaulted(slots, slot);
 	pthread_mutex_unlock(&slots->lock);
 	return slot;
 }
@@ -265,7 +265,7 @@ size_t weir__slots_bytes(const struct weir__slots *slots)
 	/* Page-locking has backed all slots. */
 	if (atomic_load_explicit(&slots->pinned, memory_order_relaxed))
 		return slots->bytes;
-	return atomic_load_explicit(&slots->touched, memory_order_relaxed);
+	return atomic_load_explicit(&slots->prefaulted, memory_order_relaxed);
 }
 
 void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
@@ -286,11 +286,11 @@ void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 static void trim_list(struct weir__slots *slots, struct weir__slot *s)
 {
 	for (; s; s = s->next) {
-		if (!s->touched || s->registered)
+		if (!s->prefaulted || s->registered)
 			continue;
 		weir__sys_madvise(s->addr, s->bytes, MADV_DONTNEED);
-		s->touched = false;
-		atomic_fetch_sub(&slots->touched, s->bytes);
+		s->prefaulted = false;
+		atomic_fetch_sub(&slots->prefaulted, s->bytes);
 	}
 }
 

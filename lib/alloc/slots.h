@@ -24,7 +24,7 @@ struct weir__slot {
 	size_t bytes;
 	unsigned index; /* among all slots of the reactor */
 	bool small;
-	bool touched;
+	bool prefaulted;
 	bool shared;     /* was reserved once */
 	bool registered; /* with the ring; the method sets it */
 };

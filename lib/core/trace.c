@@ -43,8 +43,8 @@ struct weir__trace {
 };
 
 static const char *const track_name[] = {
-	[WEIR__TRACK_REACTOR] = "reactor", [WEIR__TRACK_COPIER] = "copiers",
-	[WEIR__TRACK_TOUCH] = "touch",     [WEIR__TRACK_LOAD] = "load",
+	[WEIR__TRACK_REACTOR] = "reactor",   [WEIR__TRACK_COPIER] = "copiers",
+	[WEIR__TRACK_PREFAULT] = "prefault", [WEIR__TRACK_LOAD] = "load",
 	[WEIR__TRACK_STREAM] = "stream",
 };
 

@@ -18,7 +18,7 @@
 enum weir__track { /* a kind of rows in the displayed trace */
 	WEIR__TRACK_REACTOR,
 	WEIR__TRACK_COPIER,
-	WEIR__TRACK_TOUCH,
+	WEIR__TRACK_PREFAULT,
 	WEIR__TRACK_LOAD,
 	WEIR__TRACK_STREAM /* a group for each stream; other tracks have few */
 };

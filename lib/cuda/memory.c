@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of a GPU, and host memory that is page-locked for it. Page-locked
- * memory is the library's, in huge pages that several threads touch, registered
+ * memory is the library's, in huge pages that several threads prefault, registered
  * with the driver; or the driver's own, if registering is refused.
  */
 #include <errno.h>
@@ -129,8 +129,8 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 				       memory);
 	mem->base = (unsigned char *)(uintptr_t)ptr;
 	mem->how = ON_DEVICE;
-	/* There are no host pages to touch. */
-	atomic_store(&mem->touched, bytes);
+	/* There are no host pages to prefault. */
+	atomic_store(&mem->backed, bytes);
 	return 0;
 }
 
@@ -170,7 +170,7 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 	mem->how = DRIVERS;
 	mem->node = -1;
 	mem->got |= WEIR_GOT_LOCKED;
-	atomic_store(&mem->touched, bytes);
+	atomic_store(&mem->backed, bytes);
 	return r;
 }
 
@@ -183,7 +183,7 @@ static int alloc_pages(struct weir__cuda *c, size_t bytes,
 		       struct weir_backend_mem *mem)
 {
 	int32_t node = opts->node ? opts->node - 1 : c->node;
-	uint32_t flags = WEIR_BUF_TOUCH | (opts->flags & PAGE_FLAGS);
+	uint32_t flags = WEIR_BUF_PREFAULT | (opts->flags & PAGE_FLAGS);
 	int r;
 
 	/* The device's own node is preferred; only the caller's is strict. */
@@ -464,7 +464,7 @@ static int cuda_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	mem->base = ptr;
 	mem->node = -1;
 	mem->how = NOTHING;
-	atomic_store(&mem->touched, bytes);
+	atomic_store(&mem->backed, bytes);
 	if (desc->kind == WEIR_MEM_MAPPED)
 		register_file(weir__cuda_of(dev), bytes, mem);
 	else if (desc->kind != WEIR_MEM_DEVICE)

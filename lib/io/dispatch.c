@@ -2,7 +2,7 @@
 #include "io/dispatch.h"
 
 #include "alloc/slots.h"
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "io/chunk.h"
 #include "io/engine_state.h"
 #include "io/job.h"
@@ -99,8 +99,9 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 	    (e->file->network ? eng->network_window : eng->window))
 		return false;
 	/* Copiers touch memory as they write to it. */
-	return !e->touch || e->buffered || e->unpack ||
-	       weir__touch_ready(e->touch, e->touch_range, e->addr + chunk->hi);
+	return !e->prefault || e->buffered || e->unpack ||
+	       weir__prefault_ready(e->prefault, e->prefault_range,
+				    e->addr + chunk->hi);
 }
 
 static enum dispatched start_op(struct weir__loop *loop,

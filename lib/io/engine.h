@@ -28,12 +28,12 @@ struct weir_backend_convert;
 struct weir__engine;
 struct weir__job;
 struct weir__refusal;
-struct weir__touch;
+struct weir__prefault;
 struct weir_backend_work;
 
 /*
  * Bytes of one file and their place in memory: host memory, or memory of @dev.
- * They are contiguous, or rows with gaps between them. @touch, if set, must have
+ * They are contiguous, or rows with gaps between them. @prefault, if set, must have
  * passed an address before a direct read writes to it in place.
  */
 struct weir__extent {
@@ -47,9 +47,10 @@ struct weir__extent {
 	 * have the same gap group may be overwritten. NULL: no group.
 	 */
 	const void *gap_group;
-	struct weir__touch *touch; /* NULL: memory is touched already */
-	size_t touch_range;        /* of it */
-	bool buffered;             /* through the page cache */
+	struct weir__prefault
+		*prefault;     /* NULL: memory is prefaulted already */
+	size_t prefault_range; /* of it */
+	bool buffered;         /* through the page cache */
 	/*
 	 * rows > 1: row k is @width bytes at off + k * file_pitch, and goes to
 	 * addr + k * mem_pitch. @len is from the first byte in the file to the

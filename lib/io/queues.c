@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
@@ -63,7 +63,7 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 	weir__slots_pinned(r->slots, true);
 	weir__slots_range(r->slots, &addr, &bytes);
 	/* Otherwise the driver would fault the pages in, one by one. */
-	weir__touch_all(r->eng->weir, addr, bytes, NULL);
+	weir__prefault_all(r->eng->weir, addr, bytes, NULL);
 	if (mem->pin(q->dev, addr, bytes) == 0) {
 		q->pinned = r->slots;
 		return;

@@ -161,8 +161,8 @@ void weir__buf_drop(struct weir_buf *buf)
 	weir__root_put(weir);
 }
 
-#define FLAGS                                                         \
-	(WEIR_BUF_STRICT | WEIR_BUF_TOUCH | WEIR_BUF_WRITE_COMBINED | \
+#define FLAGS                                                            \
+	(WEIR_BUF_STRICT | WEIR_BUF_PREFAULT | WEIR_BUF_WRITE_COMBINED | \
 	 RESERVED | WEIR_BUF_SHARED)
 #define RESERVED (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G)
 

@@ -251,8 +251,8 @@ static int clear_one(struct weir_buf *buf, uint8_t byte)
 	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
 	if (!r)
 		r = place_fill(&all, byte, buf->bytes);
-	if (!r && buf->bytes > atomic_load(&buf->mem.touched))
-		atomic_store(&buf->mem.touched, buf->bytes);
+	if (!r && buf->bytes > atomic_load(&buf->mem.backed))
+		atomic_store(&buf->mem.backed, buf->bytes);
 	return r;
 }
 

@@ -190,17 +190,17 @@ static void no_node(void)
 	weir_close(weir);
 }
 
-static void touched(void)
+static void prefaulted(void)
 {
 	struct weir *weir = open_root(64 * MIB);
 	struct weir_backend_mem a;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
-	is_int(atomic_load(&a.touched), 0, "fresh memory is not touched");
-	is_int(weir__arena_touch(&a, 16 * MIB), 0,
-	       "memory can be touched ahead of its use");
-	is_int(atomic_load(&a.touched), 16 * MIB,
-	       "memory that was touched ahead is known to be touched");
+	is_int(atomic_load(&a.backed), 0, "fresh memory is not backed");
+	is_int(weir__arena_prefault(&a, 16 * MIB), 0,
+	       "memory can be prefaulted ahead of its use");
+	is_int(atomic_load(&a.backed), 16 * MIB,
+	       "memory that was prefaulted is known to be backed");
 	weir__arena_give(weir, &a);
 	weir_close(weir);
 }
@@ -212,14 +212,14 @@ static void used_again(void)
 	unsigned char *was;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
-	weir__arena_touch(&a, 16 * MIB);
+	weir__arena_prefault(&a, 16 * MIB);
 	was = a.base;
 	was[5 * MIB] = 77;
 	weir__arena_give(weir, &a);
 	take_or_bail(weir, 13 * MIB, WEIR_MEM_HUGE, &b);
 	ok(b.base == was && was[5 * MIB] == 77, "freed memory is used again");
-	is_int(atomic_load(&b.touched), 16 * MIB,
-	       "memory that is used again is known to be touched");
+	is_int(atomic_load(&b.backed), 16 * MIB,
+	       "memory that is used again is known to be backed");
 	weir__arena_give(weir, &b);
 	take_or_bail(weir, 12 * MIB, WEIR_MEM_HUGE, &c);
 	ok(c.base != was,
@@ -251,7 +251,7 @@ static void trimmed(void)
 
 	for (int i = 0; i < 3; i++) {
 		take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem[i]);
-		weir__arena_touch(&mem[i], 16 * MIB);
+		weir__arena_prefault(&mem[i], 16 * MIB);
 		at[i] = mem[i].base;
 	}
 	for (int i = 0; i < 3; i++)
@@ -275,11 +275,11 @@ static void too_large_to_keep(void)
 
 	take_or_bail(weir, 64 * MIB, WEIR_MEM_HUGE, &large);
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
-	weir__arena_touch(&mem, MIB);
+	weir__arena_prefault(&mem, MIB);
 	weir__arena_give(weir, &mem);
 	weir__arena_give(weir, &large);
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
-	ok(atomic_load(&mem.touched) >= MIB,
+	ok(atomic_load(&mem.backed) >= MIB,
 	   "memory that is too large to keep does not evict what is kept");
 	weir__arena_give(weir, &mem);
 	weir_close(weir);
@@ -292,7 +292,7 @@ static void not_kept(void)
 	unsigned char *at;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
-	weir__arena_touch(&mem, MIB);
+	weir__arena_prefault(&mem, MIB);
 	at = mem.base;
 	weir__root_ref(weir);
 	weir_close(weir);
@@ -301,7 +301,7 @@ static void not_kept(void)
 	weir__root_put(weir);
 	weir = open_root(UINT64_MAX);
 	take_or_bail(weir, 4 * MIB, WEIR_MEM_HUGE, &mem);
-	weir__arena_touch(&mem, 4 * MIB);
+	weir__arena_prefault(&mem, 4 * MIB);
 	at = mem.base;
 	weir__arena_give(weir, &mem);
 	ok(!mapped(at), "a root with keep UINT64_MAX keeps nothing");
@@ -470,7 +470,7 @@ static int unlocked_child(void)
 	if (!lim)
 		return NO_LIMIT;
 	take_or_bail(weir, 4 * MIB, WEIR_MEM_PLAIN, &kept);
-	if (weir__arena_touch(&kept, 4 * MIB) < 0)
+	if (weir__arena_prefault(&kept, 4 * MIB) < 0)
 		bail("%s", weir_error());
 	weir__arena_give(weir, &kept);
 	req.bytes = 2 * lim;
@@ -478,7 +478,7 @@ static int unlocked_child(void)
 		return 1;
 	weir__arena_give(weir, &mem);
 	take_or_bail(weir, 4 * MIB, WEIR_MEM_PLAIN, &kept);
-	return kept.touched != 4 * MIB ? 2 : 0;
+	return kept.backed != 4 * MIB ? 2 : 0;
 }
 
 static void locked(void)
@@ -570,7 +570,7 @@ int main(void)
 	too_small();
 	no_huge_pages();
 	no_node();
-	touched();
+	prefaulted();
 	used_again();
 	trimmed();
 	too_large_to_keep();

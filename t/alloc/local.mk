@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_ALLOC_C = %D%/avail.t %D%/topology.t %D%/far.t %D%/arena.t %D%/hugetlb.t \
-	%D%/budget.t %D%/share.t %D%/share-faults.t %D%/touch.t %D%/touchers.t \
+	%D%/budget.t %D%/share.t %D%/share-faults.t %D%/prefault.t %D%/prefault-threads.t \
 	%D%/partly.t %D%/slots.t %D%/low-memory.t
 T_ALLOC_SH = %D%/env-memory.sh
 check_PROGRAMS += $(T_ALLOC_C)
@@ -19,12 +19,12 @@ TESTS += $(T_ALLOC_C) $(T_ALLOC_SH)
 %C%_low_memory_t_SOURCES = %D%/low-memory.c $(T_SINKS) $(T_PLANS)
 %C%_low_memory_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__avail_ram
 %C%_low_memory_t_LDADD = $(T_STATIC)
-%C%_touch_t_SOURCES = %D%/touch.c $(T_FILES) $(T_SAMPLE)
-%C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
+%C%_prefault_t_SOURCES = %D%/prefault.c $(T_FILES) $(T_SAMPLE)
+%C%_prefault_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
 	$(T_WRAP)sys_mlock
-%C%_touch_t_LDADD = $(T_STATIC)
-%C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
-%C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
-%C%_touchers_t_LDADD = $(T_STATIC)
+%C%_prefault_t_LDADD = $(T_STATIC)
+%C%_prefault_threads_t_SOURCES = %D%/prefault-threads.c $(T_FILES)
+%C%_prefault_threads_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
+%C%_prefault_threads_t_LDADD = $(T_STATIC)
 %C%_partly_t_SOURCES = %D%/partly.c $(T_FILES) $(T_SAMPLE)
 %C%_slots_t_SOURCES = %D%/slots.c

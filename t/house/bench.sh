@@ -49,7 +49,7 @@ without_ring()
 # Slices, conversions and the others, which need no GPU.
 exact_rows()
 {
-	for row in targets slice convert plan touch; do
+	for row in targets slice convert plan prefault; do
 		bench --tiny --row $row && continue
 		sed 's/^/# /' "$tmp/out" "$tmp/err"
 		return 1

@@ -11,7 +11,7 @@
 
 #include <weir.h>
 
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "io/engine.h"
 #include "core/sys.h"
 #include "tap.h"

@@ -106,8 +106,8 @@ static void options(void)
 	       "a negative NUMA node is refused");
 	is_err(alloc_with(OPTS(.reserved = 1)), -EINVAL, "reserved",
 	       "a reserved member that is not 0 is refused");
-	is_int(alloc_with(OPTS(.flags = WEIR_BUF_TOUCH)), 0,
-	       "a buffer may be touched when it is allocated");
+	is_int(alloc_with(OPTS(.flags = WEIR_BUF_PREFAULT)), 0,
+	       "a buffer may be prefaulted when it is allocated");
 }
 
 static void refused(void)
@@ -302,7 +302,7 @@ static void huge_sums(void)
 	static char byte;
 	struct weir_buf *m[3], *all;
 
-	/* Never touched: only their sizes matter. */
+	/* Never prefaulted: only their sizes matter. */
 	for (int i = 0; i < 3; i++)
 		if (weir_buf_wrap(plain, &byte, (size_t)1 << 62, NULL, NULL,
 				  &m[i]) < 0)

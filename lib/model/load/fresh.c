@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Touches fresh memory of a load ahead of its reads. */
+/* Prefaults fresh memory of a load ahead of its reads. */
 #include <errno.h>
 
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/engine.h"
 #include "model/load/load.h"
 
-#define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
+#define PREFAULT_LEAST \
+	(4u << 20) /* prefaulting less is not worth the threads */
 /* A buffer has one of these, or 1 + the index of its range. */
 #define NOT_SEEN 0u
 #define NOT_FRESH SIZE_MAX
@@ -26,27 +27,27 @@ static void wake_job(void *arg)
  * bytes that are loaded. False: it is not worth the threads.
  */
 static bool fresh_range(const struct weir_load *l, size_t number,
-			struct weir__touch_range *ret)
+			struct weir__prefault_range *ret)
 {
 	const struct weir__layout *layout = l->weights->layout;
 	const struct weir__layout_buf *b = &layout->buf[number];
 	struct weir_buf *buf = l->weights->buf[number];
-	size_t touched = atomic_load(&buf->mem.touched), from = 0;
+	size_t backed = atomic_load(&buf->mem.backed), from = 0;
 	size_t to = b->given ? b->bytes : buf->bytes;
 
-	if (touched >= to)
+	if (backed >= to)
 		return false;
 	if (b->given)
 		from = weir__down(layout->spot[layout->order[b->first]].at,
 				  WEIR__PAGE);
-	if (to - from < TOUCH_LEAST)
+	if (to - from < PREFAULT_LEAST)
 		return false;
-	if (from <= touched)
+	if (from <= backed)
 		from = 0;
-	*ret = (struct weir__touch_range){
+	*ret = (struct weir__prefault_range){
 		.addr = buf->mem.base + from,
 		.bytes = to - from,
-		.touched = from ? NULL : &buf->mem.touched,
+		.backed = from ? NULL : &buf->mem.backed,
 	};
 	return true;
 }
@@ -56,7 +57,7 @@ static bool fresh_range(const struct weir_load *l, size_t number,
  * of[b]: 1 + the range of buffer b. Returns their number.
  */
 static size_t fresh_ranges(struct weir_load *l, size_t *of,
-			   struct weir__touch_range *range)
+			   struct weir__prefault_range *range)
 {
 	size_t n = 0;
 
@@ -71,34 +72,34 @@ static size_t fresh_ranges(struct weir_load *l, size_t *of,
 			continue;
 		if (of[b] == NOT_SEEN)
 			of[b] = fresh_range(l, b, &range[n]) ? ++n : NOT_FRESH;
-		e->touch_range = of[b] - 1;
+		e->prefault_range = of[b] - 1;
 	}
 	return n;
 }
 
-static int start_touch(struct weir_load *l, size_t *of,
-		       struct weir__touch_range *range)
+static int start_prefault(struct weir_load *l, size_t *of,
+			  struct weir__prefault_range *range)
 {
 	const unsigned half = weir__cpus_count(&l->weir->io_cpus) / 2;
 	const size_t n = fresh_ranges(l, of, range);
 
-	if (n && weir__touch_start(l->weir, range, n, half < 2 ? 2 : half,
-				   wake_job, l, &l->touch) < 0)
+	if (n && weir__prefault_start(l->weir, range, n, half < 2 ? 2 : half,
+				      wake_job, l, &l->prefault) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; n && i < l->n_ext; i++) {
 		const size_t b =
 			l->weights->layout->run[l->arrays->ext_run[i]].buf;
 
 		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
-			l->arrays->ext[i].touch = l->touch;
+			l->arrays->ext[i].prefault = l->prefault;
 	}
 	return 0;
 }
 
-int weir__load_touch(struct weir_load *l)
+int weir__load_prefault(struct weir_load *l)
 {
 	const size_t n = l->weights->layout->n_bufs;
-	struct weir__touch_range *range;
+	struct weir__prefault_range *range;
 	size_t *of;
 	int r;
 
@@ -106,7 +107,7 @@ int weir__load_touch(struct weir_load *l)
 		return 0;
 	range = weir__calloc(n + 1, sizeof(*range));
 	of = weir__calloc(n + 1, sizeof(*of));
-	r = range && of ? start_touch(l, of, range) : -ENOMEM;
+	r = range && of ? start_prefault(l, of, range) : -ENOMEM;
 	weir__free(range);
 	weir__free(of);
 	if (r < 0)
@@ -116,12 +117,12 @@ int weir__load_touch(struct weir_load *l)
 	return 0;
 }
 
-void weir__load_touch_stop(struct weir_load *l)
+void weir__load_prefault_stop(struct weir_load *l)
 {
 	const struct weir__layout *layout = l->weights->layout;
 
-	l->touch_ns += weir__touch_stop(l->touch);
-	l->touch = NULL;
+	l->prefault_ns += weir__prefault_stop(l->prefault);
+	l->prefault = NULL;
 	if (atomic_load(&l->arrival->first))
 		return;
 	/* A load without failure has filled its own buffers entirely. */
@@ -129,6 +130,6 @@ void weir__load_touch_stop(struct weir_load *l)
 		struct weir_buf *buf = l->weights->buf[i];
 
 		if (!layout->buf[i].given)
-			atomic_store(&buf->mem.touched, buf->bytes);
+			atomic_store(&buf->mem.backed, buf->bytes);
 	}
 }

@@ -176,7 +176,7 @@ static void leave_engine(struct weir_load *l)
 /* All is read or has failed. What is left before the arrival finishes: */
 static void load_conclude(struct weir_load *l)
 {
-	weir__load_touch_stop(l);
+	weir__load_prefault_stop(l);
 	if (!atomic_load(&l->arrival->first))
 		check_files(l);
 	if (l->eng)
@@ -335,9 +335,9 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		r = use_engine(l);
 	if (r < 0)
 		return r;
-	/* Threads that touch may wake the job before it is started. */
+	/* Threads that prefault may wake the job before it is started. */
 	l->job->eng = l->eng;
-	r = weir__load_touch(l);
+	r = weir__load_prefault(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
@@ -371,8 +371,8 @@ static void load_fail_start(struct weir_load *l, int err)
 
 	if (!a)
 		return;
-	weir__touch_stop(l->touch);
-	l->touch = NULL;
+	weir__prefault_stop(l->prefault);
+	l->prefault = NULL;
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir__error_text());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);

@@ -3,7 +3,7 @@
  * A load. It is referenced by the caller's handle, and by itself until its job
  * has ended. The weights and the arrival may live longer.
  *
- * weir_load_start	allocates memory, makes extents, starts touching, passes
+ * weir_load_start	allocates memory, makes extents, starts prefaulting, passes
  *			the job to the engine
  * load_chunk_done	on reactors: a chunk has arrived or failed; its bytes
  *			are counted for its tensors
@@ -20,7 +20,7 @@
 #ifndef WEIR__MODEL_LOAD_H
 #define WEIR__MODEL_LOAD_H
 
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "io/engine.h"
 #include "mem/access.h"
 #include "model/load/portion.h"
@@ -46,15 +46,16 @@ struct weir_load {
 	size_t n_ext;
 	bool direct;                  /* extents may be read in place */
 	struct weir__accesses writes; /* while the engine reads */
-	struct weir__touch *touch;    /* of fresh memory; NULL: there is none */
-	struct weir__sink *sink;      /* n_sinks: of the layout */
+	struct weir__prefault
+		*prefault;       /* of fresh memory; NULL: there is none */
+	struct weir__sink *sink; /* n_sinks: of the layout */
 	size_t n_sinks;
 	struct weir__reads reads; /* of the job and the sinks */
 	_Atomic uint32_t parts;   /* the job and sinks that have not ended */
 	uint64_t total;           /* bytes of all tensors */
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
-	int64_t touch_ns;
+	int64_t prefault_ns;
 	uint64_t enters,
 		staging;         /* engine counters: at the start, then since */
 	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
@@ -89,10 +90,10 @@ void weir__load_writes_begin(struct weir_load *l);
 /* @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
 
-/* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
-int weir__load_touch(struct weir_load *l);
-/* The load has ended: stop touching, and note which memory is touched. */
-void weir__load_touch_stop(struct weir_load *l);
+/* fresh.c: prefault fresh memory ahead of the reads. -ENOMEM. */
+int weir__load_prefault(struct weir_load *l);
+/* The load has ended: stop prefaulting, and note which memory is backed. */
+void weir__load_prefault_stop(struct weir_load *l);
 
 /* races.c: report all writes of the load to the race checker, before it begins. */
 void weir__load_races(struct weir_load *l);

@@ -15,7 +15,7 @@
 
 /*
  * Targets of one buffer that are farther apart are in two of the layout's buffers:
- * fresh memory of one is touched from its beginning to its end.
+ * fresh memory of one is prefaulted from its beginning to its end.
  */
 #define APART (2u << 20)
 

@@ -241,7 +241,7 @@ int weir_load_report(struct weir_load *load,
 	if (atomic_load(&load->arrival->finished)) {
 		rep.enters = load->enters;
 		rep.staging = load->staging;
-		rep.touch_ns = load->touch_ns;
+		rep.prefault_ns = load->prefault_ns;
 	}
 	weir__load_races_arrived(load);
 	note_slow(load, &rep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that is backed with pages and locked before it is used: a buffer with
- * WEIR_BUF_TOUCH, against one thread that maps, populates and locks the same
+ * WEIR_BUF_PREFAULT, against one thread that maps, populates and locks the same
  * kind of pages.
  */
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void touch_weir(void *arg, struct sample *s)
 	struct weir_buf *buf;
 	double begun, cpu;
 
-	opts.flags = WEIR_BUF_TOUCH;
+	opts.flags = WEIR_BUF_PREFAULT;
 	prctl(PR_SET_THP_DISABLE, !t->huge, 0, 0, 0);
 	cpu = raw_cpu();
 	begun = raw_now();
@@ -137,7 +137,7 @@ static void touch(struct weir *weir, enum weir_mem kind, bool huge,
 	result_add(&r);
 }
 
-void row_touch(unsigned pairs)
+void row_prefault(unsigned pairs)
 {
 	struct weir_opts opts = WEIR_OPTS_INIT;
 	struct weir *weir;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many threads touch the memory of a load, for many buffers. */
+/* How many threads prefault the memory of a load, for many buffers. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #define MANY 16u
 #define MOST 8u /* threads of one load */
 
-static _Atomic unsigned touchers;
+static _Atomic unsigned prefaulters;
 
-/* Counts the threads that touch. */
+/* Counts the threads that prefault. */
 int __real_weir__thread_start(pthread_t *ret_thread, const char *name,
 			      void *(*fn)(void *), void *arg);
 int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
@@ -24,8 +24,8 @@ int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
 int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
 			      void *(*fn)(void *), void *arg)
 {
-	if (!strcmp(name, "weir-touch"))
-		atomic_fetch_add(&touchers, 1);
+	if (!strcmp(name, "weir-prefault"))
+		atomic_fetch_add(&prefaulters, 1);
 	return __real_weir__thread_start(ret_thread, name, fn, arg);
 }
 
@@ -58,7 +58,7 @@ static int load(struct weir *root, unsigned n, uint64_t bytes)
 	struct weir_dev *cpu;
 	int r;
 
-	atomic_store(&touchers, 0);
+	atomic_store(&prefaulters, 0);
 	put.way = WEIR_WAY_DIRECT;
 	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
 	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &to) < 0 ||
@@ -93,16 +93,17 @@ int main(void)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	is_int(load(root, 1, 40u << 20), 0, "a load to one large buffer ends");
-	ok(touchers > 0, "%u threads touch a large buffer ahead of the reads",
-	   touchers);
+	ok(prefaulters > 0,
+	   "%u threads prefault a large buffer ahead of the reads",
+	   prefaulters);
 	is_int(load(root, MANY, 17u << 20), 0,
 	       "a load to many large buffers ends");
-	ok(touchers > 0 && touchers <= MOST,
-	   "%u threads touch %u large buffers, not some for each of them",
-	   touchers, MANY);
+	ok(prefaulters > 0 && prefaulters <= MOST,
+	   "%u threads prefault %u large buffers, not some for each of them",
+	   prefaulters, MANY);
 	is_int(load(root, MANY, 200000), 0,
 	       "a load to many small buffers ends");
-	is_int(touchers, 0, "no thread touches small buffers");
+	is_int(prefaulters, 0, "no thread prefaults small buffers");
 	weir_close(root);
 	return done_testing();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory is touched in order, and at most a fixed distance ahead of readers. */
+/* Memory is prefaulted in order, and at most a fixed distance ahead of readers. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include <weir.h>
 
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 #include "core/sys.h"
 #include "files.h"
 #include "sample.h"
@@ -24,7 +24,7 @@ static _Atomic unsigned steps;
 /* The kernel refuses pages from here on. */
 static unsigned char *refused = (unsigned char *)UINTPTR_MAX;
 
-/* Of a buffer: calls before it was locked, and threads that touch it at once. */
+/* Of a buffer: calls before it was locked, and threads that prefault it at once. */
 static _Atomic bool is_locked, meeting;
 static _Atomic unsigned too_early, inside, most_inside;
 
@@ -74,14 +74,15 @@ static void progress(void *arg)
 	atomic_fetch_add(&steps, 1);
 }
 
-static struct weir__touch *start(_Atomic size_t *touched, size_t bytes,
-				 unsigned threads)
+static struct weir__prefault *start(_Atomic size_t *backed, size_t bytes,
+				    unsigned threads)
 {
-	const struct weir__touch_range range = { mem, bytes, touched };
-	struct weir__touch *t;
+	const struct weir__prefault_range range = { mem, bytes, backed };
+	struct weir__prefault *t;
 
 	atomic_store(&steps, 0);
-	if (weir__touch_start(root, &range, 1, threads, progress, NULL, &t) < 0)
+	if (weir__prefault_start(root, &range, 1, threads, progress, NULL, &t) <
+	    0)
 		bail("no memory");
 	return t;
 }
@@ -97,10 +98,10 @@ static size_t resident(size_t from, size_t to)
 	return n * 4096;
 }
 
-static bool becomes_ready(struct weir__touch *t, size_t range, size_t end)
+static bool becomes_ready(struct weir__prefault *t, size_t range, size_t end)
 {
 	for (int i = 0; i < 20000; i++) {
-		if (weir__touch_ready(t, range, mem + end))
+		if (weir__prefault_ready(t, range, mem + end))
 			return true;
 		usleep(500);
 	}
@@ -114,51 +115,52 @@ static void forget(void)
 
 static void in_order(void)
 {
-	_Atomic size_t touched = 0;
-	struct weir__touch *t = start(&touched, SIZE, 3);
+	_Atomic size_t backed = 0;
+	struct weir__prefault *t = start(&backed, SIZE, 3);
 
 	ok(becomes_ready(t, 0, 5 * MIB),
 	   "memory that a reader asks for becomes ready");
 	is_int(resident(0, 5 * MIB), 5 * MIB, "memory that is ready has pages");
-	ok(touched >= 5 * MIB, "the touched bytes cover memory that is ready");
+	ok(backed >= 5 * MIB,
+	   "the bytes counted as backed cover memory that is ready");
 	usleep(100000);
 	ok(resident(0, SIZE) <= 100 * MIB,
-	   "memory far ahead of what was asked for is not touched");
+	   "memory far ahead of what was asked for is not prefaulted");
 	ok(becomes_ready(t, 0, SIZE),
 	   "all memory becomes ready when its end is asked for");
 	ok(atomic_load(&steps) >= 12, "readers are woken at each step");
-	ok(weir__touch_stop(t) > 0,
-	   "stopping returns the time that touching took");
-	is_int(touched, SIZE, "the touched bytes are all bytes at the end");
+	ok(weir__prefault_stop(t) > 0,
+	   "stopping returns the time that prefaulting took");
+	is_int(backed, SIZE, "all bytes are counted as backed at the end");
 	forget();
 }
 
-static void touched_before(void)
+static void prefaulted_before(void)
 {
-	_Atomic size_t touched = SIZE;
-	struct weir__touch *t;
+	_Atomic size_t backed = SIZE;
+	struct weir__prefault *t;
 
-	t = start(&touched, SIZE, 3);
-	ok(weir__touch_ready(t, 0, mem + SIZE),
-	   "memory that is touched already is ready at once");
-	weir__touch_stop(t);
+	t = start(&backed, SIZE, 3);
+	ok(weir__prefault_ready(t, 0, mem + SIZE),
+	   "memory that is prefaulted already is ready at once");
+	weir__prefault_stop(t);
 	forget();
 }
 
 static void from_the_middle(void)
 {
-	_Atomic size_t touched = 50 * MIB + 777;
-	struct weir__touch *t = start(&touched, SIZE, 2);
+	_Atomic size_t backed = 50 * MIB + 777;
+	struct weir__prefault *t = start(&backed, SIZE, 2);
 
-	ok(weir__touch_ready(t, 0, mem + 50 * MIB),
-	   "memory that was touched before the start is ready at once");
+	ok(weir__prefault_ready(t, 0, mem + 50 * MIB),
+	   "memory that was prefaulted before the start is ready at once");
 	ok(becomes_ready(t, 0, 60 * MIB + 5),
-	   "memory after what was touched becomes ready");
+	   "memory after what was prefaulted becomes ready");
 	is_int(resident(50 * MIB, 60 * MIB), 10 * MIB,
 	       "memory that is ready has pages");
 	is_int(resident(0, 50 * MIB), 0,
-	       "memory before what was touched is not touched again");
-	weir__touch_stop(t);
+	       "memory before what was prefaulted is not prefaulted again");
+	weir__prefault_stop(t);
 	forget();
 }
 
@@ -167,35 +169,36 @@ static void from_the_middle(void)
 
 static void of_several_ranges(void)
 {
-	_Atomic size_t touched[RANGES] = { 0 };
-	struct weir__touch_range range[RANGES];
-	struct weir__touch *t;
+	_Atomic size_t backed[RANGES] = { 0 };
+	struct weir__prefault_range range[RANGES];
+	struct weir__prefault *t;
 
 	for (size_t i = 0; i < RANGES; i++)
-		range[i] = (struct weir__touch_range){ mem + i * RANGE, RANGE,
-						       &touched[i] };
-	if (weir__touch_start(root, range, RANGES, 2, progress, NULL, &t) < 0)
+		range[i] = (struct weir__prefault_range){ mem + i * RANGE,
+							  RANGE, &backed[i] };
+	if (weir__prefault_start(root, range, RANGES, 2, progress, NULL, &t) <
+	    0)
 		bail("no memory");
 	usleep(100000);
 	is_int(resident(RANGE, SIZE), 0,
-	       "only the first range is touched before a reader asks");
+	       "only the first range is prefaulted before a reader asks");
 	ok(becomes_ready(t, 0, RANGE),
 	   "the first of several ranges becomes ready");
-	for (int i = 0; i < 20000 && !touched[1]; i++)
+	for (int i = 0; i < 20000 && !backed[1]; i++)
 		usleep(500);
-	ok(touched[1] && resident(2 * RANGE, SIZE) == 0,
-	   "the range after one that is read is touched ahead, and no other");
+	ok(backed[1] && resident(2 * RANGE, SIZE) == 0,
+	   "the range after one that is read is prefaulted ahead, and no other");
 	ok(becomes_ready(t, 4, 5 * RANGE),
 	   "a range that is asked for out of order becomes ready");
-	ok(touched[3] < RANGE,
+	ok(backed[3] < RANGE,
 	   "ranges before one that is asked for need not be ready");
-	is_int(touched[4], RANGE, "touched bytes are counted for each range");
-	weir__touch_stop(t);
+	is_int(backed[4], RANGE, "backed bytes are counted for each range");
+	weir__prefault_stop(t);
 	forget();
 }
 
 struct asker {
-	struct weir__touch *t;
+	struct weir__prefault *t;
 	size_t from;
 	unsigned late;
 };
@@ -209,7 +212,7 @@ static void *ask(void *arg)
 		unsigned seen = atomic_load(&steps);
 		int patience = 5000;
 
-		while (!weir__touch_ready(a->t, 0, mem + end)) {
+		while (!weir__prefault_ready(a->t, 0, mem + end)) {
 			while (atomic_load(&steps) == seen && patience-- > 0)
 				usleep(200);
 			seen = atomic_load(&steps);
@@ -226,11 +229,11 @@ static void several(void)
 	unsigned late = 0;
 
 	for (int round = 0; round < 10; round++) {
-		_Atomic size_t touched = 0;
+		_Atomic size_t backed = 0;
 		struct asker a[4];
 		pthread_t thread[4];
 
-		a[0].t = start(&touched, SIZE, 2);
+		a[0].t = start(&backed, SIZE, 2);
 		for (unsigned i = 0; i < 4; i++) {
 			a[i] = (struct asker){ a[0].t, (i + 1) * MIB, 0 };
 			pthread_create(&thread[i], NULL, ask, &a[i]);
@@ -239,7 +242,7 @@ static void several(void)
 			pthread_join(thread[i], NULL);
 			late += a[i].late;
 		}
-		weir__touch_stop(a[0].t);
+		weir__prefault_stop(a[0].t);
 		forget();
 	}
 	is_int(late, 0,
@@ -248,23 +251,24 @@ static void several(void)
 
 static void stopped(void)
 {
-	_Atomic size_t touched = 0;
-	struct weir__touch *t = start(&touched, SIZE, 4);
+	_Atomic size_t backed = 0;
+	struct weir__prefault *t = start(&backed, SIZE, 4);
 
-	weir__touch_stop(t);
-	ok(touched < SIZE, "touching stops before the end when it is stopped");
-	is_int(weir__touch_stop(NULL), 0, "stopping NULL takes no time");
+	weir__prefault_stop(t);
+	ok(backed < SIZE,
+	   "prefaulting stops before the end when it is stopped");
+	is_int(weir__prefault_stop(NULL), 0, "stopping NULL takes no time");
 	forget();
 }
 
 static void refused_pages_are_not_counted(void)
 {
-	_Atomic size_t touched = 0;
+	_Atomic size_t backed = 0;
 
 	refused = mem + 64 * MIB;
-	weir__touch_all(root, mem, SIZE, &touched);
-	is_int(touched, 64 * MIB,
-	       "memory from the first page that the kernel refuses on does not count as touched");
+	weir__prefault_all(root, mem, SIZE, &backed);
+	is_int(backed, 64 * MIB,
+	       "memory from the first page that the kernel refuses on is not counted as backed");
 	refused = (unsigned char *)UINTPTR_MAX;
 	forget();
 }
@@ -275,23 +279,23 @@ static void of_a_buffer(void)
 	struct weir_buft *buft;
 	struct weir_buf *buf;
 
-	opts.flags = WEIR_BUF_TOUCH;
+	opts.flags = WEIR_BUF_PREFAULT;
 	atomic_store(&meeting, true);
 	if (weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_LOCKED, &buft) < 0 ||
 	    weir_buf_alloc(buft, 64 * MIB, &opts, &buf) < 0)
 		bail("%s", weir_error());
 	atomic_store(&meeting, false);
 	ok(is_locked && !too_early,
-	   "a buffer that is locked and touched is locked before its first page");
+	   "a buffer that is locked and prefaulted is locked before its first page");
 	if (weir__cpus() > 1)
 		ok(most_inside > 1,
-		   "a buffer that is touched is touched by several threads at once");
+		   "a buffer that is prefaulted is prefaulted by several threads at once");
 	else
 		skip(1, "there is one CPU");
 	is_int(resident((size_t)((unsigned char *)weir_buf_data(buf) - mem),
 			(size_t)((unsigned char *)weir_buf_data(buf) - mem) +
 				64 * MIB),
-	       64 * MIB, "a buffer that is touched has all of its pages");
+	       64 * MIB, "a buffer that is prefaulted has all of its pages");
 	weir_buf_free(buf);
 }
 
@@ -337,7 +341,7 @@ static void targets_far_apart(void)
 		bail("%s", weir_error());
 	ok(!sample_wrong(w, 1), "targets far apart in a buffer are loaded");
 	is_int(resident(base + 8 * MIB, base + 56 * MIB), 0,
-	       "memory between targets far apart is not touched");
+	       "memory between targets far apart is not prefaulted");
 	weir_weights_free(w);
 	weir_load_free(load);
 	weir_plan_free(p);
@@ -356,7 +360,7 @@ int main(void)
 	mem = map;
 	in_order();
 	of_several_ranges();
-	touched_before();
+	prefaulted_before();
 	from_the_middle();
 	several();
 	stopped();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc/touch.h"
+#include "alloc/prefault.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,20 +17,20 @@
 struct range {
 	unsigned char *base;
 	size_t bytes;
-	_Atomic size_t *touched;   /* belongs to the starter; may be NULL */
+	_Atomic size_t *backed;    /* belongs to the starter; may be NULL */
 	_Atomic uint64_t frontier; /* all bytes below it are ready */
 	_Atomic uint64_t wanted;   /* highest offset asked for */
 	uint64_t next;             /* offset of the step to take next */
 	uint64_t refused;          /* lowest step that the kernel refused */
 };
 
-/* A step that a thread touches. */
+/* A step that a thread prefaults. */
 struct step {
 	struct range *range; /* NULL: none */
 	uint64_t at, n;
 };
 
-struct weir__touch {
+struct weir__prefault {
 	struct weir *weir; /* for traces; the starter references it */
 	void (*progress)(void *arg);
 	void *arg;
@@ -51,7 +51,7 @@ struct weir__touch {
 };
 
 /* The lock is held. The frontier is the lowest step that is not ready. */
-static void advance_frontier(struct weir__touch *t, struct range *r)
+static void advance_frontier(struct weir__prefault *t, struct range *r)
 {
 	uint64_t low = r->next;
 
@@ -61,8 +61,8 @@ static void advance_frontier(struct weir__touch *t, struct range *r)
 	atomic_store(&r->frontier, low);
 	if (low > r->refused)
 		low = r->refused;
-	if (r->touched && low > atomic_load(r->touched))
-		atomic_store(r->touched, low);
+	if (r->backed && low > atomic_load(r->backed))
+		atomic_store(r->backed, low);
 }
 
 /*
@@ -71,7 +71,7 @@ static void advance_frontier(struct weir__touch *t, struct range *r)
  * before it less than AHEAD bytes are taken that no reader has asked for. Range
  * t->asked, which follows those that readers have asked for, is the last one.
  */
-static struct range *range_next(struct weir__touch *t)
+static struct range *range_next(struct weir__prefault *t)
 {
 	const size_t asked = atomic_load(&t->asked);
 	struct range *next = NULL;
@@ -93,10 +93,10 @@ static struct range *range_next(struct weir__touch *t)
 
 /*
  * Sleep until readers are near the next step, then take it. False: all steps
- * are taken, or the touch is stopped. Called with the lock, which it releases
+ * are taken, or the prefault is stopped. Called with the lock, which it releases
  * while it sleeps.
  */
-static bool take_step(struct weir__touch *t, struct step *step)
+static bool take_step(struct weir__prefault *t, struct step *step)
 {
 	struct range *r = NULL;
 
@@ -120,14 +120,14 @@ static bool take_step(struct weir__touch *t, struct step *step)
 }
 
 struct start {
-	struct weir__touch *t;
+	struct weir__prefault *t;
 	unsigned me;
 };
 
-static void *touch_main(void *arg)
+static void *prefault_main(void *arg)
 {
 	struct start *start = arg;
-	struct weir__touch *t = start->t;
+	struct weir__prefault *t = start->t;
 	struct step *step = &t->busy[start->me];
 	unsigned me = start->me;
 
@@ -144,8 +144,8 @@ static void *touch_main(void *arg)
 		/* If the kernel refuses a page, the read to it fails. */
 		r = weir__sys_populate(range->base + step->at, step->n);
 		atomic_fetch_add(&t->spent, weir__now() - begun);
-		weir__trace_span(t->weir, WEIR__TRACK_TOUCH, 0, me, "touch",
-				 traced, step->at, step->n);
+		weir__trace_span(t->weir, WEIR__TRACK_PREFAULT, 0, me,
+				 "prefault", traced, step->at, step->n);
 		pthread_mutex_lock(&t->lock);
 		if (r < 0 && step->at < range->refused)
 			range->refused = step->at;
@@ -159,7 +159,7 @@ static void *touch_main(void *arg)
 	return NULL;
 }
 
-static void start_threads(struct weir__touch *t, unsigned threads,
+static void start_threads(struct weir__prefault *t, unsigned threads,
 			  uint64_t steps)
 {
 	pthread_mutex_lock(&t->lock);
@@ -169,14 +169,14 @@ static void start_threads(struct weir__touch *t, unsigned threads,
 		if (!start)
 			break;
 		*start = (struct start){ t, t->n };
-		if (weir__thread_start(&t->thread[t->n], "weir-touch",
-				       touch_main, start)) {
+		if (weir__thread_start(&t->thread[t->n], "weir-prefault",
+				       prefault_main, start)) {
 			weir__free(start);
 			break;
 		}
 		t->n++;
 	}
-	/* Without a thread the reads touch the memory themselves. */
+	/* Without a thread the reads prefault the memory themselves. */
 	for (size_t i = 0; !t->n && i < t->n_ranges; i++)
 		atomic_store(&t->range[i].frontier, t->range[i].bytes);
 	pthread_mutex_unlock(&t->lock);
@@ -184,25 +184,26 @@ static void start_threads(struct weir__touch *t, unsigned threads,
 
 /* Returns the number of its steps. */
 static uint64_t range_init(struct range *r,
-			   const struct weir__touch_range *from)
+			   const struct weir__prefault_range *from)
 {
-	uint64_t next = from->touched ? atomic_load(from->touched) : 0;
+	uint64_t next = from->backed ? atomic_load(from->backed) : 0;
 
 	next = next < from->bytes ? weir__down(next, WEIR__PAGE) : from->bytes;
 	r->base = from->addr;
 	r->bytes = from->bytes;
-	r->touched = from->touched;
+	r->backed = from->backed;
 	r->refused = UINT64_MAX;
 	r->next = next;
 	atomic_init(&r->frontier, next);
 	return (r->bytes - next + STEP - 1) / STEP;
 }
 
-int weir__touch_start(struct weir *weir, const struct weir__touch_range *range,
-		      size_t n, unsigned threads, void (*progress)(void *arg),
-		      void *arg, struct weir__touch **ret_touch)
+int weir__prefault_start(struct weir *weir,
+			 const struct weir__prefault_range *range, size_t n,
+			 unsigned threads, void (*progress)(void *arg),
+			 void *arg, struct weir__prefault **ret_prefault)
 {
-	struct weir__touch *t =
+	struct weir__prefault *t =
 		weir__calloc(1, sizeof(*t) + n * sizeof(t->range[0]));
 	uint64_t steps = 0;
 
@@ -217,12 +218,12 @@ int weir__touch_start(struct weir *weir, const struct weir__touch_range *range,
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->more, NULL);
 	start_threads(t, threads, steps);
-	*ret_touch = t;
+	*ret_prefault = t;
 	return 0;
 }
 
 /* A reader asks for range @i for the first time. */
-static void raise_asked(struct weir__touch *t, size_t i)
+static void raise_asked(struct weir__prefault *t, size_t i)
 {
 	size_t asked = atomic_load(&t->asked);
 
@@ -231,7 +232,7 @@ static void raise_asked(struct weir__touch *t, size_t i)
 		;
 }
 
-static void wake_sleepers(struct weir__touch *t)
+static void wake_sleepers(struct weir__prefault *t)
 {
 	if (!atomic_load(&t->sleepers))
 		return;
@@ -240,9 +241,10 @@ static void wake_sleepers(struct weir__touch *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-bool weir__touch_ready(struct weir__touch *touch, size_t i, const void *end)
+bool weir__prefault_ready(struct weir__prefault *prefault, size_t i,
+			  const void *end)
 {
-	struct range *r = &touch->range[i];
+	struct range *r = &prefault->range[i];
 	uint64_t to = (uint64_t)((const unsigned char *)end - r->base);
 	uint64_t wanted;
 
@@ -250,31 +252,31 @@ bool weir__touch_ready(struct weir__touch *touch, size_t i, const void *end)
 		to = r->bytes;
 	wanted = atomic_load(&r->wanted);
 	if (!wanted)
-		raise_asked(touch, i);
+		raise_asked(prefault, i);
 	while (to > wanted)
 		if (atomic_compare_exchange_weak(&r->wanted, &wanted, to)) {
-			wake_sleepers(touch);
+			wake_sleepers(prefault);
 			break;
 		}
 	return to <= atomic_load(&r->frontier);
 }
 
-int64_t weir__touch_stop(struct weir__touch *touch)
+int64_t weir__prefault_stop(struct weir__prefault *prefault)
 {
 	int64_t spent;
 
-	if (!touch)
+	if (!prefault)
 		return 0;
-	pthread_mutex_lock(&touch->lock);
-	atomic_store(&touch->stop, true);
-	pthread_cond_broadcast(&touch->more);
-	pthread_mutex_unlock(&touch->lock);
-	for (unsigned i = 0; i < touch->n; i++)
-		pthread_join(touch->thread[i], NULL);
-	spent = atomic_load(&touch->spent);
-	pthread_mutex_destroy(&touch->lock);
-	pthread_cond_destroy(&touch->more);
-	weir__free(touch);
+	pthread_mutex_lock(&prefault->lock);
+	atomic_store(&prefault->stop, true);
+	pthread_cond_broadcast(&prefault->more);
+	pthread_mutex_unlock(&prefault->lock);
+	for (unsigned i = 0; i < prefault->n; i++)
+		pthread_join(prefault->thread[i], NULL);
+	spent = atomic_load(&prefault->spent);
+	pthread_mutex_destroy(&prefault->lock);
+	pthread_cond_destroy(&prefault->more);
+	weir__free(prefault);
 	return spent;
 }
 
@@ -286,21 +288,22 @@ static void step_done(void *arg)
 	weir__futex_wake(steps, 1);
 }
 
-void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
-		     _Atomic size_t *touched)
+void weir__prefault_all(struct weir *weir, void *addr, size_t bytes,
+			_Atomic size_t *backed)
 {
-	const struct weir__touch_range range = { addr, bytes, touched };
+	const struct weir__prefault_range range = { addr, bytes, backed };
 	unsigned char *end = (unsigned char *)addr + bytes;
 	_Atomic uint32_t steps = 0;
-	struct weir__touch *t;
+	struct weir__prefault *t;
 	uint32_t seen;
 
-	if (weir__touch_start(weir, &range, 1, weir__cpus_count(&weir->io_cpus),
-			      step_done, &steps, &t) < 0)
+	if (weir__prefault_start(weir, &range, 1,
+				 weir__cpus_count(&weir->io_cpus), step_done,
+				 &steps, &t) < 0)
 		return;
 	do
 		seen = atomic_load(&steps);
-	while (!weir__touch_ready(t, 0, end) &&
+	while (!weir__prefault_ready(t, 0, end) &&
 	       weir__futex_wait(&steps, seen, INT64_MAX) <= 0);
-	weir__touch_stop(t);
+	weir__prefault_stop(t);
 }
