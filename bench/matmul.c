@@ -12,7 +12,7 @@
 #include <weir.h>
 
 #include "core/sys.h"
-#include "kernels/compute.h"
+#include "kernels/segment.h"
 #include "kernels/team.h"
 #include "raw.h"
 #include "reading.h"
@@ -99,7 +99,7 @@ static struct work *work_new(enum weir_dtype dtype, int64_t m, int64_t k,
 		node->dst = operand(results, WEIR_DTYPE_F32, cols, m);
 		w->list[i] = node;
 	}
-	if (weir__compute_prepare(team, w->list, n, &w->segment, &workspace) <
+	if (weir__segment_prepare(team, w->list, n, &w->segment, &workspace) <
 	    0)
 		fail("prepare");
 	w->compute.size = sizeof(w->compute);
@@ -113,7 +113,7 @@ static struct work *work_new(enum weir_dtype dtype, int64_t m, int64_t k,
 
 static void work_free(struct work *w)
 {
-	weir__compute_release(w->segment);
+	weir__segment_release(w->segment);
 	free(w->compute.workspace);
 	free(w);
 }
@@ -122,7 +122,7 @@ static double work_time(struct work *w)
 {
 	double start = raw_now();
 
-	if (weir__compute_run(&w->compute) < 0)
+	if (weir__segment_run(&w->compute) < 0)
 		fail("run");
 	return raw_now() - start;
 }

@@ -2,13 +2,11 @@
 /* The device's table of computing, over lib/kernels. */
 #include "cpu/cpu.h"
 
-#include "kernels/compute.h"
-
 static int cpu_supports(struct weir_dev *dev,
 			const struct weir_backend_node *node)
 {
 	(void)dev;
-	return weir__compute_supports(node);
+	return weir__kernel_supports(node);
 }
 
 static int cpu_prepare(struct weir_dev *dev,
@@ -21,7 +19,7 @@ static int cpu_prepare(struct weir_dev *dev,
 
 	(void)opts;
 	if (!r)
-		r = weir__compute_prepare(weir__team_of(dev), nodes, n,
+		r = weir__segment_prepare(weir__team_of(dev), nodes, n,
 					  &segment, ret_workspace);
 	if (!r)
 		*ret_prepared = segment;
@@ -31,7 +29,7 @@ static int cpu_prepare(struct weir_dev *dev,
 static void cpu_release(struct weir_dev *dev, void *prepared)
 {
 	(void)dev;
-	weir__compute_release(prepared);
+	weir__segment_release(prepared);
 }
 
 /* All host memory, of any device; of a device that is apart, only its own. */
@@ -49,7 +47,7 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 static bool cpu_takes_provider(struct weir_dev *dev,
 			       const struct weir_backend_node *node)
 {
-	return !weir__cpu_of(dev)->apart && weir__compute_takes_provider(node);
+	return !weir__cpu_of(dev)->apart && weir__kernel_takes_provider(node);
 }
 
 static int cpu_set_threads(struct weir_dev *dev,
@@ -65,12 +63,12 @@ static int cpu_measure(struct weir_dev *dev,
 		       size_t *ret_workspace)
 {
 	struct weir__segment_cpu *segment;
-	int r = weir__compute_prepare(weir__team_of(dev), nodes, n, &segment,
+	int r = weir__segment_prepare(weir__team_of(dev), nodes, n, &segment,
 				      ret_workspace);
 
 	(void)opts;
 	if (!r)
-		weir__compute_release(segment);
+		weir__segment_release(segment);
 	return r;
 }
 

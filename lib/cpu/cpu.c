@@ -6,8 +6,6 @@
 
 #define lib weir__cpu_host
 
-const struct weir_backend_host *_Atomic weir__cpu_host;
-
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev)
 {
 	return lib->dev_state(dev);

@@ -8,6 +8,7 @@
 #define WEIR__CPU_H
 
 #include <weir/backend.h>
+#include "kernels/segment.h"
 #include "kernels/team.h"
 
 #define WEIR__CPU_DEVICES 16u /* at most */
@@ -45,9 +46,9 @@ struct weir__cpu_desc {
 	const struct weir_backend_buft *list[6];
 };
 
-/* cpu.c. The library's functions: the same table in every root. */
-extern const struct weir_backend_host *_Atomic weir__cpu_host;
+/* cpu.c: the state and the team of an open device. */
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
+struct weir__team *weir__team_of(struct weir_dev *dev);
 /* The backend's entry, like weir_module_entry of a module. */
 weir_backend_entry_fn weir__cpu_entry;
 

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/compute.h"
-
 #define lib weir__cpu_host
 
 enum {
@@ -98,7 +96,7 @@ static void work_run(struct weir_backend_work *w)
 	case WEIR_WORK_MARK:
 		break;
 	case WEIR_WORK_COMPUTE:
-		res = weir__compute_run(w->arg);
+		res = weir__segment_run(w->arg);
 		break;
 	}
 	w->done(w, res < 0 ? res : 0, 0);

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/compute.h"
-
 #define lib weir__cpu_host
 
 #define ROWS 256
@@ -57,7 +55,7 @@ static double time_segment(struct weir__segment_cpu *segment, size_t workspace)
 	for (unsigned i = 0; room && i < TIMES; i++) {
 		double begun = rates_now(), took;
 
-		if (weir__compute_run(&run) < 0)
+		if (weir__segment_run(&run) < 0)
 			break;
 		took = rates_now() - begun;
 		if (!least || took < least)
@@ -86,10 +84,10 @@ static double time_product(struct weir__team *team, float *data)
 	size_t workspace;
 	double took;
 
-	if (weir__compute_prepare(team, &list, 1, &segment, &workspace) < 0)
+	if (weir__segment_prepare(team, &list, 1, &segment, &workspace) < 0)
 		return 0;
 	took = time_segment(segment, workspace);
-	weir__compute_release(segment);
+	weir__segment_release(segment);
 	return took;
 }
 

@@ -1,27 +1,404 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention: softmax(q k^T) v without the scores of all positions in memory. A
- * unit is a head of k and v with the queries of its group of heads for some
- * tokens. It goes over the positions TILE at a time, and keeps of each query the
- * greatest score, the sum of exp(score - greatest), and the same of v (the online
- * softmax). With few tokens the positions of a unit are split too, and a second
- * phase adds up the splits.
+ * Attention: softmax(q k^T) v without the scores of all positions in memory. It is
+ * computed for one block of queries at a time: the queries that a group of heads,
+ * which share a head of k and v, has for some tokens. A block goes over the
+ * positions in tiles of TILE, and keeps for each query the greatest score, the sum
+ * of exp(score - greatest), and that sum with each exp times v (the online softmax).
+ * With few tokens the positions are divided into splits too, and a second phase adds
+ * up the results of the splits.
  *
- * An attention that is invariant always splits the positions, SPLIT at a time, and
- * adds up the splits in their order: in a second phase with few tokens, else by the
- * thread that computed them. So its order depends on neither threads nor tokens.
+ * Invariant attention always splits the positions, SPLIT at a time, and adds up the
+ * splits in their order: in a second phase with few tokens, else by the thread that
+ * computed them. So its order depends on neither the threads nor the tokens.
  */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/attention.h"
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
+#include "kernels/softmax.h"
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-#define QUERIES 128 /* about, of units that are computed together */
-#define SPLIT (8 * WEIR__TILE)
+#define TILE 64 /* positions that are computed at a time; a multiple of 16 */
+
+/* The dimensions of a node, and its blocks of queries. */
+struct attention_shape {
+	int64_t heads, heads_k, group; /* heads = heads_k * group */
+	int64_t tokens, positions;
+	int64_t d, dv, dv_room; /* of rows; dv rounded up for vec->product */
+	int64_t block_tokens;   /* most tokens of a block */
+	int64_t token_blocks;   /* blocks of each head of k and v */
+	int64_t rows;   /* most queries of a block: group * block_tokens */
+	int64_t blocks; /* all of them */
+	int64_t batch;  /* blocks that are computed together */
+	/*
+	 * The bits of a query's result depend on nothing but the query and the
+	 * positions that its mask admits.
+	 */
+	bool invariant;
+};
+
+/* The number of tokens of @block. The last block of a head may have fewer. */
+static int64_t block_tokens(const struct attention_shape *h, int64_t block)
+{
+	int64_t left = h->tokens - block % h->token_blocks * h->block_tokens;
+
+	return left < h->block_tokens ? left : h->block_tokens;
+}
+
+/* The head and the token of query @row of @block, which has group * tokens. */
+static void block_query(const struct attention_shape *h, int64_t block,
+			int64_t row, int64_t *head, int64_t *token)
+{
+	int64_t tokens = block_tokens(h, block);
+
+	*head = block / h->token_blocks % h->heads_k * h->group + row / tokens;
+	*token = block % h->token_blocks * h->block_tokens + row % tokens;
+}
+
+/*
+ * The scratch memory for a batch of blocks. Each tile of positions is computed for
+ * one block after the other, since their rows of k and v are neighbours in a cache.
+ */
+struct attention_memory {
+	float *state;       /* a struct softmax_state of each block */
+	float *later;       /* as state, for later positions */
+	size_t state_pitch; /* floats from a block's state to the next one's */
+	float *q;           /* [rows, d] of each block, times scale */
+	float *score;       /* [rows, TILE] */
+	float *bias;        /* [rows, TILE]: the mask, times the slope */
+	float *live;     /* [TILE]: -infinity if the mask hides it from all */
+	float *k;        /* [TILE, d], or v: [TILE, dv_room] */
+	float *k_turned; /* [d, TILE] */
+};
+
+/* The intermediate result of a block, or of a split of its positions. */
+struct softmax_state {
+	float *sum;    /* [rows, dv_room]: exp(score - most) times v */
+	float *most;   /* [rows]: the greatest score */
+	float *weight; /* [rows]: the sum of exp(score - most) */
+};
+
+static size_t state_floats(const struct attention_shape *h)
+{
+	return (size_t)(h->rows * (h->dv_room + 2));
+}
+
+static struct softmax_state state_at(const struct attention_shape *h, float *p)
+{
+	struct softmax_state state = { .sum = p };
+
+	state.most = state.sum + h->rows * h->dv_room;
+	state.weight = state.most + h->rows;
+	return state;
+}
+
+#define QUERIES 128 /* about, in a batch */
+#define SPLIT (8 * TILE)
+
+/*
+ * The scores of so few queries are computed by products of rows: transposing k is
+ * not worth it. Their terms are added in another order.
+ */
+#define FEW 3
+#define FETCH 8 /* rows of a cache are prefetched so many rows ahead */
+
+static size_t scratch_floats(const struct attention_shape *h)
+{
+	int64_t wide = h->d > h->dv_room ? h->d : h->dv_room;
+
+	return (size_t)(h->rows * (h->batch * h->d + 2 * TILE) +
+			TILE * (1 + wide + h->d)) +
+	       (size_t)(h->invariant ? 2 : 1) * (size_t)h->batch *
+		       state_floats(h);
+}
+
+static void scratch_lay_out(struct attention_memory *a,
+			    const struct attention_shape *h, float *scratch)
+{
+	int64_t wide = h->d > h->dv_room ? h->d : h->dv_room;
+
+	a->k_turned = scratch;
+	a->score = a->k_turned + h->d * TILE;
+	a->bias = a->score + h->rows * TILE;
+	a->live = a->bias + h->rows * TILE;
+	a->k = a->live + TILE;
+	a->q = a->k + wide * TILE;
+	a->state = a->q + h->batch * h->rows * h->d;
+	a->state_pitch = state_floats(h);
+	a->later = a->state + (size_t)h->batch * a->state_pitch;
+}
+
+/* The block that is being computed. */
+struct query_block {
+	const struct weir_backend_node *node;
+	const struct attention_shape *h;
+	const struct attention_memory *a;
+	const struct weir__vec *vec;
+	struct softmax_state state;
+	float *q;
+	const struct weir_operand *mask; /* or NULL */
+	int64_t block, rows;             /* its number, and its queries */
+	int64_t masks; /* rows of bias, repeated for the queries */
+	int64_t at, n; /* the first position of this tile, and how many */
+};
+
+/* The head of k and v; heads are numbered through the outer dimensions. */
+static int64_t head_k_of(const struct query_block *b)
+{
+	return b->block / b->h->token_blocks;
+}
+
+/* Set @w to the row of q that query @row is, which is also its row of the mask. */
+static void query_index(const struct query_block *b, int64_t row,
+			struct weir__walk *w)
+{
+	const struct attention_shape *h = b->h;
+	int64_t outer = head_k_of(b) / h->heads_k, head, token;
+
+	block_query(h, b->block, row, &head, &token);
+	weir__walk_start(w, &b->node->src[0],
+			 (outer * h->heads + head) * h->tokens + token);
+}
+
+/* A sink is a score without a position: it is added to the first split. */
+static void load_queries(const struct query_block *b)
+{
+	const struct weir_op_attention *p = b->node->params;
+	const struct weir_operand *q = &b->node->src[0];
+	size_t d = (size_t)b->h->d;
+	struct weir__walk w;
+	float sink;
+
+	for (int64_t row = 0; row < b->rows; row++) {
+		float *to = b->q + (size_t)row * d;
+
+		query_index(b, row, &w);
+		weir__floats_row(q->dtype, to, weir__walk_at(&w, q), d);
+		b->vec->scale(to, to, p->scale, 0, d);
+		sink = b->at ? -INFINITY : weir__sink(b->node, 4, w.index[2]);
+		b->state.most[row] = sink;
+		/* 1, or NaN if the sink is +infinity or NaN. */
+		b->state.weight[row] = sink == -INFINITY ? 0
+							 : expf(sink - sink);
+	}
+	memset(b->state.sum, 0,
+	       (size_t)(b->rows * b->h->dv_room) * sizeof(float));
+}
+
+/* Load the mask of this tile. False if it hides all positions from all queries. */
+static bool load_mask(const struct query_block *b)
+{
+	const struct weir_op_attention *p = b->node->params;
+	const struct weir_operand *mask = b->mask;
+	size_t n = (size_t)b->n;
+	struct weir__walk w;
+
+	for (size_t i = 0; i < TILE; i++)
+		b->a->live[i] = i < n && !mask ? 0 : -INFINITY;
+	for (int64_t row = 0; row < b->masks && mask; row++) {
+		float *bias = b->a->bias + row * TILE, tmp[TILE];
+		const unsigned char *m;
+
+		query_index(b, row, &w);
+		m = weir__walk_at(&w, mask) + b->at * weir__stride(mask, 0);
+		b->vec->scale(bias,
+			      weir__floats_in(mask->dtype, m,
+					      weir__stride(mask, 0), n, tmp),
+			      weir__slope(p->max_bias, w.index[2], b->h->heads),
+			      0, n);
+		b->vec->maxes(b->a->live, bias, n);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (b->a->live[i] != -INFINITY)
+			return true;
+	return false;
+}
+
+/*
+ * Prefetch a row. Rows of a cache are often far apart, so the CPU does not prefetch
+ * them by itself. The address may be after the end of the tensor.
+ */
+static void fetch_row(const unsigned char *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 64)
+		__builtin_prefetch(p + i);
+}
+
+/* Load the tile of @t, k or v, as F32. Rows that the mask hides become 0. */
+static void load_tile(const struct query_block *b, const struct weir_operand *t,
+		      size_t columns, size_t room)
+{
+	const struct weir_backend_convert *convert = weir__to_f32(t->dtype);
+	size_t bytes = convert ? columns / convert->block * convert->src_bytes
+			       : columns * sizeof(float);
+	int64_t stride = weir__stride(t, 1);
+	struct weir__walk w;
+	const unsigned char *p;
+
+	weir__walk_start(&w, t, head_k_of(b) * b->h->positions + b->at);
+	p = weir__walk_at(&w, t);
+	for (int64_t i = 0; i < b->n; i++, p += stride) {
+		float *to = b->a->k + (size_t)i * room;
+
+		fetch_row(p + FETCH * stride, bytes);
+		if (b->a->live[i] == -INFINITY) {
+			memset(to, 0, room * sizeof(*to));
+			continue;
+		}
+		weir__floats_row(t->dtype, to, p, columns);
+		memset(to + columns, 0, (room - columns) * sizeof(*to));
+	}
+}
+
+static const float *bias_of(const struct query_block *b, int64_t row)
+{
+	return b->a->bias + row % b->masks * TILE;
+}
+
+static void scores_of_few(const struct query_block *b)
+{
+	size_t d = (size_t)b->h->d;
+
+	for (int64_t row = 0; row < b->rows; row++)
+		for (int64_t i = 0; i < b->n; i++)
+			b->a->score[row * TILE + i] =
+				b->vec->dot(b->q + (size_t)row * d,
+					    b->a->k + (size_t)i * d, d);
+}
+
+static void scores_of_many(const struct query_block *b)
+{
+	size_t d = (size_t)b->h->d;
+
+	memset(b->a->k + (size_t)b->n * d, 0,
+	       (size_t)(TILE - b->n) * d * sizeof(float));
+	b->vec->transpose(b->a->k_turned, TILE, b->a->k, d, TILE, d);
+	memset(b->a->score, 0, (size_t)(b->rows * TILE) * sizeof(float));
+	b->vec->product(b->a->score, TILE, b->q, d, b->a->k_turned, TILE,
+			(size_t)b->rows, TILE, d);
+}
+
+/*
+ * Replace the scores of a query by exp(score - the greatest so far), which is 0 where
+ * the mask hides the position, and scale its state if the greatest score changes.
+ */
+static void weigh_scores(const struct query_block *b, int64_t row)
+{
+	const struct weir_op_attention *p = b->node->params;
+	float *score = b->a->score + row * TILE;
+	float *sum = b->state.sum + row * b->h->dv_room;
+	float *most = &b->state.most[row], *weight = &b->state.weight[row];
+	size_t n = (size_t)b->n;
+	float max, less, factor;
+
+	if (p->softcap > 0)
+		b->vec->softcap(score, p->softcap, n);
+	if (b->mask)
+		b->vec->bias(score, bias_of(b, row), n);
+	/* Sum whole tiles: so the order does not depend on the number of positions. */
+	for (size_t i = n; i < TILE; i++)
+		score[i] = -INFINITY;
+	max = b->vec->max(score, TILE);
+	if (max > *most) {
+		factor = expf(*most - max);
+		*most = max;
+		*weight *= factor;
+		b->vec->scale(sum, sum, factor, 0, (size_t)b->h->dv_room);
+	}
+	less = *most == -INFINITY ? 0 : *most;
+	*weight += (float)b->vec->exp_sum(score, score, less, TILE);
+}
+
+/*
+ * Add exp(score) times v, row by row: v has an infinity or NaN, which must not reach
+ * the queries from which the mask hides its position.
+ */
+static void add_values_apart(const struct query_block *b)
+{
+	size_t room = (size_t)b->h->dv_room;
+
+	for (int64_t row = 0; row < b->rows; row++)
+		for (int64_t i = 0; i < b->n; i++)
+			if (!b->mask || bias_of(b, row)[i] != -INFINITY)
+				b->vec->add_scaled(
+					b->state.sum + (size_t)row * room,
+					b->a->score[row * TILE + i],
+					b->a->k + (size_t)i * room, room);
+}
+
+/* Add exp(score) times v of this tile to the state. */
+static void add_values(const struct query_block *b)
+{
+	size_t room = (size_t)b->h->dv_room;
+
+	if (!b->vec->finite(b->a->k, (size_t)b->n * room)) {
+		add_values_apart(b);
+		return;
+	}
+	b->vec->product(b->state.sum, room, b->a->score, TILE, b->a->k, room,
+			(size_t)b->rows, room, (size_t)b->n);
+}
+
+static void tile_run(const struct query_block *b)
+{
+	if (!load_mask(b))
+		return;
+	load_tile(b, &b->node->src[1], (size_t)b->h->d, (size_t)b->h->d);
+	if (b->rows <= FEW && !b->h->invariant)
+		scores_of_few(b);
+	else
+		scores_of_many(b);
+	for (int64_t row = 0; row < b->rows; row++)
+		weigh_scores(b, row);
+	load_tile(b, &b->node->src[2], (size_t)b->h->dv, (size_t)b->h->dv_room);
+	add_values(b);
+}
+
+/* True if the heads of a group have the same rows of the mask. */
+static bool one_mask(const struct query_block *b)
+{
+	const struct weir_op_attention *p = b->node->params;
+
+	return p->max_bias == 0 && b->mask && weir__dim(b->mask, 2) == 1;
+}
+
+/* Set the members of @b for block @i of the batch. */
+static void block_start(struct query_block *b, int64_t i)
+{
+	b->q = b->a->q + i * b->h->rows * b->h->d;
+	b->state = state_at(b->h, b->a->state + (size_t)i * b->a->state_pitch);
+	b->masks = block_tokens(b->h, b->block);
+	b->rows = b->h->group * b->masks;
+	if (!one_mask(b))
+		b->masks = b->rows;
+}
+
+static void blocks_attend(const struct weir_backend_node *node,
+			  const struct attention_shape *h,
+			  const struct attention_memory *a, int64_t block,
+			  int64_t end, int64_t from, int64_t to)
+{
+	struct query_block b = {
+		.node = node, .h = h, .a = a, .vec = weir__vec(), .at = from
+	};
+
+	if (node->n_src > 3 && node->src[3].data)
+		b.mask = &node->src[3];
+	for (b.block = block; b.block < end; b.block++) {
+		block_start(&b, b.block - block);
+		load_queries(&b);
+	}
+	for (; b.at < to; b.at += b.n) {
+		b.n = to - b.at < TILE ? to - b.at : TILE;
+		for (b.block = block; b.block < end; b.block++) {
+			block_start(&b, b.block - block);
+			tile_run(&b);
+		}
+	}
+}
 
 static int64_t at_most(int64_t a, int64_t b)
 {
@@ -29,7 +406,7 @@ static int64_t at_most(int64_t a, int64_t b)
 }
 
 static void heads_of(const struct weir_backend_node *node,
-		     struct weir__heads *h)
+		     struct attention_shape *h)
 {
 	const struct weir_operand *q = &node->src[0], *k = &node->src[1];
 	const struct weir_op_attention *params = node->params;
@@ -43,48 +420,49 @@ static void heads_of(const struct weir_backend_node *node,
 	h->d = weir__dim(q, 0);
 	h->dv = weir__dim(&node->src[2], 0);
 	h->dv_room = (h->dv + 15) / 16 * 16;
-	h->tile = at_most(h->tokens, QUERIES / (h->group ? h->group : 1));
-	h->tile = h->tile > 0 ? h->tile : 1;
-	h->tiles = (h->tokens + h->tile - 1) / h->tile;
-	h->rows = h->group * h->tile;
-	h->units = weir__outer(q, 3) * h->heads_k * h->tiles;
+	h->block_tokens =
+		at_most(h->tokens, QUERIES / (h->group ? h->group : 1));
+	h->block_tokens = h->block_tokens > 0 ? h->block_tokens : 1;
+	h->token_blocks = (h->tokens + h->block_tokens - 1) / h->block_tokens;
+	h->rows = h->group * h->block_tokens;
+	h->blocks = weir__outer(q, 3) * h->heads_k * h->token_blocks;
 	h->batch = 1;
 }
 
 /* The most splits of the positions. */
-static int64_t most_splits(const struct weir__heads *h)
+static int64_t most_splits(const struct attention_shape *h)
 {
-	int64_t each = h->invariant ? SPLIT : WEIR__TILE;
+	int64_t each = h->invariant ? SPLIT : TILE;
 
 	return (h->positions + each - 1) / each;
 }
 
 /*
- * With few tokens, the units of several heads are computed together, and the
- * positions are split so that all threads have a part. Returns the number of splits;
- * 1: a thread computes all positions of a unit.
+ * Choose how the work is divided. With few tokens the blocks of several heads are
+ * computed together, and the positions are split so that all threads have a part.
+ * Returns the number of splits; with 1 a thread computes all positions of a block.
  */
-static uint32_t split(struct weir__heads *h, unsigned threads)
+static uint32_t split(struct attention_shape *h, unsigned threads)
 {
 	int64_t want = threads > 1 ? 2 * (int64_t)threads : 1, most, n;
 
-	if (!h->units || !h->rows || h->tiles > 1)
+	if (!h->blocks || !h->rows || h->token_blocks > 1)
 		return 1;
 	most = most_splits(h);
 	h->batch = at_most(h->heads_k, QUERIES / h->rows);
-	while (h->batch > 1 && h->units / h->batch * most < want)
+	while (h->batch > 1 && h->blocks / h->batch * most < want)
 		h->batch = (h->batch + 1) / 2;
 	h->batch = h->batch > 1 ? h->batch : 1;
-	n = (want + h->units / h->batch - 1) / (h->units / h->batch);
+	n = (want + h->blocks / h->batch - 1) / (h->blocks / h->batch);
 	n = at_most(n, most);
 	if (h->invariant && n > 1)
 		n = most <= UINT16_MAX ? most : 1;
 	return n > 1 ? (uint32_t)n : 1;
 }
 
-static int64_t batches(const struct weir__heads *h)
+static int64_t batches(const struct attention_shape *h)
 {
-	return (h->units + h->batch - 1) / h->batch;
+	return (h->blocks + h->batch - 1) / h->batch;
 }
 
 static int attention_supports(const struct weir_backend_node *node)
@@ -103,9 +481,9 @@ static int attention_supports(const struct weir_backend_node *node)
 	return 0;
 }
 
-/* In ns, about. */
+/* The cost of the node, about, in ns. */
 static uint64_t cost_of(const struct weir_backend_node *node,
-			const struct weir__heads *h)
+			const struct attention_shape *h)
 {
 	uint64_t pairs;
 
@@ -119,34 +497,34 @@ static uint64_t cost_of(const struct weir_backend_node *node,
 static void attention_plan(const struct weir_backend_node *node,
 			   unsigned threads, struct weir__kernel_plan *ret)
 {
-	struct weir__heads h;
+	struct attention_shape h;
 
-	/* Dimensions beside one that is 0 may be too large to be multiplied. */
+	/* If a dimension is 0 the others may be too large to be multiplied. */
 	if (weir__elements(&node->dst) == 0)
 		return;
 	heads_of(node, &h);
 	ret->variant = split(&h, threads);
-	ret->scratch = weir__attention_scratch(&h) * sizeof(float);
+	ret->scratch = scratch_floats(&h) * sizeof(float);
 	ret->cost = cost_of(node, &h);
 	ret->parts = weir__kernel_parts(
 		ret->cost, (uint64_t)batches(&h) * ret->variant, threads);
 	ret->phases = ret->variant > 1 ? 2 : 1;
 	if (ret->variant > 1)
-		ret->shared = (size_t)h.units * ret->variant *
-			      weir__kept_floats(&h) * sizeof(float);
+		ret->shared = (size_t)h.blocks * ret->variant *
+			      state_floats(&h) * sizeof(float);
 	ret->variant |= (uint32_t)h.batch << 16;
 }
 
-/* The result of head @head and token @token; @b: outer dimensions. */
+/* Where the result of a head and a token goes; @b is the index of outer dimensions. */
 static float *result_at(const struct weir_backend_node *node,
-			const struct weir__heads *h, int64_t b, int64_t head,
-			int64_t token)
+			const struct attention_shape *h, int64_t b,
+			int64_t head, int64_t token)
 {
 	return (float *)node->dst.data +
 	       ((b * h->tokens + token) * h->heads + head) * h->dv;
 }
 
-/* @sum, of exp(score) times v, divided by @weight, that of exp(score). */
+/* Store @sum, of exp(score) times v, divided by @weight, the sum of exp(score). */
 static void result_store(float *d, const float *sum, float weight, int64_t n)
 {
 	if (weight == 0)
@@ -155,30 +533,29 @@ static void result_store(float *d, const float *sum, float weight, int64_t n)
 		weir__vec()->scale(d, sum, 1 / weight, 0, (size_t)n);
 }
 
-static void unit_store(const struct weir_backend_node *node,
-		       const struct weir__heads *h, int64_t unit,
-		       const struct weir__attention_partial *kept)
+static void block_store(const struct weir_backend_node *node,
+			const struct attention_shape *h, int64_t block,
+			const struct softmax_state *state)
 {
-	int64_t b = unit / (h->tiles * h->heads_k), head, token;
-	int64_t rows = h->group * weir__attention_tokens(h, unit);
+	int64_t b = block / (h->token_blocks * h->heads_k), head, token;
+	int64_t rows = h->group * block_tokens(h, block);
 
 	for (int64_t row = 0; row < rows; row++) {
-		weir__attention_query(h, unit, row, &head, &token);
+		block_query(h, block, row, &head, &token);
 		result_store(result_at(node, h, b, head, token),
-			     kept->sum + row * h->dv_room, kept->weight[row],
+			     state->sum + row * h->dv_room, state->weight[row],
 			     h->dv);
 	}
 }
 
-/* Add to row @row of @to that of @from, which is of later positions. */
-static void kept_add(const struct weir__heads *h, float *to, float *from,
-		     int64_t row)
+/* Add row @row of @from, the state of later positions, to that of @to. */
+static void state_add(const struct attention_shape *h, float *to, float *from,
+		      int64_t row)
 {
-	struct weir__attention_partial a = weir__kept_at(h, to),
-				       b = weir__kept_at(h, from);
+	struct softmax_state a = state_at(h, to), b = state_at(h, from);
 	float *sum = a.sum + row * h->dv_room, most = a.most[row], less, x, y;
 
-	/* No position counts: bits stay as they are. */
+	/* Without a position that is admitted the bits of @to may not change. */
 	if (b.most[row] == -INFINITY && b.weight[row] == 0)
 		return;
 	most = b.most[row] > most ? b.most[row] : most;
@@ -192,120 +569,119 @@ static void kept_add(const struct weir__heads *h, float *to, float *from,
 				(size_t)h->dv);
 }
 
-static void unit_add(const struct weir__heads *h, int64_t unit, float *to,
-		     float *from)
+static void block_add(const struct attention_shape *h, int64_t block, float *to,
+		      float *from)
 {
-	int64_t rows = h->group * weir__attention_tokens(h, unit);
+	int64_t rows = h->group * block_tokens(h, block);
 
 	for (int64_t row = 0; row < rows; row++)
-		kept_add(h, to, from, row);
+		state_add(h, to, from, row);
 }
 
-/* Compute all positions of some units, SPLIT at a time, each added to the first. */
-static void units_in_turn(const struct weir_backend_node *node,
-			  const struct weir__heads *h,
-			  const struct weir__attention *a, int64_t unit,
-			  int64_t end)
+/* Compute a batch, SPLIT positions at a time, and add each split to the first. */
+static void blocks_in_turn(const struct weir_backend_node *node,
+			   const struct attention_shape *h,
+			   const struct attention_memory *a, int64_t block,
+			   int64_t end)
 {
-	struct weir__attention later = *a;
+	struct attention_memory later = *a;
 	int64_t apart;
 
-	later.kept = a->later;
-	apart = (int64_t)a->kept_apart;
-	weir__attention_units(node, h, a, unit, end, 0,
-			      at_most(SPLIT, h->positions));
+	later.state = a->later;
+	apart = (int64_t)a->state_pitch;
+	blocks_attend(node, h, a, block, end, 0, at_most(SPLIT, h->positions));
 	for (int64_t at = SPLIT; at < h->positions; at += SPLIT) {
-		weir__attention_units(node, h, &later, unit, end, at,
-				      at_most(at + SPLIT, h->positions));
-		for (int64_t k = unit; k < end; k++)
-			unit_add(h, k, a->kept + (k - unit) * apart,
-				 later.kept + (k - unit) * apart);
+		blocks_attend(node, h, &later, block, end, at,
+			      at_most(at + SPLIT, h->positions));
+		for (int64_t k = block; k < end; k++)
+			block_add(h, k, a->state + (k - block) * apart,
+				  later.state + (k - block) * apart);
 	}
 }
 
-/* Split @i of @splits of some units. */
-static void units_split(const struct weir_backend_node *node,
-			const struct weir__heads *h,
-			const struct weir__attention *a, int64_t unit,
-			int64_t end, int64_t i, int64_t splits)
+/* Compute split @i of @splits of a batch. */
+static void blocks_split(const struct weir_backend_node *node,
+			 const struct attention_shape *h,
+			 const struct attention_memory *a, int64_t block,
+			 int64_t end, int64_t i, int64_t splits)
 {
-	int64_t tiles = (h->positions + WEIR__TILE - 1) / WEIR__TILE;
-	int64_t from = tiles * i / splits * WEIR__TILE;
-	int64_t to = tiles * (i + 1) / splits * WEIR__TILE;
+	int64_t tiles = (h->positions + TILE - 1) / TILE;
+	int64_t from = tiles * i / splits * TILE;
+	int64_t to = tiles * (i + 1) / splits * TILE;
 
 	if (h->invariant) {
 		from = i * SPLIT;
 		to = from + SPLIT;
 	}
-	weir__attention_units(node, h, a, unit, end, from,
-			      at_most(to, h->positions));
+	blocks_attend(node, h, a, block, end, from, at_most(to, h->positions));
 }
 
-/* Of the units [@unit, @end): split @i of @splits. */
-static void units_run(const struct weir__kernel_run *run,
-		      const struct weir__heads *h, int64_t unit, int64_t end,
-		      int64_t i, int64_t splits)
+/* Compute split @i of @splits of the blocks [@block, @end), a batch. */
+static void blocks_run(const struct weir__kernel_run *run,
+		       const struct attention_shape *h, int64_t block,
+		       int64_t end, int64_t i, int64_t splits)
 {
-	struct weir__attention a;
+	struct attention_memory a;
 
-	weir__attention_lay_out(&a, h, run->scratch);
+	scratch_lay_out(&a, h, run->scratch);
 	if (splits > 1) {
-		a.kept = (float *)run->shared +
-			 (size_t)(unit * splits + i) * weir__kept_floats(h);
-		a.kept_apart = (size_t)splits * weir__kept_floats(h);
+		a.state = (float *)run->shared +
+			  (size_t)(block * splits + i) * state_floats(h);
+		a.state_pitch = (size_t)splits * state_floats(h);
 	}
 	if (h->invariant && splits == 1)
-		units_in_turn(run->node, h, &a, unit, end);
+		blocks_in_turn(run->node, h, &a, block, end);
 	else
-		units_split(run->node, h, &a, unit, end, i, splits);
-	for (int64_t k = unit; k < end && splits == 1; k++) {
-		struct weir__attention_partial kept = weir__kept_at(
-			h, a.kept + (size_t)(k - unit) * a.kept_apart);
+		blocks_split(run->node, h, &a, block, end, i, splits);
+	for (int64_t k = block; k < end && splits == 1; k++) {
+		struct softmax_state state = state_at(
+			h, a.state + (size_t)(k - block) * a.state_pitch);
 
-		unit_store(run->node, h, k, &kept);
+		block_store(run->node, h, k, &state);
 	}
 }
 
-/* The first phase: a range of (batch of units, split). */
-static void phase_units(const struct weir__kernel_run *run,
-			const struct weir__heads *h, int64_t splits)
+/* The first phase: compute a range of the pairs (batch, split). */
+static void phase_blocks(const struct weir__kernel_run *run,
+			 const struct attention_shape *h, int64_t splits)
 {
 	int64_t i, end;
 
 	weir__kernel_range(run, batches(h) * splits, &i, &end);
 	for (; i < end; i++) {
-		int64_t unit = i / splits * h->batch;
+		int64_t block = i / splits * h->batch;
 
-		units_run(run, h, unit, at_most(unit + h->batch, h->units),
-			  i % splits, splits);
+		blocks_run(run, h, block, at_most(block + h->batch, h->blocks),
+			   i % splits, splits);
 	}
 }
 
-/* Row @row of the splits at @kept, to @d. */
-static void add_splits(const struct weir__heads *h, float *kept, int64_t row,
-		       int64_t splits, float *d)
+/* Add up row @row of the splits at @state, and store the result to @d. */
+static void add_splits(const struct attention_shape *h, float *state,
+		       int64_t row, int64_t splits, float *d)
 {
-	struct weir__attention_partial sum = weir__kept_at(h, kept);
+	struct softmax_state sum = state_at(h, state);
 
 	for (int64_t i = 1; i < splits; i++)
-		kept_add(h, kept, kept + (size_t)i * weir__kept_floats(h), row);
+		state_add(h, state, state + (size_t)i * state_floats(h), row);
 	result_store(d, sum.sum + row * h->dv_room, sum.weight[row], h->dv);
 }
 
-/* The second phase: a range of queries. */
+/* The second phase: add up the splits of a range of queries. */
 static void phase_splits(const struct weir__kernel_run *run,
-			 const struct weir__heads *h, int64_t splits)
+			 const struct attention_shape *h, int64_t splits)
 {
 	int64_t i, end, head, token;
 
-	weir__kernel_range(run, h->units * h->rows, &i, &end);
+	weir__kernel_range(run, h->blocks * h->rows, &i, &end);
 	for (; i < end; i++) {
-		int64_t unit = i / h->rows, b = unit / (h->tiles * h->heads_k);
-		float *kept = (float *)run->shared +
-			      (size_t)(unit * splits) * weir__kept_floats(h);
+		int64_t block = i / h->rows,
+			b = block / (h->token_blocks * h->heads_k);
+		float *state = (float *)run->shared +
+			       (size_t)(block * splits) * state_floats(h);
 
-		weir__attention_query(h, unit, i % h->rows, &head, &token);
-		add_splits(h, kept, i % h->rows, splits,
+		block_query(h, block, i % h->rows, &head, &token);
+		add_splits(h, state, i % h->rows, splits,
 			   result_at(run->node, h, b, head, token));
 	}
 }
@@ -313,14 +689,14 @@ static void phase_splits(const struct weir__kernel_run *run,
 static int attention_run(const struct weir__kernel_run *run)
 {
 	int64_t splits = run->plan->variant & 0xffff;
-	struct weir__heads h;
+	struct attention_shape h;
 
 	if (weir__elements(&run->node->dst) == 0)
 		return 0;
 	heads_of(run->node, &h);
 	h.batch = run->plan->variant >> 16;
 	if (run->phase == 0)
-		phase_units(run, &h, splits);
+		phase_blocks(run, &h, splits);
 	else
 		phase_splits(run, &h, splits);
 	return 0;

@@ -3,6 +3,7 @@
 #ifndef WEIR__FLOATS_H
 #define WEIR__FLOATS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,5 +40,13 @@ void weir__floats_out(uint32_t dtype, unsigned char *p, int64_t stride,
 
 /* @n elements of any dtype, whole blocks without a gap, to @d. */
 void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n);
+
+/* True for the dtypes that operations write: F32, F16, BF16, Q8_0 and Q4_0. */
+bool weir__encodes(uint32_t dtype);
+/*
+ * Convert @n elements to @dtype, one of those; they are whole blocks. Blocks get
+ * the bytes that ggml's reference gives them.
+ */
+void weir__encode(uint32_t dtype, void *dst, const float *src, size_t n);
 
 #endif

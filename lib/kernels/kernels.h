@@ -11,10 +11,8 @@
 #include <stdint.h>
 
 #include <weir/backend.h>
+#include "kernels/segment.h"
 #include "kernels/walk.h"
-
-/* The library's functions; lib/cpu sets it. */
-extern const struct weir_backend_host *_Atomic weir__cpu_host;
 
 /* How a node is computed; constant from prepare on. */
 struct weir__kernel_plan {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The choice of a product's kernel, and products by struct weir__dot. */
+/*
+ * The choice of how a product is computed; products of rows as they are stored, or
+ * as F32, and by panels.
+ */
 #include "kernels/product.h"
 
 #include <string.h>
@@ -9,7 +12,6 @@
 #include "kernels/ahead.h"
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
-#include "kernels/panel.h"
 
 #define FLOATS_BYTES (256u << 10)       /* of rows as F32 */
 #define PREFETCH_COLUMNS WEIR__DOT_COLS /* below, memory is the limit */
@@ -19,6 +21,21 @@
  */
 #define TILES_COLUMNS 9u
 #define TILES_CONVERTED 4u
+
+#define PANEL_ROWS 192u /* that are best computed together: at most */
+/*
+ * Panels are computed this many elements of each row at a time: so this part of a
+ * set of columns stays in the first cache, and the rows in the second.
+ */
+#define PANEL_K 256u
+
+/* The scratch memory of a thread for panels. */
+struct panel_room {
+	float lines[WEIR__DOT_LANES *
+		    PANEL_K]; /* rows before they are packed */
+	float rows[PANEL_ROWS * PANEL_K];
+	float sums[PANEL_ROWS * WEIR__PRODUCT_COLUMNS];
+};
 
 static void plan_dot(struct weir__product *p)
 {
@@ -49,9 +66,9 @@ static void plan_panels(struct weir__product *p)
 {
 	const struct weir__dot_panel *panel = p->set->panel;
 
-	p->rows = WEIR__PANEL_ROWS;
+	p->rows = PANEL_ROWS;
 	p->least_rows = 3 * WEIR__DOT_LANES;
-	p->scratch = weir__panel_scratch;
+	p->scratch = sizeof(struct panel_room);
 	p->set_columns = panel->columns;
 	p->set_bytes = weir__line_up(p->k * panel->columns * sizeof(float));
 }
@@ -209,6 +226,94 @@ static void floats_run(const struct weir__product *p, unsigned char *scratch,
 	dot_run(p, dst, scratch, p->set_bytes, rows, set, column, n);
 }
 
+/* The elements [first, first + n) of a row. */
+static void load_line(const struct weir__product *p, float *to,
+		      const unsigned char *a, size_t first, size_t n)
+{
+	const struct weir_backend_convert *convert = p->convert;
+
+	if (convert)
+		convert->run(to,
+			     a + first / convert->block * convert->src_bytes,
+			     n / convert->block);
+	else
+		memcpy(to, a + first * sizeof(float), n * sizeof(float));
+}
+
+/* The same of all rows, packed; those that a block lacks are 0. */
+static void pack_rows(const struct weir__product *p, struct panel_room *room,
+		      const unsigned char *a, size_t pitch, size_t rows,
+		      size_t first, size_t n)
+{
+	const struct weir__dot_panel *panel = p->set->panel;
+	size_t lanes = panel->lanes, block = 3 * lanes;
+
+	for (size_t r = 0; r < rows; r += lanes) {
+		for (size_t i = 0; i < lanes; i++) {
+			float *line = room->lines + i * PANEL_K;
+
+			if (r + i < rows)
+				load_line(p, line, a + (r + i) * pitch, first,
+					  n);
+			else
+				memset(line, 0, n * sizeof(float));
+		}
+		panel->pack(room->rows + r / block * block * PANEL_K +
+				    r % block,
+			    room->lines, PANEL_K, n);
+	}
+}
+
+/* The sums of a set of columns to their places. */
+static void put_sums(const struct weir__dot_panel *panel, float *const *dst,
+		     const float *sums, size_t rows, size_t n)
+{
+	size_t block = (size_t)3 * panel->lanes;
+
+	for (size_t r = 0; r < rows; r += block) {
+		size_t some = rows - r < block ? rows - r : block;
+
+		for (size_t c = 0; c < n; c++)
+			memcpy(dst[c] + r, sums + c * block,
+			       some * sizeof(float));
+		sums += block * panel->columns;
+	}
+}
+
+static void panel_run(const struct weir__product *p, void *scratch,
+		      float *const *dst, const unsigned char *a, size_t pitch,
+		      size_t rows, const unsigned char *set, size_t n)
+{
+	const struct weir__dot_panel *panel = p->set->panel;
+	size_t block = (size_t)3 * panel->lanes, columns = panel->columns;
+	size_t of_set = (rows + block - 1) / block * block * columns;
+	struct panel_room *room = scratch;
+	size_t first = 0, depth;
+
+	memset(room->sums, 0,
+	       (n + columns - 1) / columns * of_set * sizeof(float));
+	do {
+		depth = p->k - first < PANEL_K ? p->k - first : PANEL_K;
+		pack_rows(p, room, a, pitch, rows, first, depth);
+		for (size_t c = 0; c < n; c += columns) {
+			const float *b =
+				(const void *)(set +
+					       c / columns * p->set_bytes);
+			float *sum = room->sums + c / columns * of_set;
+
+			for (size_t r = 0; r < rows; r += block) {
+				panel->block(sum, room->rows + r * PANEL_K,
+					     b + first * columns, depth);
+				sum += block * columns;
+			}
+		}
+		first += depth;
+	} while (first < p->k);
+	for (size_t c = 0; c < n; c += columns)
+		put_sums(panel, dst + c, room->sums + c / columns * of_set,
+			 rows, n - c < columns ? n - c : columns);
+}
+
 void weir__product_run(const struct weir__product *p, void *scratch,
 		       float *const *dst, const unsigned char *a, size_t pitch,
 		       size_t rows, const unsigned char *set,
@@ -218,7 +323,7 @@ void weir__product_run(const struct weir__product *p, void *scratch,
 		p->tiles->run(p->dtype, p->k, scratch, dst, a, pitch, rows, set,
 			      n);
 	else if (p->way == WEIR__PRODUCT_PANELS)
-		weir__panel_run(p, scratch, dst, a, pitch, rows, set, n);
+		panel_run(p, scratch, dst, a, pitch, rows, set, n);
 	else if (p->way == WEIR__PRODUCT_FLOATS)
 		floats_run(p, scratch, dst, a, pitch, rows, set, column, n);
 	else

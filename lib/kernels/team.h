@@ -36,8 +36,6 @@ void weir__team_free(struct weir__team *team);
  * runs that have begun. -EINVAL, -ENOMEM with a sentence.
  */
 int weir__team_set(struct weir__team *team, const struct weir_threads *threads);
-/* The team of an open device. In lib/cpu. */
-struct weir__team *weir__team_of(struct weir_dev *dev);
 /* The most members that a run has now. */
 unsigned weir__team_size(struct weir__team *team);
 /*

@@ -2,6 +2,10 @@
 /* The portable set of loops over vectors, and the choice of a set. */
 #include "kernels/vec.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 #include <stdatomic.h>
 #include <string.h>
 
@@ -20,6 +24,101 @@ static bool base_usable(void)
 const struct weir__vec weir__vec_base = { .name = "portable",
 					  .usable = base_usable,
 					  VEC_MEMBERS };
+
+#ifdef __x86_64__
+#undef LANES
+#undef VECTORS
+#undef SWAP_PAIRS
+#undef TARGET
+#undef NAME
+#undef VEC_MEMBERS
+#define LANES 8
+#define VECTORS 2
+#define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define NAME(x) avx2_##x
+#include "kernels/vec.inc"
+
+static TARGET void avx2_from_f16(float *d, const void *a, size_t n)
+{
+	const unsigned char *p = a;
+	uint16_t x[LANES] = { 0 };
+	size_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		_mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(
+						(const void *)(p + 2 * i))));
+	if (i < n) {
+		memcpy(x, p + 2 * i, (n - i) * 2);
+		avx2_store_some(d + i,
+				_mm256_cvtph_ps(_mm_loadu_si128((void *)x)),
+				n - i);
+	}
+}
+
+/* Not every compiler knows "f16c" here; cpu_supports also asks the kernel. */
+static bool avx2_usable(void)
+{
+	unsigned eax, ebx, ecx = 0, edx;
+
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx2") &&
+	       __builtin_cpu_supports("fma") &&
+	       __get_cpuid(1, &eax, &ebx, &ecx, &edx) && ecx & bit_F16C;
+}
+
+const struct weir__vec weir__vec_avx2 = { .name = "AVX2",
+					  .usable = avx2_usable,
+					  .from_f16 = avx2_from_f16,
+					  VEC_MEMBERS };
+
+#undef LANES
+#undef VECTORS
+#undef SWAP_PAIRS
+#undef TARGET
+#undef NAME
+#undef VEC_MEMBERS
+#define LANES 16
+#define VECTORS 4
+#define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
+#define TARGET                                 \
+	__attribute__((target("avx2,fma,f16c," \
+			      "avx512f,avx512bw,avx512dq,avx512vl")))
+#define NAME(x) avx512_##x
+#include "kernels/vec.inc"
+
+static TARGET void avx512_from_f16(float *d, const void *a, size_t n)
+{
+	const unsigned char *p = a;
+	uint16_t x[LANES] = { 0 };
+	size_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		_mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256(
+						(const void *)(p + 2 * i))));
+	if (i < n) {
+		memcpy(x, p + 2 * i, (n - i) * 2);
+		avx512_store_some(
+			d + i, _mm512_cvtph_ps(_mm256_loadu_si256((void *)x)),
+			n - i);
+	}
+}
+
+/* CPUs without VBMI lower their frequency for AVX-512. */
+static bool avx512_usable(void)
+{
+	return avx2_usable() && __builtin_cpu_supports("avx512f") &&
+	       __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512vbmi");
+}
+
+const struct weir__vec weir__vec_avx512 = { .name = "AVX-512",
+					    .usable = avx512_usable,
+					    .from_f16 = avx512_from_f16,
+					    VEC_MEMBERS };
+#endif
 
 static const struct weir__vec *choose(void)
 {

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "dev/dev.h"
-#include "kernels/team.h"
+#include "cpu/cpu.h"
 #include "streams.h"
 
 static struct weir_dev *dev_named(struct weir *weir, const char *name)

@@ -126,7 +126,7 @@ is "$(uses kernels '[a-z]+/' |
 	grep -vE ':((kernels|sys|weir)/.*|dev/backend\.h)$')" '' \
 	'lib/kernels includes weir/backend.h and itself'
 is "$(uses cpu '[a-z]+/' | grep -vE \
-	':((cpu|sys|weir)/.*|dev/backend\.h|kernels/(compute|team)\.h)$')" '' \
+	':((cpu|sys|weir)/.*|dev/backend\.h|kernels/(segment|team)\.h)$')" '' \
 	'lib/cpu includes weir/backend.h, itself and the entry of lib/kernels'
 is "$(uses cuda '[a-z]+/' | grep -vE \
 	':((cuda|sys|weir)/.*|dev/backend\.h|interop/cuda_ext\.h)$')" '' \

@@ -10,7 +10,7 @@
 #include <weir.h>
 
 #include "dtypes.h"
-#include "kernels/compute.h"
+#include "kernels/segment.h"
 #include "kernels/team.h"
 #include "tap.h"
 
@@ -104,15 +104,15 @@ static void run(struct weir_backend_node *node, unsigned team)
 	size_t workspace;
 
 	node->size = sizeof(*node);
-	if (weir__compute_prepare(teams[team], &list, 1, &segment, &workspace) <
+	if (weir__segment_prepare(teams[team], &list, 1, &segment, &workspace) <
 	    0)
 		bail("%s", weir_error());
 	compute.prepared = segment;
 	compute.workspace = room(workspace);
-	if (weir__compute_run(&compute) < 0)
+	if (weir__segment_run(&compute) < 0)
 		bail("%s", weir_error());
 	free(compute.workspace);
-	weir__compute_release(segment);
+	weir__segment_release(segment);
 }
 
 /* A matrix, KEPT columns, and the bits of each of them alone. */

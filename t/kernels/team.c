@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Teams of threads: the library's, and those of a function of the program. */
-#include "kernels/team.h"
+#include "cpu/cpu.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -10,6 +10,8 @@
 
 #define lib weir__cpu_host
 
+const struct weir_backend_host *_Atomic weir__cpu_host;
+
 static const struct weir__kernel *const table[] = {
 	[WEIR_OP_GET_ROWS] = &weir__kernel_get_rows,
 	[WEIR_OP_SET_ROWS] = &weir__kernel_set_rows,

@@ -7,7 +7,6 @@
 
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
-#include "kernels/quantise.h"
 #include "kernels/walk.h"
 
 #define lib weir__cpu_host
