@@ -94,7 +94,7 @@ EXTRA_PROGRAMS += %D%/graph
 bench: %D%/graph
 CLEANFILES += %D%/graph
 
-# Schedules and runs.
+# Executable graphs and runs.
 EXTRA_PROGRAMS += %D%/assign
 %C%_assign_SOURCES = %D%/assign.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_assign_LDADD = lib/libweir-core.la
@@ -103,7 +103,9 @@ CLEANFILES += %D%/assign
 
 EXTRA_PROGRAMS += %D%/feed %D%/devices
 %C%_feed_SOURCES = %D%/feed.c $(BENCH_RESULT)
+%C%_feed_LDADD = lib/libweir.la $(URING_LIBS)
 %C%_devices_SOURCES = %D%/devices.c $(BENCH_RESULT)
+%C%_devices_LDADD = lib/libweir.la $(URING_LIBS)
 bench: %D%/feed %D%/devices
 CLEANFILES += %D%/feed %D%/devices
 
