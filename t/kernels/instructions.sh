@@ -43,7 +43,7 @@ holds()
 	diag "more than $margin % above the recorded count. See the functions:"
 	diag "valgrind --tool=callgrind, then callgrind_annotate. If the cost"
 	diag "is justified, put the new count in bench/instructions.txt and"
-	diag "the reason in bench/RESULTS.md."
+	diag "the reason in the commit."
 	sed 's/^/# /' "$tmp/err" | tail -n 3
 }
 
