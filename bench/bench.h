@@ -57,7 +57,7 @@ struct use {
 	struct weir_weights *kept;      /* weights whose memory is touched */
 	struct weir_load_report report; /* of the last load */
 	const char *glob;               /* tensors to load; NULL: all */
-	const struct weir_select_opts *put; /* NULL: defaults */
+	const struct weir_select_opts *select; /* NULL: defaults */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
 /*

@@ -27,7 +27,7 @@ static void load_converted(void *arg, struct sample *s)
 static void run(const char *from, const struct file *f, const char *to,
 		uint32_t dtype, unsigned pairs)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	struct converted c = { .file = f };
 	char name[48];
 	struct pair p = { .name = name,
@@ -39,10 +39,10 @@ static void run(const char *from, const struct file *f, const char *to,
 			  .arg = &c };
 	struct result r;
 
-	put.dtype = dtype;
+	select.dtype = dtype;
 	use_open(&c.plain, 0);
 	use_open(&c.to, 0);
-	c.to.put = &put;
+	c.to.select = &select;
 	for (int resident = 0; resident < 2; resident++) {
 		p.resident = resident;
 		snprintf(name, sizeof(name), "convert: %s to %s, %s", from, to,

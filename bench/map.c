@@ -53,17 +53,17 @@ static void read_tensors(const struct weir_weights *w)
 static void weir_mapped(void *arg, struct sample *s)
 {
 	struct mapped *m = arg;
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	double cpu = raw_cpu(), begun = raw_now();
 	struct weir_weights *weights;
 	struct weir_model *model;
 	struct weir_plan *plan;
 	struct weir_load *l;
 
-	put.way = WEIR_WAY_MAP;
+	select.way = WEIR_WAY_MAP;
 	must(weir_model_open(m->use.weir, m->file->path, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_add(plan, NULL, m->use.mapped, &put));
+	must(weir_plan_add(plan, NULL, m->use.mapped, &select));
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_wait(l, -1));
 	must(weir_load_weights(l, &weights));

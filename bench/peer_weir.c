@@ -110,20 +110,20 @@ static void read_pages(const struct weir_weights *w)
 static struct weir_weights *load(struct weir *weir, const char *path,
 				 const char *to)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	bool map = to && !strcmp(to, "map");
 	struct weir_weights *weights;
 	struct weir_buft *buft;
 	struct weir_dev *dev;
 
-	put.way = map ? WEIR_WAY_MAP : WEIR_WAY_AUTO;
+	select.way = map ? WEIR_WAY_MAP : WEIR_WAY_AUTO;
 	must(weir_dev_find(weir, to && !map ? to : "CPU", &dev));
 	must(weir_dev_buft(dev,
 			   map  ? WEIR_MEM_MAPPED
 			   : to ? WEIR_MEM_DEVICE
 				: WEIR_MEM_HUGE,
 			   &buft));
-	must(weir_load_all(weir, path, buft, &put, &weights));
+	must(weir_load_all(weir, path, buft, &select, &weights));
 	if (map)
 		read_pages(weights);
 	return weights;

@@ -40,7 +40,7 @@ static void targets_make(struct plans *p)
 	}
 }
 
-static void puts_by_name(struct plans *p, struct weir_plan *plan)
+static void select_by_name(struct plans *p, struct weir_plan *plan)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 
@@ -50,7 +50,7 @@ static void puts_by_name(struct plans *p, struct weir_plan *plan)
 	}
 }
 
-static void put_all(struct plans *p, struct weir_plan *plan)
+static void select_all(struct plans *p, struct weir_plan *plan)
 {
 	must(weir_plan_add(plan, "t*", p->use.huge, NULL));
 }
@@ -76,7 +76,7 @@ static void add(const char *name, double *ns, unsigned n)
 }
 
 static void run_plan(struct plans *p, const char *name,
-		     void (*put)(struct plans *, struct weir_plan *),
+		     void (*fill)(struct plans *, struct weir_plan *),
 		     unsigned times)
 {
 	double ns[MAX_PAIRS], begun;
@@ -85,7 +85,7 @@ static void run_plan(struct plans *p, const char *name,
 	for (unsigned i = 0; i < times; i++) {
 		begun = raw_now();
 		must(weir_plan_new(p->model, &plan));
-		put(p, plan);
+		fill(p, plan);
 		ns[i] = (raw_now() - begun) * 1e9 / p->n;
 		weir_plan_free(plan);
 	}
@@ -112,7 +112,7 @@ static void run_next(struct plans *p, unsigned times)
 	struct weir_load *l;
 
 	must(weir_plan_new(p->model, &plan));
-	put_all(p, plan);
+	select_all(p, plan);
 	for (unsigned i = 0; i < times; i++) {
 		must(weir_load_start(plan, NULL, &l));
 		must(weir_load_wait(l, -1));
@@ -131,8 +131,8 @@ void row_plan(unsigned pairs)
 	must(weir_model_open(p.use.weir, model_table(p.n)->path, NULL,
 			     &p.model));
 	targets_make(&p);
-	run_plan(&p, "plan: 100,000 puts, each", puts_by_name, pairs);
-	run_plan(&p, "plan: one put, each tensor", put_all, pairs);
+	run_plan(&p, "plan: 100,000 selections, each", select_by_name, pairs);
+	run_plan(&p, "plan: one selection, each tensor", select_all, pairs);
 	run_plan(&p, "plan: 100,000 calls, targets", targets_one_by_one, pairs);
 	run_plan(&p, "plan: one call, each target", targets_at_once, pairs);
 	run_next(&p, pairs);

@@ -75,7 +75,7 @@ static void add_bytes(const struct slices *sl, const struct sliced *kind)
 static void run(const struct sliced *kind, unsigned pairs)
 {
 	struct weir_slice slice = { .dim = kind->dim, .ranks = PARTS };
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	struct slices sl = { .file = kind->model() };
 	char name[48];
 	struct pair p = { .name = name,
@@ -91,11 +91,11 @@ static void run(const struct sliced *kind, unsigned pairs)
 		slice.ranks = 1;
 	else
 		slice.rank = 3;
-	put.slice = &slice;
+	select.slice = &slice;
 	use_open(&sl.whole, 0);
 	use_open(&sl.part, 0);
 	sl.whole.glob = sl.part.glob = kind->glob;
-	sl.part.put = &put;
+	sl.part.select = &select;
 	for (int resident = 0; resident < 2; resident++) {
 		p.resident = resident;
 		snprintf(name, sizeof(name), "slice: %s, %s", kind->name,

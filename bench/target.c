@@ -126,7 +126,7 @@ static void place_all(struct places *p, bool own)
 
 static void places_open(struct places *p, const struct layout *l)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 
 	p->file = l->model();
 	use_open(&p->use, 0);
@@ -137,9 +137,9 @@ static void places_open(struct places *p, const struct layout *l)
 	describe(p);
 	place_all(p, l->own);
 	p->placed = touched(p->use.huge, p->file->bytes + (64u << 20));
-	put.buf = p->placed;
+	select.buf = p->placed;
 	must(weir_plan_new(p->model, &p->plan[0]));
-	must(weir_plan_add(p->plan[0], NULL, p->use.huge, &put));
+	must(weir_plan_add(p->plan[0], NULL, p->use.huge, &select));
 	must(weir_plan_new(p->model, &p->plan[1]));
 	must(weir_plan_add_tensors(p->plan[1], p->target, p->n));
 }

@@ -68,7 +68,7 @@ void use_load(struct use *u, const struct file *f, int part,
 		begun = raw_now();
 	}
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_add(plan, u->glob, u->to, u->put));
+	must(weir_plan_add(plan, u->glob, u->to, u->select));
 	must(weir_load_start(plan, &o, &l));
 	must(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;

@@ -187,7 +187,7 @@ static int serve_readers(const char *path, int readers, const struct head *head,
 	return ret;
 }
 
-/* All tensors of one put are in one buffer, unless a device needs several. */
+/* All tensors of one selection are in one buffer, unless a device needs several. */
 static int serve_weights(const char *path, int readers, struct weir_weights *w)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
@@ -221,14 +221,14 @@ static int serve_weights(const char *path, int readers, struct weir_weights *w)
 static int serve(struct weir *weir, const char *path, const char *model,
 		 int readers)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	struct weir_buft *huge;
 	struct weir_weights *w;
 	int ret;
 
-	put.buf_flags = WEIR_BUF_SHARED | WEIR_BUF_HUGETLB;
+	select.buf_flags = WEIR_BUF_SHARED | WEIR_BUF_HUGETLB;
 	if (weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge) < 0 ||
-	    weir_load_all(weir, model, huge, &put, &w) < 0)
+	    weir_load_all(weir, model, huge, &select, &w) < 0)
 		return fail_weir();
 	ret = serve_weights(path, readers, w);
 	weir_weights_free(w);
