@@ -12,6 +12,7 @@ check_LTLIBRARIES += %D%/libweir-internal.la
 	$(NUMA_LIBS) -ldl -lm
 
 include lib/core/local.mk
+include lib/races/local.mk
 include lib/dev/local.mk
 include lib/mem/local.mk
 include lib/place/local.mk

@@ -2,10 +2,12 @@
 /* weir_open(): the one place that knows which parts a new root begins with. */
 #include <weir.h>
 
+#include "core/debug.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "cpu/cpu.h"
 #include "dev/registry.h"
+#include "races/races.h"
 
 const char *weir_version_string(void)
 {
@@ -27,8 +29,11 @@ int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 	r = weir__root_new(opts, &weir);
 	if (r < 0)
 		return r;
-	r = weir__root_part(weir, WEIR__PART_DEV, weir__registry_new,
-			    &registry);
+	if (weir__debug_has(weir, "races"))
+		r = weir__races_start(weir);
+	if (r >= 0)
+		r = weir__root_part(weir, WEIR__PART_DEV, weir__registry_new,
+				    &registry);
 	if (r >= 0)
 		r = weir__registry_enter(weir, weir__cpu_entry, NULL);
 	if (r < 0) {

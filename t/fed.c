@@ -15,10 +15,10 @@ struct weir_file *file;
 struct weir__import imports[PARTS];
 struct weir__feeder *feeder;
 
-static int progress_state(struct weir__source *src, uint64_t number,
+static int progress_state(struct weir__timeline *tl, uint64_t number,
 			  struct weir_failure *cause)
 {
-	struct progress *p = (struct progress *)src;
+	struct progress *p = (struct progress *)tl;
 
 	(void)cause;
 	if (p->asked)
@@ -26,13 +26,13 @@ static int progress_state(struct weir__source *src, uint64_t number,
 	return number <= atomic_load(&p->done);
 }
 
-static void progress_free(struct weir__source *src)
+static void progress_free(struct weir__timeline *tl)
 {
-	weir__source_fini(src);
-	free(src);
+	weir__timeline_fini(tl);
+	free(tl);
 }
 
-static const struct weir__source_ops progress_ops = {
+static const struct weir__timeline_ops progress_ops = {
 	.size = sizeof(progress_ops),
 	.state = progress_state,
 	.free = progress_free,
@@ -42,14 +42,14 @@ struct progress *progress_new(void)
 {
 	struct progress *p = calloc(1, sizeof(*p));
 
-	weir__source_init(&p->src, &progress_ops, weir);
+	weir__timeline_init(&p->timeline, &progress_ops, weir);
 	return p;
 }
 
 void advance(struct run *run, uint64_t number)
 {
 	atomic_store(&run->progress->done, number);
-	weir__source_complete(&run->progress->src, number);
+	weir__timeline_complete(&run->progress->timeline, number);
 }
 
 struct weir_file *file_new(const char *name)
@@ -96,7 +96,7 @@ void start(struct run *run, struct weir__feed_list *list)
 	if (!run->progress)
 		run->progress = progress_new();
 	run->pass.list = list;
-	run->pass.progress = &run->progress->src;
+	run->pass.progress = &run->progress->timeline;
 	run->pass.base = atomic_load(&run->progress->done);
 	must(weir__pass_start(&run->pass));
 }
@@ -110,23 +110,23 @@ void end(struct run *run)
 
 void finish(struct run *run)
 {
-	weir__source_put(&run->progress->src);
+	weir__timeline_put(&run->progress->timeline);
 	run->progress = NULL;
 }
 
 int state(const struct run *run, uint32_t k)
 {
-	struct weir__source *src = &run->pass.feed->source;
+	struct weir__timeline *tl = &run->pass.feed->timeline;
 
-	return src->ops->state(src, run->pass.first + k, NULL);
+	return tl->ops->state(tl, run->pass.first + k, NULL);
 }
 
 bool arrives(const struct run *run, uint32_t k)
 {
 	const struct weir__fed *fed = &run->pass.list->fed[k];
 	unsigned part = (unsigned)(fed->import.at / PART);
-	int r = weir__source_block(&run->pass.feed->source, run->pass.first + k,
-				   -1);
+	int r = weir__timeline_block(&run->pass.feed->timeline,
+				     run->pass.first + k, -1);
 
 	if (r < 0)
 		diag("entry %u: %s", k, weir_error());

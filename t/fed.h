@@ -8,14 +8,14 @@
 
 #include <stdatomic.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include "graph/prefetch/feed.h"
 
 #define PART 65536u /* bytes of an import */
 #define PARTS 24u
 
 struct progress {
-	struct weir__source src;
+	struct weir__timeline timeline;
 	_Atomic uint64_t done;
 	void (*asked)(void); /* called when its state is asked for, or NULL */
 };

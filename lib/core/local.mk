@@ -2,13 +2,10 @@
 lib_libweir_core_la_SOURCES += \
 	%D%/root.c %D%/root.h \
 	%D%/error.c %D%/error.h %D%/outcome.c %D%/outcome.h \
-	%D%/source.c %D%/source.h %D%/trace.c %D%/trace.h \
+	%D%/timeline.c %D%/timeline.h %D%/trace.c %D%/trace.h \
 	%D%/debug.c %D%/debug.h \
-	%D%/races.h %D%/races.c %D%/races_in.h %D%/races_actor.c \
-	%D%/races_clock.h %D%/races_clock.c %D%/races_map.h %D%/races_map.c \
-	%D%/races_native.c %D%/races_report.c \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h %D%/clock.c %D%/clock.h \
 	%D%/cgroup.c %D%/cgroup.h %D%/cpus.c %D%/cpus.h \
 	%D%/nodes.c %D%/nodes.h %D%/util.c %D%/util.h %D%/refs.h %D%/array.c %D%/array.h \
 	%D%/sort.c %D%/sort.h %D%/slab.c %D%/slab.h %D%/compat.c %D%/compat.h
-EXTRA_DIST += %D%/README.md %D%/RACES.md
+EXTRA_DIST += %D%/README.md

@@ -13,8 +13,8 @@
 #include "core/clock.h"
 #include "core/debug.h"
 #include "core/error.h"
-#include "core/races.h"
 #include "core/sys.h"
+#include "core/timeline.h"
 #include "core/trace.h"
 
 #define KIB ((uint64_t)1 << 10)
@@ -178,8 +178,6 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 	weir->io_cpus = cpus;
 	make_log(weir);
 	r = weir__debug_read(weir);
-	if (r == 0 && weir__debug_has(weir, "races"))
-		r = weir__races_start(weir);
 	if (r < 0 || (r = make_alive(weir)) < 0)
 		goto out_weir;
 	make_locks(weir);
@@ -191,7 +189,6 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 	*ret_weir = weir;
 	return 0;
 out_weir:
-	weir__races_drop(weir);
 	weir__free(weir->debug);
 	weir__free(weir);
 	return r;
@@ -252,7 +249,8 @@ static void root_free(struct weir *weir)
 			part->free(part);
 	}
 	weir__trace_drop(weir);
-	weir__races_drop(weir);
+	if (weir->observer)
+		weir->observer->free(weir);
 	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
 	pthread_mutex_destroy(&weir->lock);
 	pthread_rwlock_destroy(&weir->trace_lock);

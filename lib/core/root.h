@@ -33,6 +33,7 @@ enum weir__part_id {       /* in the order of closing */
 };
 
 struct weir__races;
+struct weir__timeline_observer;
 
 struct weir__part {
 	/*
@@ -69,7 +70,9 @@ struct weir {
 		struct weir__accesses *first;
 		_Atomic unsigned n;
 	} accesses;
-	struct weir__races *races; /* NULL: not checked; never changes */
+	/* The race checker and its table; NULL: off. Set by weir_open(). */
+	struct weir__races *races;
+	const struct weir__timeline_observer *observer;
 	/* Read: to record a span. Write: to start and stop a trace. */
 	pthread_rwlock_t trace_lock;
 };

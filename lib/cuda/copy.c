@@ -131,7 +131,7 @@ static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 
 	if (can_batch(q, b))
 		r = drv.copy_batch(b->dst, b->src, b->bytes, b->n, &attr,
-				     &first, 1, &failed, q->stream);
+				   &first, 1, &failed, q->stream);
 	if (r != CUDA_ERROR_NOT_SUPPORTED)
 		return r;
 	r = CUDA_SUCCESS;

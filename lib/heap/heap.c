@@ -73,7 +73,7 @@ static void heap_free(struct weir_heap *h)
 	for (size_t i = 0; i < h->root.n_lanes; i++) {
 		lane = h->root.lane[i];
 		if (lane && lane->stream)
-			weir__source_put(&lane->stream->src);
+			weir__timeline_put(&lane->stream->timeline);
 	}
 	weir__lanes_free(&h->root);
 	weir__shards_free(h);
@@ -269,7 +269,7 @@ static int check_free(const struct weir_heap *h,
 	if (!h)
 		return weir__fail(-EINVAL, "the block is of no heap");
 	r = weir__root_enter(h->weir);
-	if (r == 0 && stream && stream->src.weir != h->weir)
+	if (r == 0 && stream && stream->timeline.weir != h->weir)
 		r = weir__fail(-EINVAL, "a stream of another root");
 	return r;
 }

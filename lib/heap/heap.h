@@ -13,7 +13,7 @@
 
 #include <weir/heap.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include "heap/bins.h"
 #include "heap/lock.h"
 #include "heap/threads.h"

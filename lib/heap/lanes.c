@@ -187,7 +187,7 @@ static void lane_leave(struct weir__lane *lane)
 		lane_remove(&h->root, lane);
 		weir__heap_unlock(h);
 		weir__free(lane);
-		weir__source_put(&stream->src);
+		weir__timeline_put(&stream->timeline);
 		return;
 	}
 	if (!goes)

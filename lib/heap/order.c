@@ -5,7 +5,7 @@
  * that may run functions of the program, which may use the heap.
  */
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "heap/heap.h"
 #include "stream/stream.h"
 
@@ -45,7 +45,7 @@ bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
 	bool ended = number_ended(lane, number);
 
 	if (ended && lane->stream)
-		weir__races_host_knows(&lane->stream->src,
+		weir__races_host_knows(&lane->stream->timeline,
 				       lane->native ? lane->ended_marker
 						    : number);
 	return ended;
@@ -169,11 +169,11 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 	if (r < 0)
 		return r;
 	if (stream_ended(dep->lane, number)) {
-		weir__races_next_knows(&w->lane->stream->src, &stream->src,
-				       number);
+		weir__races_next_knows(&w->lane->stream->timeline,
+				       &stream->timeline, number);
 		return 0;
 	}
-	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
+	r = weir__stream_wait_ended(w->lane->stream, &stream->timeline, number);
 	if (r < 0)
 		return r;
 	weir__lock(&h->root.lock);

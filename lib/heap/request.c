@@ -18,7 +18,7 @@ static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
 		return weir__fail(-EINVAL,
 				  "align is %zu, not a power of two up to 2^47",
 				  align);
-	if (stream && stream->src.weir != h->weir)
+	if (stream && stream->timeline.weir != h->weir)
 		return weir__fail(-EINVAL, "a stream of another root");
 	return 0;
 }

@@ -3,7 +3,7 @@
 #include <weir/cuda.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "interop/cuda_ext.h"
 #include "stream/stream.h"
 
@@ -29,8 +29,8 @@ static void races_queue(struct weir_stream *s, const void *cuda)
 {
 	const void *legacy = (const void *)1; /* CU_STREAM_LEGACY, as NULL */
 
-	if (weir__races_on(s->src.weir))
-		weir__races_queue(&s->src, s->dev,
+	if (weir__races_on(s->timeline.weir))
+		weir__races_queue(&s->timeline, s->dev,
 				  cuda == legacy ? NULL : cuda);
 }
 

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/outcome.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"

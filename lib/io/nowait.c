@@ -2,7 +2,7 @@
 #include "io/nowait.h"
 
 #include "core/debug.h"
-#include "core/source.h"
+#include "core/timeline.h"
 #include "core/sys.h"
 #include "core/util.h"
 

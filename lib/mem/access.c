@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -71,7 +71,7 @@ void weir__access_del(struct weir__access *access)
 }
 
 struct conflict {
-	struct weir__source *src; /* referenced */
+	struct weir__timeline *timeline; /* referenced */
 	uint64_t number;
 };
 
@@ -81,7 +81,7 @@ struct weir__conflicts {
 	struct conflict few[16]; /* the list, until it is larger */
 };
 
-int weir__conflicts_add(struct weir__conflicts *c, struct weir__source *src,
+int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
 			uint64_t number)
 {
 	if (c->n == c->room) {
@@ -99,7 +99,7 @@ int weir__conflicts_add(struct weir__conflicts *c, struct weir__source *src,
 		c->list = list;
 		c->room = room;
 	}
-	c->list[c->n].src = weir__source_ref(src);
+	c->list[c->n].timeline = weir__timeline_ref(tl);
 	c->list[c->n++].number = number;
 	return 0;
 }
@@ -153,7 +153,7 @@ static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	pthread_mutex_lock(&buf->lock);
 	for (struct weir__access *a = buf->access; a && !r; a = a->next)
 		if ((write || a->write) && a->lo < hi && lo < a->hi)
-			r = weir__conflicts_add(c, a->src, a->number);
+			r = weir__conflicts_add(c, a->timeline, a->number);
 	pthread_mutex_unlock(&buf->lock);
 	return r ? r : collect_writes(buf, lo, hi, c);
 }
@@ -165,7 +165,8 @@ static void wait_for(struct weir__conflicts *c)
 
 	weir__error_save(&saved);
 	for (size_t i = 0; i < c->n; i++)
-		weir__source_block(c->list[i].src, c->list[i].number, -1);
+		weir__timeline_block(c->list[i].timeline, c->list[i].number,
+				     -1);
 	weir__error_restore(&saved);
 }
 
@@ -198,7 +199,7 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	if (!r && weir__races_on(buf->buft->dev->weir))
 		races_waited(buf, lo, hi, write);
 	for (size_t i = 0; i < c.n; i++)
-		weir__source_put(c.list[i].src);
+		weir__timeline_put(c.list[i].timeline);
 	if (c.list != c.few)
 		weir__free(c.list);
 	return r;

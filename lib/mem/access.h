@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 
 struct weir_buf;
 
@@ -29,7 +29,7 @@ struct weir__access {
 	 * the buffer then stays hidden for ever.
 	 */
 	bool dma;
-	struct weir__source *src; /* referenced by the caller of _add */
+	struct weir__timeline *timeline; /* referenced by the caller of _add */
 	uint64_t number;
 };
 
@@ -43,12 +43,12 @@ void weir__access_hide(struct weir_buf *buf, bool hidden);
 
 /* Work that a blocking call has to wait for. */
 struct weir__conflicts;
-/* It waits for @number of @src too. -ENOMEM. */
-int weir__conflicts_add(struct weir__conflicts *c, struct weir__source *src,
+/* It waits for @number of @tl too. -ENOMEM. */
+int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
 			uint64_t number);
 
 /*
- * The writes of one source (a load) to any number of buffers. Blocking calls ask
+ * The writes of one timeline (a load) to any number of buffers. Blocking calls ask
  * for those in their range, from weir__accesses_add() until
  * weir__accesses_del(). To add an access to each of thousands of buffers would
  * take longer than to read them.

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/sys.h"
 #include "dev/dev.h"
 #include "mem/access.h"

@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/refs.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -19,22 +19,22 @@
 /*
  * A waiter that follows one record of an event that is timed or has a
  * descriptor. When the event is recorded again, the older stamp is removed from
- * its source's list; if it is being woken then, it frees itself afterwards.
+ * its timeline's list; if it is being woken then, it frees itself afterwards.
  */
 struct stamp {
 	struct weir__waiter waiter; /* first member */
 	_Atomic uint32_t refs;      /* event->stamp, and the list */
 	struct weir_event *event;   /* referenced while it is on the list */
-	struct weir__source *src;   /* referenced */
-	int64_t at;                 /* when the record ended; 0: not yet */
+	struct weir__timeline *timeline; /* referenced */
+	int64_t at;                      /* when the record ended; 0: not yet */
 };
 
 struct weir_event {
 	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
 	struct weir *weir;     /* referenced */
 	unsigned flags;
-	pthread_mutex_t lock;     /* guards what follows */
-	struct weir__source *src; /* referenced; NULL: never recorded */
+	pthread_mutex_t lock;            /* guards what follows */
+	struct weir__timeline *timeline; /* referenced; NULL: never recorded */
 	uint64_t number;
 	struct stamp *stamp; /* of the record; NULL: it has none */
 	int fd;              /* -1: not made */
@@ -46,8 +46,8 @@ static void event_put(struct weir_event *ev)
 	if (!weir__refs_drop(&ev->refs))
 		return;
 	weir__sys_close(ev->fd);
-	if (ev->src)
-		weir__source_put(ev->src);
+	if (ev->timeline)
+		weir__timeline_put(ev->timeline);
 	pthread_mutex_destroy(&ev->lock);
 	weir__root_put(ev->weir);
 	weir__free(ev);
@@ -57,7 +57,7 @@ static void stamp_put(struct stamp *stamp)
 {
 	if (!stamp || !weir__refs_drop(&stamp->refs))
 		return;
-	weir__source_put(stamp->src);
+	weir__timeline_put(stamp->timeline);
 	weir__free(stamp);
 }
 
@@ -68,8 +68,8 @@ static void set_readable(struct weir_event *ev, bool readable)
 		return;
 	ev->readable = readable;
 	/* A program that polls the descriptor need not call the library. */
-	if (readable && ev->src)
-		weir__races_host_knows(ev->src, ev->number);
+	if (readable && ev->timeline)
+		weir__races_host_knows(ev->timeline, ev->number);
 	weir__sys_eventfd_set(ev->fd, readable);
 }
 
@@ -94,9 +94,9 @@ static void stamp_woken(struct weir__waiter *waiter)
 	event_put(ev);
 }
 
-/* A stamp for the record (@src, @number): one reference for the event, one
+/* A stamp for the record (@tl, @number): one reference for the event, one
  * for the list. */
-static int stamp_new(struct weir_event *ev, struct weir__source *src,
+static int stamp_new(struct weir_event *ev, struct weir__timeline *tl,
 		     uint64_t number, struct stamp **ret_stamp)
 {
 	struct stamp *stamp = weir__calloc(1, sizeof(*stamp));
@@ -106,20 +106,20 @@ static int stamp_new(struct weir_event *ev, struct weir__source *src,
 	stamp->waiter.number = number;
 	stamp->waiter.wake = stamp_woken;
 	stamp->event = ev;
-	stamp->src = weir__source_ref(src);
+	stamp->timeline = weir__timeline_ref(tl);
 	atomic_init(&stamp->refs, 2);
 	*ret_stamp = stamp;
 	return 0;
 }
 
 /*
- * Put the stamp on its source's list. The event's lock is held: the source
+ * Put the stamp on its timeline's list. The event's lock is held: the timeline
  * takes only its own locks, and stamp_woken blocks on the event's.
  */
 static void stamp_list(struct weir_event *ev, struct stamp *stamp)
 {
 	weir__refs_add(&ev->refs, 1);
-	if (weir__source_wait(stamp->src, &stamp->waiter) == 0)
+	if (weir__timeline_wait(stamp->timeline, &stamp->waiter) == 0)
 		return;
 	stamp_over(ev, stamp);
 	/* Neither is the last reference: the event and the caller have one. */
@@ -133,7 +133,7 @@ static void stamp_list(struct weir_event *ev, struct stamp *stamp)
  */
 static void stamp_unlist(struct weir_event *ev, struct stamp *stamp)
 {
-	if (!stamp || !weir__source_unwait(stamp->src, &stamp->waiter))
+	if (!stamp || !weir__timeline_unwait(stamp->timeline, &stamp->waiter))
 		return;
 	weir__refs_drop(&stamp->refs);
 	weir__refs_drop(&ev->refs);
@@ -180,25 +180,25 @@ void weir_event_free(struct weir_event *event)
 	event_put(event);
 }
 
-int weir__event_record(struct weir_event *event, struct weir__source *src,
+int weir__event_record(struct weir_event *event, struct weir__timeline *tl,
 		       uint64_t number)
 {
 	struct stamp *stamp = NULL, *old;
-	struct weir__source *old_src;
+	struct weir__timeline *previous;
 	int r = 0;
 
-	if (src->weir != event->weir)
+	if (tl->weir != event->weir)
 		return weir__fail(-EINVAL, "the event belongs to another root");
 	pthread_mutex_lock(&event->lock);
 	if (event->flags & WEIR_EVENT_TIMED || event->fd >= 0)
-		r = stamp_new(event, src, number, &stamp);
+		r = stamp_new(event, tl, number, &stamp);
 	if (r < 0) {
 		pthread_mutex_unlock(&event->lock);
 		return r;
 	}
-	old_src = event->src;
+	previous = event->timeline;
 	old = event->stamp;
-	event->src = weir__source_ref(src);
+	event->timeline = weir__timeline_ref(tl);
 	event->number = number;
 	event->stamp = stamp;
 	stamp_unlist(event, old);
@@ -207,47 +207,47 @@ int weir__event_record(struct weir_event *event, struct weir__source *src,
 		stamp_list(event, stamp);
 	pthread_mutex_unlock(&event->lock);
 	stamp_put(old);
-	if (old_src)
-		weir__source_put(old_src);
+	if (previous)
+		weir__timeline_put(previous);
 	return 0;
 }
 
-static struct weir__source *event_source(struct weir_event *event,
-					 uint64_t *ret_number)
+static struct weir__timeline *event_source(struct weir_event *event,
+					   uint64_t *ret_number)
 {
-	struct weir__source *src;
+	struct weir__timeline *tl;
 
 	pthread_mutex_lock(&event->lock);
-	src = event->src ? weir__source_ref(event->src) : NULL;
+	tl = event->timeline ? weir__timeline_ref(event->timeline) : NULL;
 	*ret_number = event->number;
 	pthread_mutex_unlock(&event->lock);
-	return src;
+	return tl;
 }
 
 int weir__event_get(struct weir_event *event, struct weir *weir,
-		    struct weir__source **ret_src, uint64_t *ret_number)
+		    struct weir__timeline **ret_timeline, uint64_t *ret_number)
 {
 	if (event->weir != weir)
 		return weir__fail(-EINVAL, "the event belongs to another root");
-	*ret_src = event_source(event, ret_number);
+	*ret_timeline = event_source(event, ret_number);
 	return 0;
 }
 
 /* Returns 1: done, 0: not yet, < 0: failed, with *@f set; else its err is 0. */
 static int event_state(struct weir_event *ev, struct weir_failure *f)
 {
-	struct weir__source *src;
+	struct weir__timeline *tl;
 	uint64_t number;
 	int state = 1;
 
 	*f = (struct weir_failure){ 0 };
 	weir__unwaited = 0;
-	src = event_source(ev, &number);
-	if (src) {
-		state = src->ops->state(src, number, f);
+	tl = event_source(ev, &number);
+	if (tl) {
+		state = tl->ops->state(tl, number, f);
 		if (state)
-			weir__races_host_knows(src, number);
-		weir__source_put(src);
+			weir__races_host_knows(tl, number);
+		weir__timeline_put(tl);
 	}
 	return state;
 }
@@ -281,7 +281,7 @@ int weir_event_error(struct weir_event *event, struct weir_failure *ret_failure)
 
 int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 {
-	struct weir__source *src;
+	struct weir__timeline *tl;
 	uint64_t number;
 	int r;
 
@@ -289,11 +289,11 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
-	src = event_source(event, &number);
-	if (!src)
+	tl = event_source(event, &number);
+	if (!tl)
 		return 0;
-	r = weir__source_block(src, number, timeout_ns);
-	weir__source_put(src);
+	r = weir__timeline_block(tl, number, timeout_ns);
+	weir__timeline_put(tl);
 	return r;
 }
 
@@ -306,8 +306,8 @@ static int event_make_fd(struct weir_event *ev)
 		return weir__wakefd_fail(
 			fd, "cannot make a descriptor of the event");
 	r = weir__sys_set_flags(fd, O_NONBLOCK);
-	if (r == 0 && ev->src && !ev->stamp) {
-		r = stamp_new(ev, ev->src, ev->number, &ev->stamp);
+	if (r == 0 && ev->timeline && !ev->stamp) {
+		r = stamp_new(ev, ev->timeline, ev->number, &ev->stamp);
 		if (r == 0)
 			stamp_list(ev, ev->stamp);
 	}
@@ -351,7 +351,7 @@ static int event_ended_at(struct weir_event *ev, const char *which,
 			which);
 	state = event_state(ev, &f);
 	pthread_mutex_lock(&ev->lock);
-	*ret_dev = ev->src ? weir__source_dev(ev->src) : NULL;
+	*ret_dev = ev->timeline ? weir__timeline_dev(ev->timeline) : NULL;
 	/* Done, but its stamp is not woken yet: the event ends now. */
 	if (state != 0 && ev->stamp && !ev->stamp->at)
 		stamp_over(ev, ev->stamp);

@@ -193,7 +193,7 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 {
 	uint64_t end;
 
-	if (file->weir != s->src.weir)
+	if (file->weir != s->timeline.weir)
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  file->base, s->label);
 	if (weir__add_over(off, n, &end) || end > INT64_MAX)
@@ -278,7 +278,7 @@ int weir__fileio_make(struct weir__stream_op *op)
 	struct weir__fileio *io;
 	struct weir__engine *eng;
 	size_t n = 1;
-	int r = weir__engine_get(op->stream->src.weir, &eng);
+	int r = weir__engine_get(op->stream->timeline.weir, &eng);
 
 	if (r < 0)
 		return r;

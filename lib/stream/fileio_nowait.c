@@ -48,7 +48,7 @@ bool weir__fileio_may_nowait(const struct weir__stream_op *op)
 	pthread_mutex_lock(&s->lock);
 	idle = !s->open;
 	pthread_mutex_unlock(&s->lock);
-	return idle && weir__nowait_allowed(s->src.weir, n) &&
+	return idle && weir__nowait_allowed(s->timeline.weir, n) &&
 	       weir__nowait_expected(op->file, range->lo, n);
 }
 

@@ -11,7 +11,7 @@ int weir__stream_keep(struct weir_stream *s, struct weir__stream_keeper *keeper)
 		r = weir__stream_reserve_marker(s);
 	if (r < 0)
 		return r;
-	weir__source_ref(&s->src);
+	weir__timeline_ref(&s->timeline);
 	pthread_mutex_lock(&s->lock);
 	keeper->next = s->keepers;
 	keeper->link = &s->keepers;

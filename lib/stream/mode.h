@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weir__source;
+struct weir__timeline;
 struct weir__stream_op;
 struct weir_backend_work;
 struct weir_stream;
@@ -55,10 +55,10 @@ struct weir__stream_mode {
 	int (*queue_call)(struct weir__stream_op *op);
 	int (*queue_file)(struct weir__stream_op *op);
 	/*
-	 * Make work that is queued on @s from now on wait for @number of @src.
-	 * Takes over the reference to @src. May block if native.
+	 * Make work that is queued on @s from now on wait for @number of @tl.
+	 * Takes over the reference to @tl. May block if native.
 	 */
-	int (*wait)(struct weir_stream *s, struct weir__source *src,
+	int (*wait)(struct weir_stream *s, struct weir__timeline *tl,
 		    uint64_t number);
 };
 

@@ -112,7 +112,7 @@ static void managed_chunk_submitted(struct weir__job *job, size_t ext,
 	all = op->unsubmitted == 0;
 	pthread_mutex_unlock(&s->lock);
 	if (all)
-		weir__source_changed(&s->src);
+		weir__timeline_changed(&s->timeline);
 }
 
 /*
@@ -137,16 +137,16 @@ static int managed_queue_file(struct weir__stream_op *op)
 }
 
 /* The device waits if it can; else the stream issues nothing until @number. */
-static int managed_wait(struct weir_stream *s, struct weir__source *src,
+static int managed_wait(struct weir_stream *s, struct weir__timeline *tl,
 			uint64_t number)
 {
 	bool copies;
 	struct weir_stream *other =
-		weir__stream_submitted(s, src, number, &copies);
+		weir__stream_submitted(s, tl, number, &copies);
 
 	if (other && !copies)
-		return weir__stream_wait_on_queue(s, src, number, other->queue);
-	return weir__stream_wait_on_host(s, src, number);
+		return weir__stream_wait_on_queue(s, tl, number, other->queue);
+	return weir__stream_wait_on_host(s, tl, number);
 }
 
 static int managed_tail(struct weir_stream *s, uint64_t *ret_tail)

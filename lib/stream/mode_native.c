@@ -7,7 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -81,7 +81,7 @@ static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 	pthread_mutex_unlock(&s->submit_lock);
 	pthread_mutex_unlock(&other->submit_lock);
 	if (freed) {
-		weir__source_block(op->src, op->waiter.number, -1);
+		weir__timeline_block(op->timeline, op->waiter.number, -1);
 		op->work.done(&op->work, 0, 0);
 	}
 	return r;
@@ -167,7 +167,7 @@ static void give_owed(struct weir_stream *s, uint64_t number)
 	while ((w = list)) {
 		list = w->next;
 		w->number = number;
-		if (weir__source_wait(&s->src, w) != 0)
+		if (weir__timeline_wait(&s->timeline, w) != 0)
 			w->wake(w);
 	}
 }
@@ -234,7 +234,7 @@ int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 	uint64_t number;
 
 	if (weir__stream_tail_within(s, 1, &waiter->number) == 0)
-		return weir__source_wait(&s->src, waiter);
+		return weir__timeline_wait(&s->timeline, waiter);
 	pthread_mutex_lock(&s->lock);
 	waiter->next = s->owed;
 	s->owed = waiter;
@@ -418,7 +418,7 @@ static int native_queue_file(struct weir__stream_op *op)
 	if (r < 0)
 		return weir__stream_op_end(op, r);
 	if (before)
-		weir__source_block(&s->src, before, -1);
+		weir__timeline_block(&s->timeline, before, -1);
 	weir__refs_add(&io->refs, 1);
 	op->ret_number = &number;
 	r = weir__stream_op_queue(op);
@@ -426,7 +426,7 @@ static int native_queue_file(struct weir__stream_op *op)
 	if (r == 0 && io->begun) {
 		submit_until_done(s, io, bytes);
 		if (!io->ext->dev)
-			weir__races_host_knows(&s->src, number);
+			weir__races_host_knows(&s->timeline, number);
 	}
 	weir__fileio_put(io);
 	return r;
@@ -435,7 +435,7 @@ static int native_queue_file(struct weir__stream_op *op)
 /* What a blocked caller waits for. */
 struct waiting {
 	struct weir_stream *stream;
-	struct weir__source *src;
+	struct weir__timeline *timeline;
 	uint64_t number;
 };
 
@@ -443,8 +443,8 @@ static int wait_on_copies(void *arg, void *queue)
 {
 	struct waiting *w = arg;
 
-	return weir__stream_wait_on_queue(w->stream, weir__source_ref(w->src),
-					  w->number, queue);
+	return weir__stream_wait_on_queue(
+		w->stream, weir__timeline_ref(w->timeline), w->number, queue);
 }
 
 /*
@@ -453,22 +453,23 @@ static int wait_on_copies(void *arg, void *queue)
  */
 static int wait_on_device(struct waiting *w)
 {
-	const struct weir__source_ops *ops = w->src->ops;
+	const struct weir__timeline_ops *ops = w->timeline->ops;
 	struct weir__engine *eng;
 	struct weir_stream *other;
 	bool copies;
 	int r = 0;
 
-	other = weir__stream_submitted(w->stream, w->src, w->number, &copies);
+	other = weir__stream_submitted(w->stream, w->timeline, w->number,
+				       &copies);
 	if (!other && ops->copies_submitted)
-		copies = ops->copies_submitted(w->src, w->number) ==
+		copies = ops->copies_submitted(w->timeline, w->number) ==
 			 w->stream->ops;
 	if (!other && !copies)
 		return 0;
 	if (other)
 		r = wait_on_copies(w, other->queue);
 	if (r == 0 && copies)
-		r = weir__engine_get(w->stream->src.weir, &eng);
+		r = weir__engine_get(w->stream->timeline.weir, &eng);
 	if (r == 0 && copies)
 		r = weir__engine_queues(eng, w->stream->ops, wait_on_copies, w);
 	return r < 0 ? r : 1;
@@ -484,39 +485,39 @@ static int wait_on_device(struct waiting *w)
  */
 static int block_until_submitted(struct waiting *w, int *ret_state)
 {
-	struct weir__source *src = w->src;
+	struct weir__timeline *tl = w->timeline;
 	uint32_t seen;
 	int r = 0;
 
-	atomic_fetch_add(&src->change_waiters, 1);
+	atomic_fetch_add(&tl->change_waiters, 1);
 	for (;;) {
-		seen = atomic_load(&src->changes);
-		*ret_state = src->ops->state(src, w->number, NULL);
+		seen = atomic_load(&tl->changes);
+		*ret_state = tl->ops->state(tl, w->number, NULL);
 		if (*ret_state == 0)
 			r = wait_on_device(w);
 		if (*ret_state || r)
 			break;
-		weir__futex_wait(&src->changes, seen, INT64_MAX);
+		weir__futex_wait(&tl->changes, seen, INT64_MAX);
 	}
-	atomic_fetch_sub(&src->change_waiters, 1);
+	atomic_fetch_sub(&tl->change_waiters, 1);
 	return r;
 }
 
-static int native_wait(struct weir_stream *s, struct weir__source *src,
+static int native_wait(struct weir_stream *s, struct weir__timeline *tl,
 		       uint64_t number)
 {
-	struct waiting w = { s, src, number };
+	struct waiting w = { s, tl, number };
 	int r = 0, state = 1;
 
 	/* The queue orders its own work by itself. */
-	if (src != &s->src)
+	if (tl != &s->timeline)
 		r = block_until_submitted(&w, &state);
 	/* If the number failed, the stream fails. */
 	if (state < 0)
-		return weir__stream_wait_on_host(s, src, number);
+		return weir__stream_wait_on_host(s, tl, number);
 	if (state > 0)
-		weir__races_next_knows(&s->src, src, number);
-	weir__source_put(src);
+		weir__races_next_knows(&s->timeline, tl, number);
+	weir__timeline_put(tl);
 	return r < 0 ? r : weir__stream_check(s);
 }
 

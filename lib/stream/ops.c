@@ -36,7 +36,7 @@ int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  struct weir__stream_op **ret_op)
 {
 	struct weir__stream_op *op;
-	int r = weir__root_enter(s->src.weir);
+	int r = weir__root_enter(s->timeline.weir);
 
 	if (r == 0)
 		r = weir__stream_op_new(s, what, &op);
@@ -83,7 +83,7 @@ static int check_access(const struct weir__stream_op *op,
 	const struct weir_stream *s = op->stream;
 	int r;
 
-	if (buf->buft->dev->weir != s->src.weir)
+	if (buf->buft->dev->weir != s->timeline.weir)
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  weir__tensor_label(t), s->label);
 	r = check_device(op, t, buf);
@@ -132,7 +132,7 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 		r = grow_accesses(op);
 	if (r < 0)
 		return r;
-	if (weir__races_on(op->stream->src.weir))
+	if (weir__races_on(op->stream->timeline.weir))
 		weir__op_races_name(op, op->n_access, t);
 	access = &op->access[op->n_access++];
 	memset(access, 0, sizeof(*access));
@@ -301,7 +301,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 		return r;
 	op->work.call = fn;
 	op->work.arg = arg;
-	if (weir__races_on(stream->src.weir))
+	if (weir__races_on(stream->timeline.weir))
 		weir__op_races_call(op);
 	return stream->mode->queue_call(op);
 }

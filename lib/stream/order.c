@@ -39,7 +39,7 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	weir__ranges_init(&op->mem);
 	op->access = op->few_access;
 	op->access_cap = WEIR__STREAM_ACCESSES;
-	if (weir__races_on(s->src.weir))
+	if (weir__races_on(s->timeline.weir))
 		weir__op_races_init(op);
 	*ret_op = op;
 	return 0;
@@ -60,7 +60,7 @@ static struct weir__stream_op *op_keep(struct weir_stream *s,
 /* Drop its accesses and references, but do not free it. No lock is held. */
 static void drop_references(struct weir__stream_op *op)
 {
-	if (weir__races_on(op->stream->src.weir))
+	if (weir__races_on(op->stream->timeline.weir))
 		weir__op_races_drop(op);
 	if (op->release)
 		op->release(op);
@@ -109,7 +109,7 @@ static void mark_issued(struct weir_stream *s, struct weir__stream_op *op)
 	*list = op;
 	s->n_files += op->file != NULL;
 	weir__stream_trace_issued(s, op);
-	if (weir__races_on(s->src.weir))
+	if (weir__races_on(s->timeline.weir))
 		weir__op_races_issued(op);
 }
 
@@ -278,11 +278,11 @@ static void stream_advance(struct weir_stream *s)
 	s->mode->issue(s);
 	emptied = stream_retire(s);
 	pthread_mutex_unlock(&s->lock);
-	if (weir__races_on(s->src.weir))
-		weir__races_flush(s->src.weir);
-	weir__source_complete(&s->src, atomic_load(&s->done));
+	if (weir__races_on(s->timeline.weir))
+		weir__races_flush(s->timeline.weir);
+	weir__timeline_complete(&s->timeline, atomic_load(&s->done));
 	while (emptied--)
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 }
 
 /* Releases the lock. */
@@ -307,10 +307,10 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	op->number = weir__stream_number(s);
 	if (op->ret_number)
 		*op->ret_number = op->number;
-	if (weir__races_on(s->src.weir))
+	if (weir__races_on(s->timeline.weir))
 		weir__op_races_queued(op);
 	for (size_t i = 0; i < op->n_access; i++) {
-		op->access[i].src = &s->src;
+		op->access[i].timeline = &s->timeline;
 		op->access[i].number = op->number;
 		weir__access_add(&op->access[i]);
 	}
@@ -318,7 +318,7 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 		s->newest->next = op;
 	} else {
 		/* The list references the stream until it is empty. */
-		weir__source_ref(&s->src);
+		weir__timeline_ref(&s->timeline);
 		s->open = op;
 	}
 	s->newest = op;
@@ -334,13 +334,13 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 	struct weir_stream *s = op->stream;
 
 	/* Another thread may retire op, and with it the stream. */
-	weir__source_ref(&s->src);
+	weir__timeline_ref(&s->timeline);
 	pthread_mutex_lock(&s->lock);
 	mark_finished(s, op, f ? f->err : 0);
 	if (f)
 		note_failure(s, op, f);
 	stream_advance(s);
-	weir__source_put(&s->src);
+	weir__timeline_put(&s->timeline);
 }
 
 void weir__stream_op_failure(const struct weir__stream_op *op,
@@ -385,6 +385,6 @@ bool weir__stream_abandon(struct weir_stream *s)
 	atomic_store(&s->abandoned, open);
 	pthread_mutex_unlock(&s->lock);
 	if (open)
-		weir__source_complete(&s->src, UINT64_MAX);
+		weir__timeline_complete(&s->timeline, UINT64_MAX);
 	return open;
 }

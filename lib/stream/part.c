@@ -32,7 +32,7 @@ static bool ref_if_open(struct weir_stream *s, uint64_t *ret_tail)
 	pthread_mutex_lock(&s->lock);
 	open = s->open && !atomic_load(&s->abandoned);
 	if (open)
-		weir__source_ref(&s->src);
+		weir__timeline_ref(&s->timeline);
 	*ret_tail = s->tail;
 	pthread_mutex_unlock(&s->lock);
 	return open;
@@ -84,7 +84,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 			left = -1;
 		else if (left < 0)
 			left = 0;
-		weir__source_block(&s->src, tail, left);
+		weir__timeline_block(&s->timeline, tail, left);
 		if (left >= 0 && weir__now() >= deadline &&
 		    weir__stream_abandon(s)) {
 			weir__log(
@@ -93,7 +93,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 				s->label);
 			ret = -ETIMEDOUT;
 		}
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 	}
 	weir__watcher_stop(p->watcher);
 	return ret;
@@ -134,7 +134,7 @@ int weir__streams_add(struct weir_stream *s)
 	struct weir__part *part;
 	int r;
 
-	r = weir__root_part(s->src.weir, WEIR__PART_STREAM, streams_make,
+	r = weir__root_part(s->timeline.weir, WEIR__PART_STREAM, streams_make,
 			    &part);
 	if (r < 0)
 		return r;

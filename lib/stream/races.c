@@ -18,9 +18,9 @@ void weir__stream_races_add(struct weir_stream *s)
 		snprintf(label, sizeof(label), "%s", s->label);
 	else
 		snprintf(label, sizeof(label), "%s (%u)", s->label, s->id);
-	weir__races_add(&s->src, label, "operation");
+	weir__races_add(&s->timeline, label, "operation");
 	if (s->mode == &weir__stream_native)
-		weir__races_native(&s->src);
+		weir__races_native(&s->timeline);
 }
 
 void weir__op_races_init(struct weir__stream_op *op)
@@ -42,7 +42,7 @@ void weir__op_races_name(struct weir__stream_op *op, size_t i,
 
 void weir__op_races_queued(struct weir__stream_op *op)
 {
-	weir__races_queued(&op->stream->src, &op->races.order);
+	weir__races_queued(&op->stream->timeline, &op->races.order);
 }
 
 /* The bytes at @addr of a work of @op: of access @i, or the program's own. */
@@ -64,7 +64,7 @@ static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 	}
 	if (i < op->n_access && op->races.name[i].text[0])
 		b.name = op->races.name[i].text;
-	weir__races_access(&op->stream->src, op->number, op->what, &b);
+	weir__races_access(&op->stream->timeline, op->number, op->what, &b);
 }
 
 /* A copy between two tensors accesses its source first; others have one. */
@@ -95,7 +95,7 @@ static void check_file(struct weir__stream_op *op)
 		.name = op->file->base,
 	};
 
-	weir__races_access(&op->stream->src, op->number, op->what, &b);
+	weir__races_access(&op->stream->timeline, op->number, op->what, &b);
 	work_access(op, 0, op->access[0].buf->mem.base + op->access[0].lo,
 		    w->dst_pitch, !to_file);
 }
@@ -108,10 +108,10 @@ static bool is_native_call(const struct weir__stream_op *op)
 
 void weir__op_races_issued(struct weir__stream_op *op)
 {
-	weir__races_begin(&op->stream->src, op->number, &op->races.order);
+	weir__races_begin(&op->stream->timeline, op->number, &op->races.order);
 	if (is_native_call(op))
-		weir__races_call_given(&op->stream->src, op->number);
-	if (op->src) {
+		weir__races_call_given(&op->stream->timeline, op->number);
+	if (op->timeline) {
 		/* By the device: what follows does not wait for the answer. */
 		if (op->barrier)
 			weir__op_races_waited(op);
@@ -124,7 +124,7 @@ void weir__op_races_issued(struct weir__stream_op *op)
 
 void weir__op_races_waited(struct weir__stream_op *op)
 {
-	weir__races_waited(&op->stream->src, op->number, op->src,
+	weir__races_waited(&op->stream->timeline, op->number, op->timeline,
 			   op->waiter.number);
 }
 
@@ -132,12 +132,12 @@ void weir__op_races_waited(struct weir__stream_op *op)
 static int call_program(void *arg)
 {
 	struct weir__stream_op *op = arg;
-	struct weir__source *src = &op->stream->src;
+	struct weir__timeline *tl = &op->stream->timeline;
 	int r;
 
-	weir__races_call_begin(src, op->number);
+	weir__races_call_begin(tl, op->number);
 	r = op->races.call(op->races.arg);
-	weir__races_call_end(src, op->number);
+	weir__races_call_end(tl, op->number);
 	return r;
 }
 
@@ -151,7 +151,7 @@ void weir__op_races_call(struct weir__stream_op *op)
 
 void weir__op_races_drop(struct weir__stream_op *op)
 {
-	weir__races_order_drop(op->stream->src.weir, &op->races.order);
+	weir__races_order_drop(op->stream->timeline.weir, &op->races.order);
 	if (is_native_call(op))
-		weir__races_call_over(&op->stream->src, op->number);
+		weir__races_call_over(&op->stream->timeline, op->number);
 }

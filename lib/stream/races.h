@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports a stream's operations to the race checker (core/races.h). Each
+ * Reports a stream's operations to the race checker (races/races.h). Each
  * function is called only if weir__races_on().
  */
 #ifndef WEIR__STREAM_RACES_H
 #define WEIR__STREAM_RACES_H
 
-#include "core/races.h"
+#include "races/races.h"
 
 struct weir_stream;
 struct weir_tensor;

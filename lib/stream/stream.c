@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stream as an object, and as a source of events.
+ * The stream as an object, and as a timeline.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -37,10 +37,10 @@ static const struct weir__failed_range *failed_range_of(struct weir_stream *s,
 	return NULL;
 }
 
-static int stream_state(struct weir__source *src, uint64_t number,
+static int stream_state(struct weir__timeline *tl, uint64_t number,
 			struct weir_failure *cause)
 {
-	struct weir_stream *s = weir__stream_of(src);
+	struct weir_stream *s = weir__stream_of(tl);
 	const struct weir__failed_range *range;
 	struct weir_failure f = { .err = 1 };
 
@@ -62,9 +62,9 @@ static int stream_state(struct weir__source *src, uint64_t number,
 }
 
 /* The last reference was dropped, perhaps on the queue's own thread. */
-static void stream_free(struct weir__source *src)
+static void stream_free(struct weir__timeline *tl)
 {
-	struct weir_stream *s = weir__stream_of(src);
+	struct weir_stream *s = weir__stream_of(tl);
 	struct weir__failed_range *range;
 	struct weir__stream_op *op;
 	struct weir__fileio *io;
@@ -90,19 +90,19 @@ static void stream_free(struct weir__source *src)
 	pthread_mutex_destroy(&s->fail_lock);
 	pthread_mutex_destroy(&s->lock);
 	pthread_mutex_destroy(&s->submit_lock);
-	weir__source_fini(src);
+	weir__timeline_fini(tl);
 	weir__free(s);
 }
 
-static const struct weir__source_ops stream_source = {
+static const struct weir__timeline_ops stream_source = {
 	.size = sizeof(stream_source),
 	.state = stream_state,
 	.free = stream_free,
 };
 
-struct weir_dev *weir__source_dev(struct weir__source *src)
+struct weir_dev *weir__timeline_dev(struct weir__timeline *tl)
 {
-	return src->ops == &stream_source ? weir__stream_of(src)->dev : NULL;
+	return tl->ops == &stream_source ? weir__stream_of(tl)->dev : NULL;
 }
 
 static void stream_label(struct weir_stream *s, const char *name)
@@ -125,7 +125,7 @@ static int stream_make(struct weir_dev *dev, const char *name,
 	if (!s)
 		return weir__fail(-ENOMEM, "no memory for a stream of %s",
 				  dev->desc.name);
-	weir__source_init(&s->src, &stream_source, dev->weir);
+	weir__timeline_init(&s->timeline, &stream_source, dev->weir);
 	pthread_mutex_init(&s->submit_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->fail_lock, NULL);
@@ -135,7 +135,7 @@ static int stream_make(struct weir_dev *dev, const char *name,
 	stream_label(s, name);
 	r = weir__streams_add(s);
 	if (r < 0) {
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 		return r;
 	}
 	*ret_stream = s;
@@ -204,12 +204,12 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 
 void weir_stream_free(struct weir_stream *stream)
 {
-	if (!stream || !weir__root_is_ours(stream->src.weir))
+	if (!stream || !weir__root_is_ours(stream->timeline.weir))
 		return;
 	if (stream->mode == &weir__stream_native)
 		weir__stream_leave(stream);
 	weir__stream_tell_keepers(stream);
-	weir__source_put(&stream->src);
+	weir__timeline_put(&stream->timeline);
 }
 
 /* A copy of the failure; its err is 0 if there is none. */
@@ -260,7 +260,7 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	int r, refused;
 
 	WEIR__ENTER();
-	r = weir__root_read(stream->src.weir);
+	r = weir__root_read(stream->timeline.weir);
 	if (r < 0)
 		return r;
 	refused = stream->mode->tail(stream, &tail);
@@ -269,7 +269,7 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	/* A marker was refused: wait for the library's own work. */
 	if (refused < 0)
 		tail = weir__stream_tail(stream);
-	r = weir__source_block(&stream->src, tail, timeout_ns);
+	r = weir__timeline_block(&stream->timeline, tail, timeout_ns);
 	if (r >= 0)
 		return refused < 0 ? refused : r;
 	if (r == -ETIMEDOUT)
@@ -284,7 +284,7 @@ int weir_stream_error(struct weir_stream *stream,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(stream->src.weir);
+	r = weir__root_read(stream->timeline.weir);
 	if (r < 0)
 		return r;
 	*ret_failure = failure_of(stream);
@@ -321,7 +321,7 @@ static int stream_reset_locked(struct weir_stream *s)
 	s->stopped = false;
 	/* Use up a number, so that later records are outside the range. */
 	atomic_store(&s->done, weir__stream_number(s));
-	weir__races_host_knows(&s->src, weir__stream_tail(s));
+	weir__races_host_knows(&s->timeline, weir__stream_tail(s));
 	return 0;
 }
 
@@ -330,7 +330,7 @@ int weir_stream_reset(struct weir_stream *stream)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(stream->src.weir);
+	r = weir__root_enter(stream->timeline.weir);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&stream->lock);

@@ -13,7 +13,7 @@
 
 #include <weir/stream.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include <weir/backend.h>
 #include "io/file.h"
 #include "mem/access.h"
@@ -39,7 +39,7 @@ enum weir__stream_op_state {
 	 */
 	WEIR__STREAM_PENDING,
 	/*
-	 * Given to the backend, the engine, or the source that it waits for:
+	 * Given to the backend, the engine, or the timeline that it waits for:
 	 * set by weir__stream_issue_first() under the lock, before it is given
 	 * away.
 	 */
@@ -97,9 +97,10 @@ struct weir__stream_op {
 	struct weir__fileio *io; /* of a file operation */
 	/* File: bytes whose copies are not in the driver; under the lock. */
 	uint64_t unsubmitted;
-	struct weir__source *src; /* of the event waited for, referenced */
-	int64_t begun;            /* if a trace runs, else 0 */
-	unsigned lane;            /* in it */
+	struct weir__timeline
+		*timeline; /* of the event waited for, referenced */
+	int64_t begun;     /* if a trace runs, else 0 */
+	unsigned lane;     /* in it */
 	struct weir__waiter waiter;
 	/* Called last, when nothing uses what @owner has lent; NULL: no owner. */
 	void (*gone)(void *owner);
@@ -125,7 +126,7 @@ struct weir__failed_range {
 };
 
 struct weir_stream {
-	struct weir__source src; /* first member */
+	struct weir__timeline timeline; /* first member */
 	struct weir_dev *dev;
 	const struct weir_backend_queue_ops *ops;
 	const struct weir__stream_mode *mode;
@@ -186,9 +187,9 @@ struct weir_stream {
 	_Atomic uint64_t done;    /* all up to it are retired */
 };
 
-static inline struct weir_stream *weir__stream_of(struct weir__source *src)
+static inline struct weir_stream *weir__stream_of(struct weir__timeline *tl)
 {
-	return (struct weir_stream *)(void *)src;
+	return (struct weir_stream *)(void *)tl;
 }
 
 /* The backend's queue runs it, in the order in which it was submitted. */
@@ -289,8 +290,8 @@ int weir__stream_around(struct weir_dev *dev, void *queue,
 /* weir_stream_new() for use inside the library; @flags are known ones. */
 int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 		     struct weir_stream **ret_stream);
-/* The device if @src is a stream, else NULL. */
-struct weir_dev *weir__source_dev(struct weir__source *src);
+/* The device if @tl is a stream, else NULL. */
+struct weir_dev *weir__timeline_dev(struct weir__timeline *tl);
 
 /*
  * fileio.c: read all bytes of @dst on a thread of the engine, for callers whose
@@ -302,38 +303,38 @@ int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
 
-/* wait.c: waits, for the modes. Both take over the reference to @src. */
-int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
+/* wait.c: waits, for the modes. Both take over the reference to @tl. */
+int weir__stream_wait_on_host(struct weir_stream *s, struct weir__timeline *tl,
 			      uint64_t number);
 /* @queue is of the stream's backend: the device waits for what it has. */
-int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
+int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__timeline *tl,
 			       uint64_t number, void *queue);
 /* The native stream for which @op waits in the driver, or NULL. */
 struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op);
 /* A pending wait in the driver becomes one on the host. The lock is held. */
 void weir__stream_wait_to_host(struct weir__stream_op *op);
 /*
- * The stream @src, if the queue of @s can wait in the driver for its operations
+ * The stream @tl, if the queue of @s can wait in the driver for its operations
  * up to @number; else NULL. *ret_copies: except for copies of files, which are
  * in queues of the I/O engine, and also in the driver.
  */
 struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
-					   struct weir__source *src,
+					   struct weir__timeline *tl,
 					   uint64_t number, bool *ret_copies);
 /*
- * Make work that is queued from now on wait for @number of @src, unless that is
- * done already. Takes over the reference to @src. Errors of weir_stream_wait().
+ * Make work that is queued from now on wait for @number of @tl, unless that is
+ * done already. Takes over the reference to @tl. Errors of weir_stream_wait().
  */
-int weir__stream_wait_source(struct weir_stream *s, struct weir__source *src,
-			     uint64_t number);
+int weir__stream_wait_timeline(struct weir_stream *s, struct weir__timeline *tl,
+			       uint64_t number);
 /* The same for what @event has recorded; nothing if it was never recorded. */
 int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
 /*
  * For heaps, runs and feeders. Make work that is queued from now on wait until
- * @number of @src has ended, well or not. Never blocks. -EAGAIN, without a
+ * @number of @tl has ended, well or not. Never blocks. -EAGAIN, without a
  * sentence: a native stream could only wait by blocking the caller.
  */
-int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
+int weir__stream_wait_ended(struct weir_stream *s, struct weir__timeline *tl,
 			    uint64_t number);
 /* The program frees the stream: call its keepers. No lock is held. */
 void weir__stream_tell_keepers(struct weir_stream *s);
@@ -348,7 +349,7 @@ int weir__stream_tail_within(struct weir_stream *s, int64_t ns,
 			     uint64_t *ret_tail);
 /*
  * Wake @waiter when all work that is now in the queue, also that of others, has
- * ended. Returns as weir__source_wait(). Never blocks: if a native queue takes no
+ * ended. Returns as weir__timeline_wait(). Never blocks: if a native queue takes no
  * marker now, @waiter waits for the next one, which follows the next operation or
  * is that of weir_stream_free(). No lock is held; the caller references the stream
  * until the wake.

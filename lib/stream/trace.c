@@ -24,7 +24,7 @@ static unsigned lane_get(struct weir_stream *s)
 void weir__stream_trace_issued(struct weir_stream *s,
 			       struct weir__stream_op *op)
 {
-	op->begun = weir__trace_now(s->src.weir);
+	op->begun = weir__trace_now(s->timeline.weir);
 	if (op->begun && op->file)
 		op->lane = lane_get(s);
 }
@@ -34,14 +34,14 @@ void weir__stream_trace_finished(struct weir_stream *s,
 {
 	if (!op->begun)
 		return;
-	weir__trace_name(s->src.weir, WEIR__TRACK_STREAM, s->id, s->label,
+	weir__trace_name(s->timeline.weir, WEIR__TRACK_STREAM, s->id, s->label,
 			 &s->named);
 	if (op->lane)
 		s->lanes[(op->lane - 1) / 64] &= ~(1ull << (op->lane - 1) % 64);
 	else if (op->begun < s->queue_end)
 		/* It was issued early, and began when its predecessor ended. */
 		op->begun = s->queue_end;
-	weir__trace_span(s->src.weir, WEIR__TRACK_STREAM, s->id, op->lane,
+	weir__trace_span(s->timeline.weir, WEIR__TRACK_STREAM, s->id, op->lane,
 			 op->what, op->begun, op->file_range.lo, op->bytes);
 	if (!op->lane)
 		s->queue_end = weir__now();

@@ -3,8 +3,8 @@
  * Recording the tail of a stream in an event, and streams that wait for one.
  *
  * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
- * is a waiter of the event's source: it is exclusive, so what follows stays
- * pending until the source wakes it. On the device (weir__stream_wait_on_queue)
+ * is a waiter of the event's timeline: it is exclusive, so what follows stays
+ * pending until the timeline wakes it. On the device (weir__stream_wait_on_queue)
  * it is WEIR_WORK_WAIT: the driver makes the stream's queue wait for the work
  * of another queue of the same backend up to that number, and device work that
  * follows is submitted at once. Two things about the second form are not
@@ -35,9 +35,10 @@ static void wait_end(struct weir__stream_op *op)
 {
 	struct weir_failure cause, f;
 
-	if (weir__races_on(op->stream->src.weir))
+	if (weir__races_on(op->stream->timeline.weir))
 		weir__op_races_waited(op);
-	if (op->src->ops->state(op->src, op->waiter.number, &cause) >= 0 ||
+	if (op->timeline->ops->state(op->timeline, op->waiter.number, &cause) >=
+		    0 ||
 	    op->any_end) {
 		weir__stream_op_finish(op, NULL);
 		return;
@@ -54,38 +55,38 @@ static void wait_woken(struct weir__waiter *waiter)
 static void wait_start(struct weir__stream_op *op)
 {
 	/* 0: it is on the list, or was woken and may be freed by now. */
-	if (weir__source_wait(op->src, &op->waiter) != 0)
+	if (weir__timeline_wait(op->timeline, &op->waiter) != 0)
 		wait_end(op);
 }
 
 static void wait_release(struct weir__stream_op *op)
 {
-	weir__source_put(op->src);
+	weir__timeline_put(op->timeline);
 }
 
-/* Takes over the reference to @src. */
-static int wait_op(struct weir_stream *s, struct weir__source *src,
+/* Takes over the reference to @tl. */
+static int wait_op(struct weir_stream *s, struct weir__timeline *tl,
 		   uint64_t number, struct weir__stream_op **ret_op)
 {
 	int r = weir__stream_op_new(s, "wait", ret_op);
 
 	if (r < 0) {
-		weir__source_put(src);
+		weir__timeline_put(tl);
 		return r;
 	}
-	(*ret_op)->src = src;
+	(*ret_op)->timeline = tl;
 	(*ret_op)->waiter.number = number;
 	(*ret_op)->waiter.wake = wait_woken;
 	(*ret_op)->release = wait_release;
 	return 0;
 }
 
-/* Takes over the reference to @src; @any_end as in weir__stream_op. */
-static int wait_on_host(struct weir_stream *s, struct weir__source *src,
+/* Takes over the reference to @tl; @any_end as in weir__stream_op. */
+static int wait_on_host(struct weir_stream *s, struct weir__timeline *tl,
 			uint64_t number, bool any_end)
 {
 	struct weir__stream_op *op;
-	int r = wait_op(s, src, number, &op);
+	int r = wait_op(s, tl, number, &op);
 
 	if (r < 0)
 		return r;
@@ -95,10 +96,10 @@ static int wait_on_host(struct weir_stream *s, struct weir__source *src,
 	return weir__stream_op_queue(op);
 }
 
-int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
+int weir__stream_wait_on_host(struct weir_stream *s, struct weir__timeline *tl,
 			      uint64_t number)
 {
-	return wait_on_host(s, src, number, false);
+	return wait_on_host(s, tl, number, false);
 }
 
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
@@ -114,7 +115,7 @@ bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 	return true;
 }
 
-/* The device has passed the wait: ask the source how its number ended. */
+/* The device has passed the wait: ask the timeline how its number ended. */
 static void device_waited(struct weir_backend_work *work, int res,
 			  int32_t native)
 {
@@ -125,11 +126,11 @@ static void device_waited(struct weir_backend_work *work, int res,
 		wait_start(op);
 }
 
-static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
+static int wait_on_queue(struct weir_stream *s, struct weir__timeline *tl,
 			 uint64_t number, void *queue, bool any_end)
 {
 	struct weir__stream_op *op;
-	int r = wait_op(s, src, number, &op);
+	int r = wait_op(s, tl, number, &op);
 
 	if (r < 0)
 		return r;
@@ -137,8 +138,8 @@ static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
 	op->barrier = true;
 	op->work.kind = WEIR_WORK_WAIT;
 	op->work.arg = queue;
-	/* Queues of the engine do not have the numbers of the source. */
-	if (weir__source_dev(src) && weir__stream_of(src)->queue == queue)
+	/* Queues of the engine do not have the numbers of the timeline. */
+	if (weir__timeline_dev(tl) && weir__stream_of(tl)->queue == queue)
 		op->work.until = number;
 	op->work.rows = 1;
 	op->work.done = device_waited;
@@ -149,10 +150,10 @@ static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
 		       : weir__stream_check_issued(s);
 }
 
-int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
+int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__timeline *tl,
 			       uint64_t number, void *queue)
 {
-	return wait_on_queue(s, src, number, queue, false);
+	return wait_on_queue(s, tl, number, queue, false);
 }
 
 struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op)
@@ -160,9 +161,9 @@ struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op)
 	struct weir_stream *other;
 
 	if (op->start || op->work.kind != WEIR_WORK_WAIT ||
-	    !weir__source_dev(op->src))
+	    !weir__timeline_dev(op->timeline))
 		return NULL;
-	other = weir__stream_of(op->src);
+	other = weir__stream_of(op->timeline);
 	return other->mode == &weir__stream_native &&
 			       other->queue == op->work.arg
 		       ? other
@@ -189,11 +190,11 @@ static bool op_submitted(const struct weir__stream_op *op, bool *ret_copies)
 }
 
 struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
-					   struct weir__source *src,
+					   struct weir__timeline *tl,
 					   uint64_t number, bool *ret_copies)
 {
-	struct weir_stream *other = weir__source_dev(src) ? weir__stream_of(src)
-							  : NULL;
+	struct weir_stream *other = weir__timeline_dev(tl) ? weir__stream_of(tl)
+							   : NULL;
 	const struct weir__stream_op *op;
 	bool all;
 
@@ -213,19 +214,19 @@ struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
 	return NULL;
 }
 
-int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
+int weir__stream_wait_ended(struct weir_stream *s, struct weir__timeline *tl,
 			    uint64_t number)
 {
 	bool native = s->mode == &weir__stream_native, copies;
 	struct weir_stream *other =
-		weir__stream_submitted(s, src, number, &copies);
+		weir__stream_submitted(s, tl, number, &copies);
 
 	if (other && !copies)
-		return wait_on_queue(s, weir__source_ref(src), number,
+		return wait_on_queue(s, weir__timeline_ref(tl), number,
 				     other->queue, true);
 	if (native)
 		return -EAGAIN;
-	return wait_on_host(s, weir__source_ref(src), number, true);
+	return wait_on_host(s, weir__timeline_ref(tl), number, true);
 }
 
 int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
@@ -235,37 +236,37 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(stream->src.weir);
+	r = weir__root_enter(stream->timeline.weir);
 	if (r < 0 || (r = stream->mode->tail(stream, &tail)) < 0)
 		return r;
 	pthread_mutex_lock(&stream->lock);
 	if (stream->failed)
 		f = stream->failure;
 	pthread_mutex_unlock(&stream->lock);
-	r = weir__event_record(event, &stream->src, tail);
+	r = weir__event_record(event, &stream->timeline, tail);
 	return r == 0 && f.err ? weir__fail_with(&f) : r;
 }
 
-int weir__stream_wait_source(struct weir_stream *s, struct weir__source *src,
-			     uint64_t number)
+int weir__stream_wait_timeline(struct weir_stream *s, struct weir__timeline *tl,
+			       uint64_t number)
 {
-	if (src->ops->state(src, number, NULL) != 1)
-		return s->mode->wait(s, src, number);
-	weir__races_next_knows(&s->src, src, number);
-	weir__source_put(src);
+	if (tl->ops->state(tl, number, NULL) != 1)
+		return s->mode->wait(s, tl, number);
+	weir__races_next_knows(&s->timeline, tl, number);
+	weir__timeline_put(tl);
 	return weir__stream_check(s);
 }
 
 int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event)
 {
-	struct weir__source *src;
+	struct weir__timeline *tl;
 	uint64_t number;
-	int r = weir__event_get(event, s->src.weir, &src, &number);
+	int r = weir__event_get(event, s->timeline.weir, &tl, &number);
 
 	if (r < 0)
 		return r;
-	return src ? weir__stream_wait_source(s, src, number)
-		   : weir__stream_check(s);
+	return tl ? weir__stream_wait_timeline(s, tl, number)
+		  : weir__stream_check(s);
 }
 
 int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
@@ -273,6 +274,6 @@ int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(stream->src.weir);
+	r = weir__root_enter(stream->timeline.weir);
 	return r < 0 ? r : weir__stream_wait_event(stream, event);
 }

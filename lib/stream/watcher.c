@@ -52,7 +52,7 @@ static bool watcher_poll_one(struct weir__watcher *w, struct weir_stream *s,
 	bool stays = out != 0;
 
 	/* A helper of the backend may have brought work into the driver. */
-	weir__source_changed(&s->src);
+	weir__timeline_changed(&s->timeline);
 	if (!out && !stream_is_idle(w, s)) {
 		pthread_mutex_lock(&w->lock);
 		stays = !s->watched;
@@ -62,7 +62,7 @@ static bool watcher_poll_one(struct weir__watcher *w, struct weir_stream *s,
 	}
 	*ret_out += out;
 	if (!stays)
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 	return stays;
 }
 
@@ -124,7 +124,7 @@ static void *watcher_main(void *arg)
 	}
 	while ((s = list)) {
 		list = s->next_watched;
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 	}
 	return NULL;
 }
@@ -147,7 +147,7 @@ void weir__watch(struct weir__watcher *w, struct weir_stream *s)
 	pthread_mutex_lock(&w->lock);
 	if (!s->watched && !w->stop) {
 		s->watched = true;
-		weir__source_ref(&s->src);
+		weir__timeline_ref(&s->timeline);
 		s->next_watched = w->added;
 		w->added = s;
 		pthread_cond_signal(&w->more);

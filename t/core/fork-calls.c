@@ -424,20 +424,20 @@ static void lock_all(void)
 	pthread_mutex_lock(&dev->lock);
 	pthread_mutex_lock(&buf->lock);
 	pthread_mutex_lock(&stream->lock);
-	pthread_mutex_lock(&stream->src.lock);
+	pthread_mutex_lock(&stream->timeline.lock);
 	pthread_mutex_lock(&sched->lock);
 	pthread_mutex_lock(&run->lock);
 	pthread_mutex_lock(&weights->lock);
-	pthread_mutex_lock(&weights->arrival->source.lock);
+	pthread_mutex_lock(&weights->arrival->timeline.lock);
 }
 
 static void unlock_all(void)
 {
-	pthread_mutex_unlock(&weights->arrival->source.lock);
+	pthread_mutex_unlock(&weights->arrival->timeline.lock);
 	pthread_mutex_unlock(&weights->lock);
 	pthread_mutex_unlock(&run->lock);
 	pthread_mutex_unlock(&sched->lock);
-	pthread_mutex_unlock(&stream->src.lock);
+	pthread_mutex_unlock(&stream->timeline.lock);
 	pthread_mutex_unlock(&stream->lock);
 	pthread_mutex_unlock(&buf->lock);
 	pthread_mutex_unlock(&dev->lock);

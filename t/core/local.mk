@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_CORE_C = %D%/errno-names.t %D%/error.t %D%/outcome.t %D%/sort.t %D%/slab.t \
-	%D%/root.t %D%/debug.t %D%/cpus.t %D%/trace.t %D%/source.t %D%/fork.t \
+	%D%/root.t %D%/debug.t %D%/cpus.t %D%/trace.t %D%/timeline.t %D%/fork.t \
 	%D%/fork-calls.t %D%/close.t %D%/interrupted.t %D%/sentences.t
 T_CORE_SH = %D%/gdb.sh
 check_PROGRAMS += $(T_CORE_C)
@@ -11,7 +11,7 @@ TESTS += $(T_CORE_C) $(T_CORE_SH)
 %C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_cpus_t_SOURCES = %D%/cpus.c $(T_FILES)
-%C%_source_t_SOURCES = %D%/source.c
+%C%_timeline_t_SOURCES = %D%/timeline.c
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)
 %C%_sort_t_SOURCES = %D%/sort.c
 %C%_slab_t_SOURCES = %D%/slab.c

@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-layers='core dev mem place alloc io stream heap interop graph model'
+layers='core races dev mem place alloc io stream heap interop graph model'
 backends='kernels cpu cuda'
 folders="$layers $backends"
 
@@ -95,7 +95,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 29
+plan 30
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -113,7 +113,7 @@ done
 is "$(includes hooks/*.[ch] | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \
 	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'
-is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |
+is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|races|dev|cpu)/' |
 	grep -E ":($dirs)/")" '' \
 	'of the files directly in lib only weir.c includes folders'
 below=

@@ -352,15 +352,15 @@ static void unlike(void)
 
 /* A source whose numbers up to @done are done. */
 struct counter {
-	struct weir__source src;
+	struct weir__timeline timeline;
 	_Atomic uint64_t done;
 	_Atomic uint64_t failed;
 };
 
-static int counter_state(struct weir__source *src, uint64_t number,
+static int counter_state(struct weir__timeline *tl, uint64_t number,
 			 struct weir_failure *cause)
 {
-	struct counter *c = (struct counter *)src;
+	struct counter *c = (struct counter *)tl;
 
 	if (number <= atomic_load(&c->done))
 		return 1;
@@ -372,12 +372,12 @@ static int counter_state(struct weir__source *src, uint64_t number,
 	return -EIO;
 }
 
-static void counter_free(struct weir__source *src)
+static void counter_free(struct weir__timeline *tl)
 {
-	(void)src;
+	(void)tl;
 }
 
-static const struct weir__source_ops counter_ops = {
+static const struct weir__timeline_ops counter_ops = {
 	.size = sizeof(counter_ops),
 	.state = counter_state,
 	.free = counter_free,
@@ -402,7 +402,7 @@ static void *complete(void *arg)
 		sleep_ms(30);
 		atomic_store(&step, (int)i);
 		atomic_store(&work.done, i);
-		weir__source_complete(&work.src, i);
+		weir__timeline_complete(&work.timeline, i);
 	}
 	return NULL;
 }
@@ -454,15 +454,17 @@ static int find_in_load(struct weir__accesses *accesses,
 
 	(void)accesses;
 	for (uint64_t n = lo / 10; buf == loaded && 10 * n < hi && !r; n++)
-		r = weir__conflicts_add(c, &work.src, 10 + n);
+		r = weir__conflicts_add(c, &work.timeline, 10 + n);
 	return r;
 }
 
 static void waits_for_conflicts(struct weir_tensor *t)
 {
-	struct weir__access a = {
-		.buf = t->buf, .lo = 5, .hi = 6, .src = &work.src, .number = 2
-	};
+	struct weir__access a = { .buf = t->buf,
+				  .lo = 5,
+				  .hi = 6,
+				  .timeline = &work.timeline,
+				  .number = 2 };
 
 	weir__access_add(&a);
 	is_int(step_after(0, call_get, t), 0,
@@ -507,7 +509,7 @@ static void failed_work(struct weir_tensor *t)
 	struct weir__access a = { .buf = t->buf,
 				  .hi = 400,
 				  .write = true,
-				  .src = &work.src,
+				  .timeline = &work.timeline,
 				  .number = 60 };
 
 	atomic_store(&work.failed, 60);
@@ -525,11 +527,11 @@ static void waits(void)
 	struct weir_tensor t =
 		bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 400);
 
-	weir__source_init(&work.src, &counter_ops, weir);
+	weir__timeline_init(&work.timeline, &counter_ops, weir);
 	waits_for_conflicts(&t);
 	waits_for_a_load(&t);
 	failed_work(&t);
-	weir__source_fini(&work.src);
+	weir__timeline_fini(&work.timeline);
 	weir_buf_free(t.buf);
 }
 

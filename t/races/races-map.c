@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/races_map.h"
+#include "races/races_map.h"
 #include "tap.h"
 
 #define BYTES 200u

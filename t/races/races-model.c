@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/races.h"
-#include "core/races_map.h"
+#include "races/races.h"
+#include "races/races_map.h"
 #include "tap.h"
 
 #define STREAMS 5u /* 1 and 2 share a queue; 3: another one; 0, 4: managed */
@@ -26,7 +26,7 @@ struct reader {
 };
 
 static struct weir *weir;
-static struct weir__source src[STREAMS];
+static struct weir__timeline src[STREAMS];
 static char text[STREAMS * SHIFT][8]; /* what each operation is called */
 static unsigned tail[STREAMS];
 static set known[STREAMS][OPS + 1], next_knows[STREAMS], host;
@@ -83,21 +83,21 @@ static void keep(void *arg, const char *line)
 		       (strstr(line, "; orders of native") != NULL);
 }
 
-static int no_state(struct weir__source *source, uint64_t number,
+static int no_state(struct weir__timeline *source, uint64_t number,
 		    struct weir_failure *cause)
 {
 	(void)source, (void)number, (void)cause;
 	return 1;
 }
 
-static void no_free(struct weir__source *source)
+static void no_free(struct weir__timeline *source)
 {
 	(void)source;
 }
 
-static const struct weir__source_ops ops = { .size = sizeof(ops),
-					     .state = no_state,
-					     .free = no_free };
+static const struct weir__timeline_ops ops = { .size = sizeof(ops),
+					       .state = no_state,
+					       .free = no_free };
 
 static void begin(void)
 {
@@ -107,7 +107,7 @@ static void begin(void)
 	if (weir_open(&o, &weir) < 0)
 		bail("%s", weir_error());
 	for (unsigned s = 0; s < STREAMS; s++) {
-		weir__source_init(&src[s], &ops, weir);
+		weir__timeline_init(&src[s], &ops, weir);
 		weir__races_add(&src[s], "a stream", "operation");
 		if (is_native(s))
 			weir__races_native(&src[s]);
@@ -127,7 +127,7 @@ static void begin(void)
 static void end(void)
 {
 	for (unsigned s = 0; s < STREAMS; s++)
-		weir__source_fini(&src[s]);
+		weir__timeline_fini(&src[s]);
 	weir_close(weir);
 }
 

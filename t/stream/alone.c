@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include "files.h"
 #include "io/nowait.h"
 #include "sample.h"

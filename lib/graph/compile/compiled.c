@@ -394,7 +394,7 @@ static void lane_free(const struct weir__compiled *cg,
 	weir__buf_put(lane->workspace);
 	weir__feed_list_free(lane->feed);
 	if (lane->last)
-		weir__source_put(lane->last);
+		weir__timeline_put(lane->last);
 }
 
 void weir__compiled_free(struct weir__compiled *cg)

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include <weir/backend.h>
 #include "graph/bump.h"
 #include "graph/compile/draft.h"
@@ -93,7 +93,7 @@ struct weir__graph_lane {
 	 * Under the scheduler's start_lock: the operation of the newest run. The
 	 * lane's results and workspace are used by one run after another.
 	 */
-	struct weir__source *last; /* referenced; NULL: none yet */
+	struct weir__timeline *last; /* referenced; NULL: none yet */
 	uint64_t last_number;
 };
 

@@ -275,9 +275,9 @@ static enum move lane_observe(struct weir__run_lane *lane)
 static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 {
 	if (lane_checked(lane))
-		weir__run_lane_races_knows(lane, p->src, p->number);
-	weir__source_put(p->src);
-	p->src = NULL;
+		weir__run_lane_races_knows(lane, p->timeline, p->number);
+	weir__timeline_put(p->timeline);
+	p->timeline = NULL;
 }
 
 /* Add the time that the lane has waited to the report. */
@@ -314,7 +314,7 @@ static enum move lane_wait(struct weir__run_lane *lane, struct weir__pending *p)
 		lane->waiter.number = p->number;
 		lane->waiter.wake = lane_woken;
 		run->report.waits++;
-		if (weir__source_wait(p->src, &lane->waiter) == 0)
+		if (weir__timeline_wait(p->timeline, &lane->waiter) == 0)
 			move = MOVE_AWAY;
 		else
 			lane->waiting = NULL;
@@ -330,7 +330,7 @@ void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
 
 	pthread_mutex_lock(&run->lock);
 	if (lane->waiting &&
-	    weir__source_unwait(lane->waiting->src, &lane->waiter)) {
+	    weir__timeline_unwait(lane->waiting->timeline, &lane->waiter)) {
 		lane->waiting = NULL;
 		mine = true;
 	}
@@ -357,7 +357,7 @@ static enum move lane_await(struct weir__run_lane *lane,
 			    const struct weir__sync_point *point)
 {
 	struct weir_failure cause, f;
-	int state = p->src->ops->state(p->src, p->number, &cause);
+	int state = p->timeline->ops->state(p->timeline, p->number, &cause);
 
 	if (state == 0)
 		return lane_wait(lane, p);
@@ -386,9 +386,10 @@ static bool point_stops(struct weir__run_lane *lane, uint32_t i)
 		       point->of >= run->first;
 	if (point->kind == WEIR__SYNC_RELEASE)
 		return point->step > lane->step;
-	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
+	if (p->timeline &&
+	    p->timeline->ops->state(p->timeline, p->number, NULL) == 1)
 		pending_drop(lane, p);
-	return p->src != NULL;
+	return p->timeline != NULL;
 }
 
 /* The copies of inputs that were queued in any lane's stream; NULL: none. */
@@ -397,7 +398,7 @@ static struct weir__pending *input_pending(struct weir__run_lane *lane)
 	struct weir__pending *p = &lane->pending[lane->of->n_points];
 
 	for (uint32_t l = 0; l < lane->run->compiled->n_lanes; l++)
-		if (p[l].src)
+		if (p[l].timeline)
 			return &p[l];
 	return NULL;
 }

@@ -6,7 +6,7 @@
  */
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/util.h"
 #include "graph/exec/run.h"
 
@@ -47,13 +47,13 @@ void weir__run_lane_ended(struct weir__run_lane *lane,
 /* Its operation was not issued: its stream has failed, or did not take it. */
 static void lane_never_began(struct weir__run_lane *lane)
 {
-	struct weir__source *src = &lane->op->stream->src;
+	struct weir__timeline *tl = &lane->op->stream->timeline;
 	uint64_t number = lane->op->number;
 	struct weir_failure cause, f;
 
 	if (!number)
 		number = weir__stream_tail(lane->op->stream);
-	if (src->ops->state(src, number, &cause) < 0)
+	if (tl->ops->state(tl, number, &cause) < 0)
 		weir__cancelled(&f, &cause);
 	else
 		weir__failure_set(&f, -ECANCELED, 0, 0,
@@ -86,12 +86,14 @@ static void part_drop(struct weir__run_part *part)
 {
 	struct weir_failure cause;
 
-	if (weir__races_on(part->src->weir))
-		weir__races_waited(&part->run->end->src, part->run->end_number,
-				   part->src, part->number);
-	if (part->src->ops->state(part->src, part->number, &cause) < 0)
+	if (weir__races_on(part->timeline->weir))
+		weir__races_waited(&part->run->end->timeline,
+				   part->run->end_number, part->timeline,
+				   part->number);
+	if (part->timeline->ops->state(part->timeline, part->number, &cause) <
+	    0)
 		failure_keep(part->run, &cause);
-	weir__source_put(part->src);
+	weir__timeline_put(part->timeline);
 }
 
 /* The program may start the run again once it is not running. */
@@ -103,22 +105,22 @@ static void parts_ended(struct weir_run *run)
 	struct weir_failure f;
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
-		if (run->part[i].src)
+		if (run->part[i].timeline)
 			part_drop(&run->part[i]);
-	weir__source_ref(&end->src);
+	weir__timeline_ref(&end->timeline);
 	pthread_mutex_lock(&run->lock);
 	f = run->failure;
 	run->ended_at = weir__now();
 	pthread_mutex_unlock(&run->lock);
 	atomic_fetch_sub(&run->running, 1);
 	/*
-	 * The earlier starts with this source ended well, or it would have been
+	 * The earlier starts with this timeline ended well, or it would have been
 	 * replaced. The thread that ends the last of them may not have said so yet.
 	 */
 	weir__progress_to(end, f.err ? number - 1 : number);
 	if (f.err)
 		weir__progress_fail(end, &f);
-	weir__source_put(&end->src);
+	weir__timeline_put(&end->timeline);
 	weir__run_put(run);
 }
 
@@ -139,12 +141,13 @@ static void part_add(struct weir_run *run, uint32_t i, struct weir_stream *s,
 	struct weir__run_part *part = &run->part[i];
 
 	*part = (struct weir__run_part){ .run = run,
-					 .src = weir__source_ref(&s->src),
+					 .timeline = weir__timeline_ref(
+						 &s->timeline),
 					 .number = number };
 	part->waiter.number = number;
 	part->waiter.wake = part_woken;
 	atomic_fetch_add(&run->parts, 1);
-	if (weir__source_wait(part->src, &part->waiter) != 0)
+	if (weir__timeline_wait(part->timeline, &part->waiter) != 0)
 		part_ended(run);
 }
 
@@ -153,7 +156,7 @@ void weir__run_ends(struct weir_run *run)
 	const struct weir__compiled *cg = run->compiled;
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
-		run->part[i].src = NULL;
+		run->part[i].timeline = NULL;
 	/* One for this call, so that the parts do not end the run meanwhile. */
 	atomic_store(&run->parts, 1);
 	for (uint32_t l = 0; l < cg->n_lanes; l++)

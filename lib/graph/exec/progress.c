@@ -4,13 +4,13 @@
 #include <stdio.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/sys.h"
 
-static int progress_state(struct weir__source *src, uint64_t number,
+static int progress_state(struct weir__timeline *tl, uint64_t number,
 			  struct weir_failure *cause)
 {
-	struct weir__progress *p = (struct weir__progress *)(void *)src;
+	struct weir__progress *p = (struct weir__progress *)(void *)tl;
 
 	if (number <= atomic_load(&p->done))
 		return 1;
@@ -24,13 +24,13 @@ static int progress_state(struct weir__source *src, uint64_t number,
 	return p->failure.err;
 }
 
-static void progress_free(struct weir__source *src)
+static void progress_free(struct weir__timeline *tl)
 {
-	weir__source_fini(src);
-	weir__free(src);
+	weir__timeline_fini(tl);
+	weir__free(tl);
 }
 
-static const struct weir__source_ops progress_ops = {
+static const struct weir__timeline_ops progress_ops = {
 	.size = sizeof(progress_ops),
 	.state = progress_state,
 	.free = progress_free,
@@ -42,7 +42,7 @@ static void progress_watch(struct weir__progress *p, const char *on,
 	char label[64];
 
 	snprintf(label, sizeof(label), "the run on %s", on);
-	weir__races_add(&p->src, label, unit);
+	weir__races_add(&p->timeline, label, unit);
 }
 
 int weir__progress_new(struct weir *weir, const char *on, const char *unit,
@@ -52,7 +52,7 @@ int weir__progress_new(struct weir *weir, const char *on, const char *unit,
 
 	if (!p)
 		return weir__fail(-ENOMEM, "no memory for a run's progress");
-	weir__source_init(&p->src, &progress_ops, weir);
+	weir__timeline_init(&p->timeline, &progress_ops, weir);
 	if (on && weir__races_on(weir))
 		progress_watch(p, on, unit);
 	*ret = p;
@@ -67,7 +67,7 @@ void weir__progress_to(struct weir__progress *p, uint64_t number)
 	while (done < number &&
 	       !atomic_compare_exchange_weak(&p->done, &done, number))
 		;
-	weir__source_complete(&p->src, number);
+	weir__timeline_complete(&p->timeline, number);
 }
 
 void weir__progress_fail(struct weir__progress *p, const struct weir_failure *f)
@@ -76,5 +76,5 @@ void weir__progress_fail(struct weir__progress *p, const struct weir_failure *f)
 		return;
 	p->failure = *f;
 	atomic_store(&p->failed, true);
-	weir__source_complete(&p->src, UINT64_MAX);
+	weir__timeline_complete(&p->timeline, UINT64_MAX);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports runs to the race checker (core/races.h). The progress of a lane is an
+ * Reports runs to the race checker (races/races.h). The progress of a lane is an
  * actor, whose numbers are steps: it begins with what the lane's operation
  * knows, learns at sync points, and its accesses are checked when a work has ended.
  */
@@ -27,29 +27,31 @@ static uint64_t next_number(const struct weir__run_lane *lane)
 
 void weir__run_lane_races_begin(struct weir__run_lane *lane)
 {
-	weir__races_inside(&lane->progress->src, next_number(lane),
-			   &lane->op->stream->src, lane->op->number);
+	weir__races_inside(&lane->progress->timeline, next_number(lane),
+			   &lane->op->stream->timeline, lane->op->number);
 }
 
 void weir__run_lane_races_knows(struct weir__run_lane *lane,
-				struct weir__source *src, uint64_t number)
+				struct weir__timeline *tl, uint64_t number)
 {
-	weir__races_waited(&lane->progress->src, next_number(lane), src,
+	weir__races_waited(&lane->progress->timeline, next_number(lane), tl,
 			   number);
 }
 
 void weir__run_lane_races_call(struct weir__run_lane *lane, bool ends)
 {
 	if (ends)
-		weir__races_call_end(&lane->progress->src, next_number(lane));
+		weir__races_call_end(&lane->progress->timeline,
+				     next_number(lane));
 	else
-		weir__races_call_begin(&lane->progress->src, next_number(lane));
+		weir__races_call_begin(&lane->progress->timeline,
+				       next_number(lane));
 }
 
 void weir__run_lane_races_end(struct weir__run_lane *lane)
 {
-	weir__races_waited(&lane->op->stream->src, lane->op->number,
-			   &lane->progress->src, lane->base + lane->step);
+	weir__races_waited(&lane->op->stream->timeline, lane->op->number,
+			   &lane->progress->timeline, lane->base + lane->step);
 }
 
 /* What the lane accesses is in its memory, in leaves, or in a feeder's. */
@@ -133,7 +135,7 @@ static void operand_access(const struct weir__run_lane *lane, uint64_t number,
 	}
 	do {
 		b.lo = base + off;
-		weir__races_access(&lane->progress->src, number,
+		weir__races_access(&lane->progress->timeline, number,
 				   weir__op_row(node->op)->name, &b);
 	} while (++n < RECTANGLES &&
 		 weir__tensor_next_row(&t, outer ? outer - 1 : 0, index, &off));
@@ -159,7 +161,7 @@ static void provider_access(const struct weir__run_lane *lane, uint64_t number,
 	b.space = weir__races_file(p->file->id.dev, p->file->id.ino);
 	b.lo = p->at;
 	b.width = p->of.bytes;
-	weir__races_access(&lane->progress->src, number,
+	weir__races_access(&lane->progress->timeline, number,
 			   weir__op_row(node->op)->name, &b);
 }
 
@@ -189,7 +191,7 @@ static void workspace_access(const struct weir__run_lane *lane)
 	b.space = weir__buf_space(w);
 	b.lo = (uintptr_t)w->mem.base;
 	b.width = w->bytes;
-	weir__races_access(&lane->progress->src, lane->base + lane->end,
+	weir__races_access(&lane->progress->timeline, lane->base + lane->end,
 			   "workspace", &b);
 }
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs and the race checker (core/races.h). Each function is called only if
+ * Runs and the race checker (races/races.h). Each function is called only if
  * weir__races_on().
  */
 #ifndef WEIR__GRAPH_RACES_H
 #define WEIR__GRAPH_RACES_H
 
-#include "core/races.h"
+#include "races/races.h"
 
 struct weir__run_lane;
 
 /* Its operation has begun. By the thread that moves the lane, as all others. */
 void weir__run_lane_races_begin(struct weir__run_lane *lane);
 /*
- * The lane is after @number of @src from its next step on. Also by the thread
+ * The lane is after @number of @tl from its next step on. Also by the thread
  * that starts the run.
  */
 void weir__run_lane_races_knows(struct weir__run_lane *lane,
-				struct weir__source *src, uint64_t number);
+				struct weir__timeline *tl, uint64_t number);
 /* The observer is called, or has returned. */
 void weir__run_lane_races_call(struct weir__run_lane *lane, bool ends);
 /* The steps from lane->step to lane->end are computed, and not published yet. */

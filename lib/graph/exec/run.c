@@ -101,7 +101,7 @@ static void lane_drop(struct weir__run_lane *lane)
 	weir__free(lane->range);
 	weir__free(lane->pending);
 	if (lane->progress)
-		weir__source_put(&lane->progress->src);
+		weir__timeline_put(&lane->progress->timeline);
 }
 
 static void run_drop(struct weir_run *run)
@@ -109,7 +109,7 @@ static void run_drop(struct weir_run *run)
 	for (uint32_t l = 0; run->lane && l < run->compiled->n_lanes; l++)
 		lane_drop(&run->lane[l]);
 	if (run->end)
-		weir__source_put(&run->end->src);
+		weir__timeline_put(&run->end->timeline);
 	weir__free(run->lane);
 	weir__free(run->input);
 	weir__free(run->copier);
@@ -233,17 +233,17 @@ void weir__run_put(struct weir_run *run)
 			weir__sched_stream_back(cg->sched, lane->of->on,
 						lane->own);
 		if (lane->stream)
-			weir__source_put(&lane->stream->src);
+			weir__timeline_put(&lane->stream->timeline);
 	}
 	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
 			weir__sched_stream_back(cg->sched, cg->copier[c].on,
 						run->copier[c]);
 	/* The next run may have its copy, in other lanes than this one did. */
-	if (cg->n_lanes > 1 && run->end_src)
-		weir__races_host_knows(run->end_src, run->end_number);
-	if (run->end_src)
-		weir__source_put(run->end_src);
+	if (cg->n_lanes > 1 && run->end_timeline)
+		weir__races_host_knows(run->end_timeline, run->end_number);
+	if (run->end_timeline)
+		weir__timeline_put(run->end_timeline);
 	copy_give(cg, run->copy);
 	pthread_mutex_destroy(&run->lock);
 	run_drop(run);
@@ -254,10 +254,10 @@ void weir__run_lane_forget(struct weir__run_lane *lane)
 {
 	for (uint32_t i = 0;
 	     i < lane->of->n_points + lane->run->compiled->n_lanes; i++) {
-		if (!lane->pending[i].src)
+		if (!lane->pending[i].timeline)
 			continue;
-		weir__source_put(lane->pending[i].src);
-		lane->pending[i].src = NULL;
+		weir__timeline_put(lane->pending[i].timeline);
+		lane->pending[i].timeline = NULL;
 	}
 }
 
@@ -396,7 +396,7 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 		return 0;
 	if (lane->own) {
 		weir__run_inputs(run, WEIR__INPUT_UNSET);
-		weir__source_put(&lane->own->src);
+		weir__timeline_put(&lane->own->timeline);
 		lane->own = NULL;
 	}
 	return weir__sched_stream(run->compiled->sched, lane->of->on,
@@ -482,7 +482,8 @@ int weir_run_record(struct weir_run *run, struct weir_event *event)
 	WEIR__ENTER();
 	r = check_started(run);
 	return r < 0 ? r
-		     : weir__event_record(event, run->end_src, run->end_number);
+		     : weir__event_record(event, run->end_timeline,
+					  run->end_number);
 }
 
 int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
@@ -492,8 +493,8 @@ int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 	WEIR__ENTER();
 	r = check_started(run);
 	return r < 0 ? r
-		     : weir__source_block(run->end_src, run->end_number,
-					  timeout_ns);
+		     : weir__timeline_block(run->end_timeline, run->end_number,
+					    timeout_ns);
 }
 
 int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
@@ -515,7 +516,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	weir__run_fed(run, &report);
 	report.size = sizeof(report);
 	report.started = run->started;
-	if (run->end_src && !atomic_load(&run->running))
-		weir__races_host_knows(run->end_src, run->end_number);
+	if (run->end_timeline && !atomic_load(&run->running))
+		weir__races_host_knows(run->end_timeline, run->end_number);
 	return weir__info_out(ret_report, &report, sizeof(report));
 }

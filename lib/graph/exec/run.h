@@ -7,13 +7,13 @@
 #ifndef WEIR__GRAPH_RUN_H
 #define WEIR__GRAPH_RUN_H
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include "graph/exec/progress.h"
 #include "graph/exec/sched.h"
 #include "stream/stream.h"
 
 struct weir__pending { /* what a lane waits for before a sync point */
-	struct weir__source *src; /* referenced; NULL: nothing */
+	struct weir__timeline *timeline; /* referenced; NULL: nothing */
 	uint64_t number;
 };
 
@@ -63,7 +63,7 @@ struct weir__run_lane {
 struct weir__run_part {
 	struct weir__waiter waiter;
 	struct weir_run *run;
-	struct weir__source *src; /* referenced */
+	struct weir__timeline *timeline; /* referenced */
 	uint64_t number;
 };
 
@@ -89,7 +89,8 @@ struct weir_run {
 	_Atomic uint32_t stop;    /* 1: begin nothing any more */
 
 	/* Where its newest end is recorded: that of its only operation, or @end. */
-	struct weir__source *end_src; /* referenced; NULL: never started */
+	struct weir__timeline
+		*end_timeline; /* referenced; NULL: never started */
 	uint64_t end_number;
 
 	/* Of several lanes. */
@@ -100,7 +101,7 @@ struct weir_run {
 	struct weir__run_part *part; /* lanes, then copiers */
 	_Atomic uint32_t parts;      /* that have not ended */
 
-	pthread_mutex_t lock; /* guards what follows; source->lock inside */
+	pthread_mutex_t lock; /* guards what follows; timeline->lock inside */
 	struct weir_failure failure; /* the first one of this start */
 	int64_t started_at;
 	int64_t ended_at; /* of the last part that has ended; see running */
@@ -143,10 +144,10 @@ int weir__wait_for_last(struct weir_stream *s,
 
 /* run.c */
 void weir__run_put(struct weir_run *run);
-/* The source of a lane's steps. */
+/* The timeline of a lane's steps. */
 int weir__run_lane_progress_new(struct weir__run_lane *lane,
 				struct weir__progress **ret);
-/* The source of a run's ends. */
+/* The timeline of a run's ends. */
 int weir__run_end_new(struct weir_run *run, struct weir__progress **ret);
 /* Forget what the lane waits for. */
 void weir__run_lane_forget(struct weir__run_lane *lane);

@@ -161,7 +161,7 @@ void weir__sched_put(struct weir_sched *sched)
 	for (uint32_t i = 0; i < sched->n_devs; i++) {
 		weir__feeder_free(sched->dev[i].feeder);
 		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
-			weir__source_put(&sched->dev[i].stream[k]->src);
+			weir__timeline_put(&sched->dev[i].stream[k]->timeline);
 	}
 	weir__pins_put(sched->pins);
 	pthread_mutex_destroy(&sched->start_lock);
@@ -467,7 +467,8 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s)
 {
 	struct weir_failure f;
-	bool keep = s->src.ops->state(&s->src, weir__stream_tail(s), &f) == 1;
+	bool keep = s->timeline.ops->state(&s->timeline, weir__stream_tail(s),
+					   &f) == 1;
 
 	pthread_mutex_lock(&sched->lock);
 	keep = keep && !sched->freed && d->n_streams < WEIR__SCHED_STREAMS;
@@ -475,5 +476,5 @@ void weir__sched_stream_back(struct weir_sched *sched,
 		d->stream[d->n_streams++] = s;
 	pthread_mutex_unlock(&sched->lock);
 	if (!keep)
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 }

@@ -20,8 +20,8 @@ static int start_check(struct weir_run *run)
 		return r;
 	if (atomic_load(&run->running))
 		return weir__fail(-EBUSY, "the run has not ended");
-	if (run->end_src)
-		weir__races_host_knows(run->end_src, run->end_number);
+	if (run->end_timeline)
+		weir__races_host_knows(run->end_timeline, run->end_number);
 	/* The failure of a stream may have lost inputs. */
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		if (run->lane[l].own)
@@ -58,19 +58,19 @@ static int start_access(const struct weir__run_lane *lane,
 	return r;
 }
 
-/* Takes over the reference to @src. What is done already is left out. */
+/* Takes over the reference to @tl. What is done already is left out. */
 static void pending_set(struct weir__run_lane *lane, uint32_t i,
-			struct weir__source *src, uint64_t number)
+			struct weir__timeline *tl, uint64_t number)
 {
 	struct weir__pending *p = &lane->pending[i];
 
-	if (src->ops->state(src, number, NULL) == 1) {
-		if (weir__races_on(src->weir))
-			weir__run_lane_races_knows(lane, src, number);
-		weir__source_put(src);
+	if (tl->ops->state(tl, number, NULL) == 1) {
+		if (weir__races_on(tl->weir))
+			weir__run_lane_races_knows(lane, tl, number);
+		weir__timeline_put(tl);
 		return;
 	}
-	p->src = src;
+	p->timeline = tl;
 	p->number = number;
 }
 
@@ -85,14 +85,14 @@ static int start_events(struct weir__run_lane *lane)
 
 	for (uint32_t i = 0;
 	     run->schedule->waits && i < lane->of->n_points && !r; i++) {
-		struct weir__source *src = NULL;
+		struct weir__timeline *tl = NULL;
 		uint64_t number;
 
 		if (!event[i])
 			continue;
-		r = weir__event_get(event[i], weir, &src, &number);
-		if (r == 0 && src)
-			pending_set(lane, i, src, number);
+		r = weir__event_get(event[i], weir, &tl, &number);
+		if (r == 0 && tl)
+			pending_set(lane, i, tl, number);
 	}
 	return r;
 }
@@ -109,23 +109,26 @@ static void start_points(struct weir__run_lane *lane)
 			const struct weir__run_lane *other =
 				&run->lane[point->of];
 
-			pending_set(lane, i,
-				    weir__source_ref(&other->progress->src),
-				    other->base + point->until);
+			pending_set(
+				lane, i,
+				weir__timeline_ref(&other->progress->timeline),
+				other->base + point->until);
 		} else if (point->kind == WEIR__SYNC_TRANSFER) {
 			uint32_t c =
 				run->compiled->device_copy[point->of].copier;
 
-			pending_set(lane, i,
-				    weir__source_ref(&run->copier[c]->src),
-				    run->copied[point->of]);
+			pending_set(
+				lane, i,
+				weir__timeline_ref(&run->copier[c]->timeline),
+				run->copied[point->of]);
 		} else if (point->kind == WEIR__SYNC_IMPORT) {
 			uint32_t entry =
 				run->compiled->device_copy[point->of].entry;
 
-			pending_set(lane, i,
-				    weir__source_ref(&lane->pass.feed->source),
-				    lane->pass.first + entry);
+			pending_set(
+				lane, i,
+				weir__timeline_ref(&lane->pass.feed->timeline),
+				lane->pass.first + entry);
 		}
 	}
 }
@@ -140,7 +143,7 @@ static void start_inputs(struct weir__run_lane *lane)
 
 		if (own)
 			pending_set(lane, lane->of->n_points + l,
-				    weir__source_ref(&own->src),
+				    weir__timeline_ref(&own->timeline),
 				    weir__stream_tail(own));
 	}
 }
@@ -196,13 +199,13 @@ static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 
 	if (r < 0)
 		return r;
-	weir__source_put(&(*progress)->src);
+	weir__timeline_put(&(*progress)->timeline);
 	*progress = fresh;
 	return 0;
 }
 
 /*
- * A source that has failed is replaced: its numbers keep their failure, and the
+ * A timeline that has failed is replaced: its numbers keep their failure, and the
  * thread that has ended the run may still be about to complete them.
  */
 static int start_progress(struct weir_run *run)
@@ -246,13 +249,13 @@ static void start_reset(struct weir_run *run)
 	}
 }
 
-/* The end that the program waits for. Takes over the reference to @src. */
-static void end_set(struct weir_run *run, struct weir__source *src,
+/* The end that the program waits for. Takes over the reference to @tl. */
+static void end_set(struct weir_run *run, struct weir__timeline *tl,
 		    uint64_t number)
 {
-	if (run->end_src)
-		weir__source_put(run->end_src);
-	run->end_src = src;
+	if (run->end_timeline)
+		weir__timeline_put(run->end_timeline);
+	run->end_timeline = tl;
 	run->end_number = number;
 	run->started++;
 }
@@ -285,19 +288,19 @@ static int lane_queue(struct weir__run_lane *lane)
 
 	op->ret_number = &number;
 	/* The stream may be gone with the run, if the run ends at once. */
-	weir__source_ref(&s->src);
+	weir__timeline_ref(&s->timeline);
 	r = weir__stream_op_queue(op);
 	if (r < 0) {
-		weir__source_put(&s->src);
+		weir__timeline_put(&s->timeline);
 		return r;
 	}
 	if (lane->stream)
-		weir__source_put(&lane->stream->src);
+		weir__timeline_put(&lane->stream->timeline);
 	lane->stream = s;
 	lane->number = number;
 	if (of->last)
-		weir__source_put(of->last);
-	of->last = weir__source_ref(&s->src);
+		weir__timeline_put(of->last);
+	of->last = weir__timeline_ref(&s->timeline);
 	of->last_number = number;
 	return 0;
 }
@@ -318,7 +321,7 @@ static int start_queue(struct weir_run *run)
 		op->gone = weir__run_lane_gone;
 	}
 	if (n > 1)
-		end_set(run, weir__source_ref(&run->end->src),
+		end_set(run, weir__timeline_ref(&run->end->timeline),
 			run->started + 1);
 	if (run->compiled->n_copiers)
 		r = weir__transfers_queue(run);
@@ -393,7 +396,7 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	if (run->compiled->n_lanes > 1)
 		weir__run_ends(run);
 	else if (r == 0)
-		end_set(run, weir__source_ref(&run->lane[0].stream->src),
+		end_set(run, weir__timeline_ref(&run->lane[0].stream->timeline),
 			run->lane[0].number);
 	return r;
 }

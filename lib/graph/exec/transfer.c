@@ -7,7 +7,7 @@
  * none waits for a lane that waits for a later copy.
  */
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "graph/exec/run.h"
 #include "mem/tensor.h"
 
@@ -18,7 +18,7 @@ static int copier_own(struct weir_run *run, uint32_t c)
 	if (run->copier[c] && !weir__stream_has_failed(run->copier[c]))
 		return 0;
 	if (run->copier[c])
-		weir__source_put(&run->copier[c]->src);
+		weir__timeline_put(&run->copier[c]->timeline);
 	run->copier[c] = NULL;
 	return weir__sched_stream(cg->sched, cg->copier[c].on, &run->copier[c]);
 }
@@ -26,12 +26,12 @@ static int copier_own(struct weir_run *run, uint32_t c)
 int weir__wait_for_last(struct weir_stream *s,
 			const struct weir__graph_lane *of)
 {
-	struct weir__source *last = of->last;
+	struct weir__timeline *last = of->last;
 
-	if (!last || last == &s->src)
+	if (!last || last == &s->timeline)
 		return 0;
 	if (last->ops->state(last, of->last_number, NULL) != 0) {
-		weir__races_next_knows(&s->src, last, of->last_number);
+		weir__races_next_knows(&s->timeline, last, of->last_number);
 		return 0;
 	}
 	return weir__stream_wait_ended(s, last, of->last_number);
@@ -61,8 +61,8 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 
 		if (!steps)
 			continue;
-		r = weir__stream_wait_source(
-			s, weir__source_ref(&lane->progress->src),
+		r = weir__stream_wait_timeline(
+			s, weir__timeline_ref(&lane->progress->timeline),
 			lane->base + steps);
 	}
 	return r;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/refs.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -21,8 +21,8 @@
 struct todo {
 	struct weir_tensor dst, src; /* src.buf NULL: from the file */
 	struct weir_file *file;
-	struct weir__source *wait; /* before a copy; NULL: for nothing */
-	int wait_err;              /* its event cannot be waited for */
+	struct weir__timeline *wait; /* before a copy; NULL: for nothing */
+	int wait_err;                /* its event cannot be waited for */
 	uint64_t wait_number, at, number;
 	struct weir__kept *kept;
 };
@@ -74,33 +74,33 @@ static void feed_woken(struct weir__waiter *waiter)
 {
 	struct weir__feed_wait *wait = (struct weir__feed_wait *)waiter;
 	struct weir__feeder *f = wait->feeder;
-	struct weir__source *src;
+	struct weir__timeline *tl;
 
 	pthread_mutex_lock(&f->lock);
-	src = wait->src;
-	wait->src = NULL;
+	tl = wait->timeline;
+	wait->timeline = NULL;
 	pthread_mutex_unlock(&f->lock);
-	weir__source_put(src);
+	weir__timeline_put(tl);
 	weir__feeder_move(f);
 	weir__feeder_put(f);
 }
 
 /* False: the number is done or failed already. True: it will be looked at again. */
 static bool feeder_await(struct weir__feeder *f, struct weir__feed_wait *wait,
-			 struct weir__source *src, uint64_t number)
+			 struct weir__timeline *tl, uint64_t number)
 {
-	if (wait->src)
+	if (wait->timeline)
 		return true;
 	wait->waiter.number = number;
 	wait->waiter.wake = feed_woken;
 	wait->feeder = f;
-	wait->src = weir__source_ref(src);
+	wait->timeline = weir__timeline_ref(tl);
 	weir__refs_add(&f->refs, 1);
-	if (weir__source_wait(src, &wait->waiter) == 0)
+	if (weir__timeline_wait(tl, &wait->waiter) == 0)
 		return true;
-	wait->src = NULL;
+	wait->timeline = NULL;
 	/* Neither is the last reference: the caller has one. */
-	weir__source_put(src);
+	weir__timeline_put(tl);
 	weir__refs_drop(&f->refs);
 	return false;
 }
@@ -111,25 +111,25 @@ static void feeder_arrivals(struct weir__feeder *f)
 	struct weir_failure cause;
 
 	while (f->n_out) {
-		struct weir__source *src = &f->feed->stream->src;
+		struct weir__timeline *tl = &f->feed->stream->timeline;
 		uint64_t op = out_first(f)->op;
-		int state = src->ops->state(src, op, &cause);
+		int state = tl->ops->state(tl, op, &cause);
 
 		if (state > 0)
 			out_pop(f, true);
 		else if (state < 0)
 			feeder_fail(f, &cause);
-		else if (feeder_await(f, &f->arrival, src, op))
+		else if (feeder_await(f, &f->arrival, tl, op))
 			return;
 	}
 }
 
 static bool is_released(struct weir__pass *pass, uint32_t k)
 {
-	struct weir__source *src = pass->progress;
+	struct weir__timeline *tl = pass->progress;
 	uint64_t number = pass->base + pass->list->fed[k].import.last + 1;
 
-	if (!src || src->ops->state(src, number, NULL) == 0)
+	if (!tl || tl->ops->state(tl, number, NULL) == 0)
 		return false;
 	if (number > pass->seen)
 		pass->seen = number;
@@ -299,11 +299,12 @@ static int todo_queue(struct weir_stream *s, const struct todo *todo)
 	int r = todo->wait_err;
 
 	if (r == 0)
-		r = weir__root_enter(s->src.weir);
+		r = weir__root_enter(s->timeline.weir);
 	if (todo->wait && r == 0)
-		r = weir__stream_wait_source(s, todo->wait, todo->wait_number);
+		r = weir__stream_wait_timeline(s, todo->wait,
+					       todo->wait_number);
 	else if (todo->wait)
-		weir__source_put(todo->wait);
+		weir__timeline_put(todo->wait);
 	if (r < 0)
 		return r;
 	if (todo->file)
@@ -328,7 +329,8 @@ static void feeder_knows(const struct weir__feeder *f, struct weir_stream *s)
 	const struct weir__pass *pass;
 
 	for (pass = f->passes; pass; pass = pass->next)
-		weir__races_next_knows(&s->src, pass->progress, pass->seen);
+		weir__races_next_knows(&s->timeline, pass->progress,
+				       pass->seen);
 }
 
 /*
@@ -388,10 +390,10 @@ static void feeder_look(struct weir__feeder *f)
 	if (!failed && done <= atomic_load(&feed->done))
 		return;
 	atomic_store(&feed->done, done);
-	weir__source_ref(&feed->source);
+	weir__timeline_ref(&feed->timeline);
 	pthread_mutex_unlock(&f->lock);
-	weir__source_complete(&feed->source, failed ? UINT64_MAX : done);
-	weir__source_put(&feed->source);
+	weir__timeline_complete(&feed->timeline, failed ? UINT64_MAX : done);
+	weir__timeline_put(&feed->timeline);
 	pthread_mutex_lock(&f->lock);
 }
 
@@ -441,7 +443,7 @@ static void pass_append(struct weir__feeder *f, struct weir__pass *pass)
 	pass->next = NULL;
 	*end = pass;
 	pass->feed = f->feed;
-	weir__source_ref(&pass->feed->source);
+	weir__timeline_ref(&pass->feed->timeline);
 }
 
 /*
@@ -484,7 +486,7 @@ int weir__pass_start(struct weir__pass *pass)
 	pthread_mutex_unlock(&f->lock);
 	pthread_mutex_unlock(&f->store_lock);
 	if (old)
-		weir__source_put(&old->source);
+		weir__timeline_put(&old->timeline);
 	if (r == 0)
 		weir__feeder_move(f);
 	return r;
@@ -515,43 +517,43 @@ void weir__pass_end(struct weir__pass *pass)
 	else
 		f->n_old--;
 	if (weir__races_on(f->dev->weir))
-		weir__races_next_knows(&f->feed->stream->src, pass->progress,
-				       pass_last(pass));
+		weir__races_next_knows(&f->feed->stream->timeline,
+				       pass->progress, pass_last(pass));
 	/* The last run was cancelled: perhaps no other follows. */
 	if (feed == f->feed && !pass->next && pass->queued < pass->list->n)
 		f->ahead.list = NULL;
 	pass->feed = NULL;
 	pthread_mutex_unlock(&f->lock);
-	weir__source_put(&feed->source);
+	weir__timeline_put(&feed->timeline);
 	weir__feeder_move(f);
 }
 
-/* The lock is held. The source and the feeder have to be dropped without it. */
-static struct weir__source *feeder_unwait(struct weir__feed_wait *wait)
+/* The lock is held. The timeline and the feeder have to be dropped without it. */
+static struct weir__timeline *feeder_unwait(struct weir__feed_wait *wait)
 {
-	struct weir__source *src = wait->src;
+	struct weir__timeline *tl = wait->timeline;
 
-	if (!src || !weir__source_unwait(src, &wait->waiter))
+	if (!tl || !weir__timeline_unwait(tl, &wait->waiter))
 		return NULL;
-	wait->src = NULL;
-	return src;
+	wait->timeline = NULL;
+	return tl;
 }
 
 void weir__feeder_free(struct weir__feeder *f)
 {
-	struct weir__source *src[2];
+	struct weir__timeline *tl[2];
 
 	if (!f)
 		return;
 	pthread_mutex_lock(&f->lock);
 	f->closed = true;
 	f->ahead.list = NULL;
-	src[0] = feeder_unwait(&f->arrival);
-	src[1] = feeder_unwait(&f->room);
+	tl[0] = feeder_unwait(&f->arrival);
+	tl[1] = feeder_unwait(&f->room);
 	pthread_mutex_unlock(&f->lock);
 	for (int i = 0; i < 2; i++)
-		if (src[i]) {
-			weir__source_put(src[i]);
+		if (tl[i]) {
+			weir__timeline_put(tl[i]);
 			weir__feeder_put(f);
 		}
 	weir__feeder_put(f);

@@ -13,7 +13,7 @@
 
 #include <weir/stream.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include <weir/backend.h>
 #include "graph/compile/imports.h"
 #include "io/file.h"
@@ -109,14 +109,14 @@ struct weir__feed_list {
 /*
  * One pass over a list, for one run. The run owns the struct, the feeder uses it
  * from weir__pass_start() to weir__pass_end(). Entry k has number first + k of the
- * source @feed; it is released when number base + its last step + 1 of @progress is
+ * the timeline of @feed; it is released when number base + its last step + 1 of @progress is
  * done or failed.
  */
 struct weir__pass {
 	struct weir__feed *feed; /* referenced */
 	const struct weir__feed_list *list;
 	const struct weir__import_src *src; /* of each import; NULL: in files */
-	struct weir__source *progress;
+	struct weir__timeline *progress;
 	uint64_t base, first;
 
 	/* Under the feeder's lock. */
@@ -137,11 +137,11 @@ struct weir__fed_out {
 };
 
 /*
- * A source of numbers, and the stream that makes them done, in order. When one
+ * A timeline, and the stream that makes them done, in order. When one
  * fails, it and all later ones have failed, and the feeder makes a new feed.
  */
 struct weir__feed {
-	struct weir__source source; /* first member */
+	struct weir__timeline timeline; /* first member */
 	_Atomic uint64_t done;
 	_Atomic bool failed; /* numbers over @done, with @cause */
 	struct weir_failure cause;
@@ -153,7 +153,8 @@ struct weir__feed {
 struct weir__feed_wait {
 	struct weir__waiter waiter;  /* first member */
 	struct weir__feeder *feeder; /* referenced meanwhile */
-	struct weir__source *src; /* referenced; NULL: it waits for nothing */
+	struct weir__timeline
+		*timeline; /* referenced; NULL: it waits for nothing */
 };
 
 struct weir__feeder {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A feed: the source of a feeder's numbers, and the stream that reads. */
+/* A feed: the timeline of a feeder's numbers, and the stream that reads. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "graph/prefetch/feed.h"
 #include "stream/stream.h"
 
-static int feed_state(struct weir__source *src, uint64_t number,
+static int feed_state(struct weir__timeline *tl, uint64_t number,
 		      struct weir_failure *cause)
 {
-	struct weir__feed *feed = (struct weir__feed *)src;
+	struct weir__feed *feed = (struct weir__feed *)tl;
 	bool failed = atomic_load(&feed->failed);
 
 	if (number <= atomic_load(&feed->done))
@@ -20,17 +20,17 @@ static int feed_state(struct weir__source *src, uint64_t number,
 	return feed->cause.err;
 }
 
-static void feed_free(struct weir__source *src)
+static void feed_free(struct weir__timeline *tl)
 {
-	struct weir__feed *feed = (struct weir__feed *)src;
+	struct weir__feed *feed = (struct weir__feed *)tl;
 
-	weir__source_put(&feed->stream->src);
-	weir__source_fini(src);
+	weir__timeline_put(&feed->stream->timeline);
+	weir__timeline_fini(tl);
 	weir__free(feed);
 }
 
-static const struct weir__source_ops feed_source = {
-	.size = sizeof(feed_source),
+static const struct weir__timeline_ops feed_timeline = {
+	.size = sizeof(feed_timeline),
 	.state = feed_state,
 	.free = feed_free,
 };
@@ -49,13 +49,14 @@ int weir__feed_new(struct weir__feeder *f, struct weir__feed *before,
 		weir__free(feed);
 		return r;
 	}
-	weir__source_init(&feed->source, &feed_source, f->dev->weir);
+	weir__timeline_init(&feed->timeline, &feed_timeline, f->dev->weir);
 	if (before)
-		r = weir__stream_wait_ended(feed->stream, &before->stream->src,
+		r = weir__stream_wait_ended(feed->stream,
+					    &before->stream->timeline,
 					    weir__stream_tail(before->stream));
 	feed->after = weir__stream_tail(feed->stream);
 	if (r < 0)
-		weir__source_put(&feed->source);
+		weir__timeline_put(&feed->timeline);
 	else
 		*ret = feed;
 	return r;

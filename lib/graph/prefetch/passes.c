@@ -300,7 +300,7 @@ int weir__run_passes_start(struct weir_run *run)
 			continue;
 		lane->pass.list = lane->of->feed;
 		lane->pass.src = lane_sources(run->schedule, l);
-		lane->pass.progress = &lane->progress->src;
+		lane->pass.progress = &lane->progress->timeline;
 		lane->pass.base = lane->base;
 		r = weir__pass_start(&lane->pass);
 	}

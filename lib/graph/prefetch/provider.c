@@ -119,10 +119,10 @@ struct weir_backend_provider *weir__feed_provider(struct weir__feed_list *list,
 static bool is_written(const struct weir__feeder *f,
 		       const struct weir_backend_provider *p)
 {
-	struct weir__source *src = &f->feed->stream->src;
+	struct weir__timeline *tl = &f->feed->stream->timeline;
 
 	/* The reads of a feed that failed. */
-	if (f->feed->after && src->ops->state(src, f->feed->after, NULL) <= 0)
+	if (f->feed->after && tl->ops->state(tl, f->feed->after, NULL) <= 0)
 		return true;
 	for (uint32_t i = 0; i < f->n_out; i++) {
 		const struct weir__fed_out *out =

@@ -69,7 +69,7 @@ void weir__feeder_put(struct weir__feeder *f)
 		}
 	ring_put(f, f->ring);
 	if (f->feed)
-		weir__source_put(&f->feed->source);
+		weir__timeline_put(&f->feed->timeline);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->store_lock);
 	pthread_mutex_destroy(&f->check_lock);

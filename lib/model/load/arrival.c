@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "core/sys.h"
 
 const struct weir_failure weir__cause_cancelled = {
@@ -39,15 +39,15 @@ int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 	return cause->err;
 }
 
-static struct weir__arrival *arrival_of(struct weir__source *src)
+static struct weir__arrival *arrival_of(struct weir__timeline *tl)
 {
-	return (struct weir__arrival *)src;
+	return (struct weir__arrival *)tl;
 }
 
-static int arrival_state(struct weir__source *src, uint64_t number,
+static int arrival_state(struct weir__timeline *tl, uint64_t number,
 			 struct weir_failure *ret_cause)
 {
-	struct weir__arrival *a = arrival_of(src);
+	struct weir__arrival *a = arrival_of(tl);
 	struct weir_failure failure;
 	bool out = number == a->n
 			   ? !atomic_load(&a->finished)
@@ -60,9 +60,9 @@ static int arrival_state(struct weir__source *src, uint64_t number,
 	return r < 0 ? r : 1;
 }
 
-static void arrival_destroy(struct weir__source *src)
+static void arrival_destroy(struct weir__timeline *tl)
 {
-	struct weir__arrival *a = arrival_of(src);
+	struct weir__arrival *a = arrival_of(tl);
 	struct weir__cause *c = atomic_load(&a->causes);
 
 	while (c) {
@@ -71,7 +71,7 @@ static void arrival_destroy(struct weir__source *src)
 		weir__free(c);
 		c = next;
 	}
-	weir__source_fini(src);
+	weir__timeline_fini(tl);
 	weir__ended_fini(&a->ended);
 	weir__free(a->unsubmitted);
 	weir__free(a);
@@ -79,16 +79,16 @@ static void arrival_destroy(struct weir__source *src)
 
 /* NULL for number n: a load ends with a check of its files, on the host. */
 static const struct weir_backend_queue_ops *
-arrival_copies_submitted(struct weir__source *src, uint64_t number)
+arrival_copies_submitted(struct weir__timeline *tl, uint64_t number)
 {
-	struct weir__arrival *a = arrival_of(src);
+	struct weir__arrival *a = arrival_of(tl);
 
 	if (!a->unsubmitted || number == a->n)
 		return NULL;
 	return atomic_load(&a->unsubmitted[number]) ? NULL : a->copies_by;
 }
 
-static const struct weir__source_ops arrival_ops = {
+static const struct weir__timeline_ops arrival_ops = {
 	.size = sizeof(arrival_ops),
 	.state = arrival_state,
 	.free = arrival_destroy,
@@ -106,7 +106,7 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 		return -ENOMEM;
 	weir__ended_init(&a->ended, (void *)((char *)a + fixed), n);
 	a->n = n;
-	weir__source_init(&a->source, &arrival_ops, weir);
+	weir__timeline_init(&a->timeline, &arrival_ops, weir);
 	*ret = a;
 	return 0;
 }
@@ -162,7 +162,7 @@ void weir__arrival_fail_all(struct weir__arrival *a,
 	}
 	weir__arrival_fail(a, cause);
 	/* The call that starts the load returns the failure. */
-	weir__races_host_knows(&a->source, a->n);
+	weir__races_host_knows(&a->timeline, a->n);
 }
 
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
@@ -175,7 +175,7 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 	if (atomic_load(&a->item[i].cause))
 		atomic_fetch_add_explicit(&a->failed, 1, memory_order_relaxed);
 	weir__ended_add(&a->ended, i);
-	weir__source_complete_one(&a->source, i);
+	weir__timeline_complete_one(&a->timeline, i);
 }
 
 int weir__arrival_expect_copies(struct weir__arrival *a,
@@ -194,11 +194,11 @@ int weir__arrival_expect_copies(struct weir__arrival *a,
 void weir__arrival_submitted(struct weir__arrival *a, size_t i, uint64_t bytes)
 {
 	if (atomic_fetch_sub(&a->unsubmitted[i], bytes) == bytes)
-		weir__source_changed(&a->source);
+		weir__timeline_changed(&a->timeline);
 }
 
 void weir__arrival_finish(struct weir__arrival *a)
 {
 	atomic_store(&a->finished, true);
-	weir__source_complete_one(&a->source, a->n);
+	weir__timeline_complete_one(&a->timeline, a->n);
 }

@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/source.h"
+#include "core/timeline.h"
 #include "model/load/ended.h"
 
 struct weir__cause { /* lives as long as the arrival */
@@ -30,7 +30,7 @@ struct weir__cause { /* lives as long as the arrival */
 };
 
 struct weir__arrival {
-	struct weir__source source;
+	struct weir__timeline timeline;
 	size_t n;
 	/*
 	 * Bytes of each tensor whose copy is not submitted to the driver yet, and the
@@ -57,7 +57,7 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret);
 static inline void weir__arrival_put(struct weir__arrival *a)
 {
 	if (a)
-		weir__source_put(&a->source);
+		weir__timeline_put(&a->timeline);
 }
 
 /*

@@ -124,11 +124,11 @@ static int wait_arrived(struct weir_weights *w, size_t i)
 	pthread_mutex_lock(&w->lock);
 	a = w->arrival;
 	if (a)
-		weir__source_ref(&a->source);
+		weir__timeline_ref(&a->timeline);
 	pthread_mutex_unlock(&w->lock);
 	if (!a)
 		return 0;
-	r = weir__source_block(&a->source, i, -1);
+	r = weir__timeline_block(&a->timeline, i, -1);
 	weir__arrival_put(a);
 	return r;
 }

@@ -192,7 +192,7 @@ static void load_end(struct weir__task *task)
 	struct weir_load *l = weir__container(task, struct weir_load, task);
 	struct weir__arrival *arrival = l->arrival;
 
-	weir__source_ref(&arrival->source);
+	weir__timeline_ref(&arrival->timeline);
 	load_conclude(l);
 	/*
 	 * Memory that the kernel may still write to is leaked, with the load.

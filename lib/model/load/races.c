@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports the accesses of loads to the race checker (core/races.h). */
+/* Reports the accesses of loads to the race checker (races/races.h). */
 #include <stdio.h>
 
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "model/load/load.h"
 
 static struct weir__races_bytes bytes_of(const struct weir_weights *w, size_t i)
@@ -39,7 +39,7 @@ void weir__load_races(struct weir_load *l)
 		return;
 	snprintf(label, sizeof(label), "the load of '%.40s'",
 		 m->n_files ? m->file[0]->base : "");
-	weir__races_add_load(&l->arrival->source, label, l->arrival->n);
+	weir__races_add_load(&l->arrival->timeline, label, l->arrival->n);
 	for (size_t i = 0; i < w->layout->n; i++) {
 		uint32_t buf = w->layout->spot[i].buf;
 		struct weir__races_bytes b;
@@ -48,7 +48,7 @@ void weir__load_races(struct weir_load *l)
 		    w->layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED)
 			continue;
 		b = bytes_of(w, i);
-		weir__races_load_writes(&l->arrival->source, i, &b);
+		weir__races_load_writes(&l->arrival->timeline, i, &b);
 	}
 	weir__races_flush(l->weir);
 }
@@ -58,5 +58,5 @@ void weir__load_races_arrived(struct weir_load *l)
 	struct weir__arrival *a = l->arrival;
 
 	if (weir__ended_count(&a->ended) == a->n || atomic_load(&a->finished))
-		weir__races_host_knows(&a->source, a->n);
+		weir__races_host_knows(&a->timeline, a->n);
 }

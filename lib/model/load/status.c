@@ -6,7 +6,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
+#include "races/races.h"
 #include "model/load/load.h"
 #include "model/load/sink.h"
 #include "stream/event.h"
@@ -46,7 +46,7 @@ int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
-	return weir__event_record(event, &load->arrival->source,
+	return weir__event_record(event, &load->arrival->timeline,
 				  number_of(load, i));
 }
 
@@ -58,8 +58,8 @@ int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	r = weir__root_read(load->weir);
 	if (r < 0)
 		return r;
-	return weir__source_block(&load->arrival->source, load->arrival->n,
-				  timeout_ns);
+	return weir__timeline_block(&load->arrival->timeline, load->arrival->n,
+				    timeout_ns);
 }
 
 int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
@@ -76,7 +76,7 @@ int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
 	r = weir__ended_take(&load->arrival->ended, timeout_ns, &i);
 	if (r != 1)
 		return r;
-	weir__races_host_knows(&load->arrival->source, i);
+	weir__races_host_knows(&load->arrival->timeline, i);
 	*ret_i = i;
 	r = weir__arrival_error(load->arrival, i, &failure);
 	return r < 0 ? weir__fail_with(&failure) : 1;

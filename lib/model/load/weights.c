@@ -213,7 +213,7 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 	if (r < 0) {
 		old = NULL;
 	} else {
-		weir__source_ref(&arrival->source);
+		weir__timeline_ref(&arrival->timeline);
 		w->arrival = arrival;
 	}
 	pthread_mutex_unlock(&w->lock);

@@ -77,7 +77,7 @@ static int add_overlapping(const struct weir_load *l, const struct range *range,
 			break;
 		if (!ends_before(l, s, s->bytes, range) &&
 		    l->weights->buf[s->buf] == range->buf)
-			r = weir__conflicts_add(c, &l->arrival->source,
+			r = weir__conflicts_add(c, &l->arrival->timeline,
 						order[first]);
 	}
 	return r;

@@ -106,9 +106,9 @@ static void next_ends(void)
 	must(weir__progress_new(weir, NULL, "start", &p));
 	weir__progress_to(p, 2);
 	weir__progress_to(p, 1);
-	is_int(p->src.ops->state(&p->src, 2, NULL), 1,
+	is_int(p->timeline.ops->state(&p->timeline, 2, NULL), 1,
 	       "the end of a start that is reported late undoes no later end");
-	weir__source_put(&p->src);
+	weir__timeline_put(&p->timeline);
 }
 
 int main(void)

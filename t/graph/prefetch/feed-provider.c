@@ -47,8 +47,8 @@ static bool reads(struct run *run, uint32_t *ret_missing)
 	for (uint32_t k = 0; held && k < list->n; k++) {
 		struct weir__fed_provider *p = list->fed[k].provider;
 
-		held = weir__source_block(&run->pass.feed->source,
-					  run->pass.first + k, -1) == 0;
+		held = weir__timeline_block(&run->pass.feed->timeline,
+					    run->pass.first + k, -1) == 0;
 		if (!p || !p->of.missing) {
 			held = held && arrives(run, k);
 		} else {
@@ -169,8 +169,8 @@ static void after_failure(void)
 	list = list_new(0, PARTS);
 	files_truncate("short.bin", 2 * PART);
 	start(&run, list);
-	is_int(weir__source_block(&run.pass.feed->source,
-				  run.pass.first + PARTS - 1, -1),
+	is_int(weir__timeline_block(&run.pass.feed->timeline,
+				    run.pass.first + PARTS - 1, -1),
 	       -ENODATA, "a feed fails");
 	end(&run);
 	files_truncate("short.bin", PARTS * PART);

@@ -125,13 +125,13 @@ static void start_meanwhile(void)
  */
 static bool run_holds(struct run *r, bool *ret_failed)
 {
-	struct weir__source *src = &r->pass.feed->source;
+	struct weir__timeline *src = &r->pass.feed->timeline;
 
 	*ret_failed = false;
 	if (state(r, list->n - 1) == 1)
 		return false;
 	for (uint32_t k = 0; k < list->n; k++) {
-		if (weir__source_block(src, r->pass.first + k, -1) < 0)
+		if (weir__timeline_block(src, r->pass.first + k, -1) < 0)
 			*ret_failed = true;
 		else if (*ret_failed || !steps(r, k, k + 1))
 			return false;

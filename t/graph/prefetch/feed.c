@@ -146,7 +146,7 @@ static void fails(void)
 	struct weir_file *whole = file;
 	struct weir__feed_list *list;
 	struct run run[3] = { 0 };
-	struct weir__source *src;
+	struct weir__timeline *src;
 
 	file = file_new("short.bin");
 	begin(6 * (PART + 4096));
@@ -157,8 +157,8 @@ static void fails(void)
 	start(&run[0], list);
 	start(&run[1], list);
 	steps(&run[0], 0, 12);
-	src = &run[0].pass.feed->source;
-	is_err(weir__source_block(src, run[0].pass.first + PARTS - 1, -1),
+	src = &run[0].pass.feed->timeline;
+	is_err(weir__timeline_block(src, run[0].pass.first + PARTS - 1, -1),
 	       -ENODATA, "short.bin: ends before bytes",
 	       "a file that is too short fails the run with its sentence");
 	is_int(state(&run[1], 0), -ENODATA,
@@ -200,7 +200,8 @@ static void fails_between(void)
 	run.progress = progress_new();
 	run.progress->asked = until_failed;
 	start(&run, list);
-	is_err(weir__source_block(&run.pass.feed->source, run.pass.first, -1),
+	is_err(weir__timeline_block(&run.pass.feed->timeline, run.pass.first,
+				    -1),
 	       -ENODATA, "between.bin: ends before bytes",
 	       "a read that is refused since another failed is not the cause");
 	run.progress->asked = NULL;
@@ -289,7 +290,7 @@ static void placed(void)
 	is_int(state(&run, 0), 0, "a copy waits for the event of its leaf");
 	pattern(at, PART, 7);
 	open_gate(&gate);
-	weir__source_block(&run.pass.feed->source, run.pass.first, -1);
+	weir__timeline_block(&run.pass.feed->timeline, run.pass.first, -1);
 	ok(is_pattern(list->fed[0].buf->mem.base, PART, 7),
 	   "a placed leaf is copied");
 	end(&run);
@@ -297,7 +298,7 @@ static void placed(void)
 	pattern(at, PART, 8);
 	weir__feed_list_use(list);
 	start(&run, list);
-	weir__source_block(&run.pass.feed->source, run.pass.first, -1);
+	weir__timeline_block(&run.pass.feed->timeline, run.pass.first, -1);
 	ok(is_pattern(list->fed[0].buf->mem.base, PART, 8),
 	   "a placed leaf is copied again for a schedule that is made later");
 	end(&run);
@@ -360,8 +361,8 @@ static void closes(void)
 	weir_file_close(file);
 	weir_close(weir);
 	advance(&run, run.pass.base + 10);
-	r = weir__source_block(&run.pass.feed->source,
-			       run.pass.first + PARTS - 1, -1);
+	r = weir__timeline_block(&run.pass.feed->timeline,
+				 run.pass.first + PARTS - 1, -1);
 	is_int(r, -ESHUTDOWN, "after weir_close nothing more is read");
 	end(&run);
 	list_end(list);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/refs.h"
-#include "core/source.h"
+#include "core/timeline.h"
 
 #include <assert.h>
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
 #include "core/root.h"
 #include "core/sys.h"
 
 /*
  * The waiters that this thread has still to wake. Only the outermost
- * weir__source_complete wakes them: one that is called by a wake appends and
+ * weir__timeline_complete wakes them: one that is called by a wake appends and
  * returns, so the depth of the stack does not depend on the number of streams.
  */
 static _Thread_local struct {
@@ -22,50 +21,52 @@ static _Thread_local struct {
 
 _Thread_local uint64_t weir__unwaited;
 
-void weir__source_init(struct weir__source *src,
-		       const struct weir__source_ops *ops, struct weir *weir)
+void weir__timeline_init(struct weir__timeline *tl,
+			 const struct weir__timeline_ops *ops,
+			 struct weir *weir)
 {
-	src->ops = ops;
-	src->weir = weir__root_ref(weir);
-	atomic_init(&src->refs, 1);
-	src->actor = 0;
-	pthread_mutex_init(&src->lock, NULL);
-	src->waiters = NULL;
-	src->tail = &src->waiters;
-	atomic_init(&src->first, UINT64_MAX);
+	tl->ops = ops;
+	tl->weir = weir__root_ref(weir);
+	atomic_init(&tl->refs, 1);
+	tl->actor = 0;
+	pthread_mutex_init(&tl->lock, NULL);
+	tl->waiters = NULL;
+	tl->tail = &tl->waiters;
+	atomic_init(&tl->first, UINT64_MAX);
 }
 
-void weir__source_fini(struct weir__source *src)
+void weir__timeline_fini(struct weir__timeline *tl)
 {
-	assert(!src->waiters);
-	weir__races_del(src);
-	pthread_mutex_destroy(&src->lock);
-	weir__root_put(src->weir);
+	assert(!tl->waiters);
+	if (tl->weir->observer)
+		tl->weir->observer->gone(tl);
+	pthread_mutex_destroy(&tl->lock);
+	weir__root_put(tl->weir);
 }
 
-struct weir__source *weir__source_ref(struct weir__source *src)
+struct weir__timeline *weir__timeline_ref(struct weir__timeline *tl)
 {
-	weir__refs_add(&src->refs, 1);
-	return src;
+	weir__refs_add(&tl->refs, 1);
+	return tl;
 }
 
-void weir__source_put(struct weir__source *src)
+void weir__timeline_put(struct weir__timeline *tl)
 {
-	if (weir__refs_drop(&src->refs))
-		src->ops->free(src);
+	if (weir__refs_drop(&tl->refs))
+		tl->ops->free(tl);
 }
 
 /* The lock is held. Most waiters wait for the newest number: try the tail. */
-static void waiter_insert(struct weir__source *src, struct weir__waiter *w)
+static void waiter_insert(struct weir__timeline *tl, struct weir__waiter *w)
 {
-	struct weir__waiter **at = &src->waiters;
+	struct weir__waiter **at = &tl->waiters;
 
-	if (src->waiters) {
+	if (tl->waiters) {
 		/* next is the first member: the tail is the last waiter. */
-		struct weir__waiter *last = (struct weir__waiter *)src->tail;
+		struct weir__waiter *last = (struct weir__waiter *)tl->tail;
 
 		if (last->number <= w->number)
-			at = src->tail;
+			at = tl->tail;
 	}
 	while (*at && (*at)->number <= w->number)
 		at = &(*at)->next;
@@ -75,17 +76,17 @@ static void waiter_insert(struct weir__source *src, struct weir__waiter *w)
 	if (w->next)
 		w->next->link = &w->next;
 	else
-		src->tail = &w->next;
+		tl->tail = &w->next;
 }
 
 /* The lock is held. */
-static void waiter_remove(struct weir__source *src, struct weir__waiter *w)
+static void waiter_remove(struct weir__timeline *tl, struct weir__waiter *w)
 {
 	*w->link = w->next;
 	if (w->next)
 		w->next->link = w->link;
 	else
-		src->tail = w->link;
+		tl->tail = w->link;
 	w->link = NULL;
 }
 
@@ -95,87 +96,88 @@ static void waiter_remove(struct weir__source *src, struct weir__waiter *w)
  * so at least one of the two threads sees the other's store: either the waiter
  * sees that the number is done, or the completer sees the waiter.
  */
-static void note_first(struct weir__source *src)
+static void note_first(struct weir__timeline *tl)
 {
-	atomic_store(&src->first,
-		     src->waiters ? src->waiters->number : UINT64_MAX);
+	atomic_store(&tl->first,
+		     tl->waiters ? tl->waiters->number : UINT64_MAX);
 }
 
-/* The caller references the source: a wake may drop all other references. */
-static int put_on_list(struct weir__source *src, struct weir__waiter *waiter)
+/* The caller references the timeline: a wake may drop all other references. */
+static int put_on_list(struct weir__timeline *tl, struct weir__waiter *waiter)
 {
 	uint64_t number = waiter->number, ticket;
 	struct weir__waiter *w;
 	int state;
 
-	pthread_mutex_lock(&src->lock);
-	waiter_insert(src, waiter);
-	ticket = waiter->ticket = ++src->tickets;
-	note_first(src);
-	pthread_mutex_unlock(&src->lock);
+	pthread_mutex_lock(&tl->lock);
+	waiter_insert(tl, waiter);
+	ticket = waiter->ticket = ++tl->tickets;
+	note_first(tl);
+	pthread_mutex_unlock(&tl->lock);
 	/* After it is on the list, so that a completion in between finds it. */
-	state = src->ops->state(src, number, NULL);
+	state = tl->ops->state(tl, number, NULL);
 	if (state == 0)
 		return 0;
 	/*
 	 * It may have been woken meanwhile, freed, and its memory used for
 	 * another waiter: it is still ours if it is on the list with our ticket.
 	 */
-	pthread_mutex_lock(&src->lock);
-	for (w = src->waiters; w && w->number <= number; w = w->next)
+	pthread_mutex_lock(&tl->lock);
+	for (w = tl->waiters; w && w->number <= number; w = w->next)
 		if (w == waiter && w->ticket == ticket)
 			break;
 	if (w && w->number <= number)
-		waiter_remove(src, w);
+		waiter_remove(tl, w);
 	else
 		state = 0;
-	note_first(src);
-	pthread_mutex_unlock(&src->lock);
+	note_first(tl);
+	pthread_mutex_unlock(&tl->lock);
 	return state;
 }
 
-int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
+int weir__timeline_wait(struct weir__timeline *tl, struct weir__waiter *waiter)
 {
 	int state;
 
-	weir__source_ref(src);
-	state = put_on_list(src, waiter);
-	weir__source_put(src);
+	weir__timeline_ref(tl);
+	state = put_on_list(tl, waiter);
+	weir__timeline_put(tl);
 	return state;
 }
 
-bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter)
+bool weir__timeline_unwait(struct weir__timeline *tl,
+			   struct weir__waiter *waiter)
 {
 	bool mine;
 
-	pthread_mutex_lock(&src->lock);
+	pthread_mutex_lock(&tl->lock);
 	mine = waiter->link != NULL;
 	if (mine) {
-		waiter_remove(src, waiter);
-		note_first(src);
+		waiter_remove(tl, waiter);
+		note_first(tl);
 	}
-	pthread_mutex_unlock(&src->lock);
+	pthread_mutex_unlock(&tl->lock);
 	return mine;
 }
 
 /* Remove the waiters of numbers in [lo, hi]; returns them as a chain. */
-static struct weir__waiter *waiters_detach(struct weir__source *src,
+static struct weir__waiter *waiters_detach(struct weir__timeline *tl,
 					   uint64_t lo, uint64_t hi)
 {
 	struct weir__waiter *chain = NULL, **tail = &chain, *w, *next;
 
-	pthread_mutex_lock(&src->lock);
-	for (w = src->waiters; w && w->number <= hi; w = next) {
+	pthread_mutex_lock(&tl->lock);
+	for (w = tl->waiters; w && w->number <= hi; w = next) {
 		next = w->next;
 		if (w->number < lo)
 			continue;
-		waiter_remove(src, w);
+		waiter_remove(tl, w);
 		w->next = NULL;
 		*tail = w;
 		tail = &w->next;
 	}
-	note_first(src);
-	pthread_mutex_unlock(&src->lock);
+	note_first(tl);
+	pthread_mutex_unlock(&tl->lock);
 	return chain;
 }
 
@@ -203,27 +205,27 @@ static void run_wakes(struct weir__waiter *chain)
 	waking.running = false;
 }
 
-void weir__source_changed(struct weir__source *src)
+void weir__timeline_changed(struct weir__timeline *tl)
 {
-	if (!atomic_load(&src->change_waiters))
+	if (!atomic_load(&tl->change_waiters))
 		return;
-	atomic_fetch_add(&src->changes, 1);
-	weir__futex_wake(&src->changes, INT32_MAX);
+	atomic_fetch_add(&tl->changes, 1);
+	weir__futex_wake(&tl->changes, INT32_MAX);
 }
 
 /* For the memory order see note_first(). */
-void weir__source_complete(struct weir__source *src, uint64_t number)
+void weir__timeline_complete(struct weir__timeline *tl, uint64_t number)
 {
-	weir__source_changed(src);
-	if (atomic_load(&src->first) <= number)
-		run_wakes(waiters_detach(src, 0, number));
+	weir__timeline_changed(tl);
+	if (atomic_load(&tl->first) <= number)
+		run_wakes(waiters_detach(tl, 0, number));
 }
 
-void weir__source_complete_one(struct weir__source *src, uint64_t number)
+void weir__timeline_complete_one(struct weir__timeline *tl, uint64_t number)
 {
-	weir__source_changed(src);
-	if (atomic_load(&src->first) <= number)
-		run_wakes(waiters_detach(src, number, number));
+	weir__timeline_changed(tl);
+	if (atomic_load(&tl->first) <= number)
+		run_wakes(waiters_detach(tl, number, number));
 }
 
 struct blocker {
@@ -242,23 +244,23 @@ static void wake_blocker(struct weir__waiter *waiter)
 }
 
 /* Returns the state; a failure becomes this thread's error. */
-static int source_answer(struct weir__source *src, uint64_t number)
+static int source_answer(struct weir__timeline *tl, uint64_t number)
 {
 	struct weir_failure cause;
-	int state = src->ops->state(src, number, &cause);
+	int state = tl->ops->state(tl, number, &cause);
 
 	if (state < 0)
 		return weir__fail_with(&cause);
 	return state;
 }
 
-int weir__source_block(struct weir__source *src, uint64_t number,
-		       int64_t timeout_ns)
+int weir__timeline_block(struct weir__timeline *tl, uint64_t number,
+			 int64_t timeout_ns)
 {
 	struct blocker b = { .waiter = { .number = number,
 					 .wake = wake_blocker } };
 	int64_t deadline = weir__deadline(timeout_ns);
-	int state = source_answer(src, number);
+	int state = source_answer(tl, number);
 
 	weir__unwaited = 0;
 	while (state == 0) {
@@ -266,18 +268,16 @@ int weir__source_block(struct weir__source *src, uint64_t number,
 			return weir__fail(-ETIMEDOUT, "not done within %lld ns",
 					  (long long)timeout_ns);
 		atomic_store(&b.woken, 0);
-		if (weir__source_wait(src, &b.waiter) == 0) {
+		if (weir__timeline_wait(tl, &b.waiter) == 0) {
 			while (!atomic_load(&b.woken))
 				if (weir__futex_wait(&b.woken, 0, deadline) ==
 					    -ETIMEDOUT &&
-				    weir__source_unwait(src, &b.waiter))
+				    weir__timeline_unwait(tl, &b.waiter))
 					break;
 		}
-		state = source_answer(src, number);
+		state = source_answer(tl, number);
 	}
-	if (weir__races_on(src->weir)) {
-		weir__races_host_knew(src, number);
-		weir__races_flush(src->weir);
-	}
+	if (tl->weir->observer)
+		tl->weir->observer->waited(tl, number);
 	return state < 0 ? state : 0;
 }

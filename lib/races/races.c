@@ -1,14 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/races.h"
+#include "races/races.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
-#include "core/races_in.h"
+#include "races/races_in.h"
 #include "core/sys.h"
 
 #define PRUNE_MIN 1024u
+
+static void races_free(struct weir *weir)
+{
+	struct weir__races *r = weir->races;
+	struct weir__races_line *line;
+	struct weir__clock *clock;
+
+	while ((line = r->line)) {
+		r->line = line->next;
+		weir__free(line);
+	}
+	weir__races_map_fini(&r->map);
+	while ((clock = r->clocks.list)) {
+		r->clocks.list = clock->next;
+		weir__free(clock);
+	}
+	weir__free(r->actor);
+	weir__free(r->info);
+	pthread_mutex_destroy(&r->lock);
+	weir__free(r);
+	weir->races = NULL;
+	weir->observer = NULL;
+}
+
+static void observe_wait(struct weir__timeline *tl, uint64_t number)
+{
+	weir__races_host_knew(tl, number);
+	weir__races_flush(tl->weir);
+}
+
+static const struct weir__timeline_observer observer = {
+	.waited = observe_wait,
+	.gone = weir__races_del,
+	.free = races_free,
+};
 
 int weir__races_start(struct weir *weir)
 {
@@ -24,36 +59,13 @@ int weir__races_start(struct weir *weir)
 	r->info = weir__calloc(WEIR__RACES_INFOS, sizeof(*r->info));
 	r->host = weir__clock_new(&r->clocks);
 	weir->races = r;
+	weir->observer = &observer;
 	if (!r->actor || !r->info || !r->host) {
-		weir__races_drop(weir);
+		races_free(weir);
 		return weir__fail(-ENOMEM, "no memory to check for races");
 	}
 	r->host->host = ++r->states;
 	return 0;
-}
-
-void weir__races_drop(struct weir *weir)
-{
-	struct weir__races *r = weir->races;
-	struct weir__races_line *line;
-	struct weir__clock *clock;
-
-	if (!r)
-		return;
-	while ((line = r->line)) {
-		r->line = line->next;
-		weir__free(line);
-	}
-	weir__races_map_fini(&r->map);
-	while ((clock = r->clocks.list)) {
-		r->clocks.list = clock->next;
-		weir__free(clock);
-	}
-	weir__free(r->actor);
-	weir__free(r->info);
-	pthread_mutex_destroy(&r->lock);
-	weir__free(r);
-	weir->races = NULL;
 }
 
 struct weir__races *weir__races_enter(const struct weir *weir)
@@ -70,14 +82,14 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 }
 
 struct weir__races *
-weir__races_enter_actor(const struct weir__source *src,
+weir__races_enter_actor(const struct weir__timeline *tl,
 			struct weir__races_actor **ret_actor)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races *r = weir__races_enter(tl->weir);
 
 	if (!r)
 		return NULL;
-	*ret_actor = weir__races_actor(r, src);
+	*ret_actor = weir__races_actor(r, tl);
 	if (*ret_actor)
 		return r;
 	weir__races_leave(r);
@@ -141,21 +153,21 @@ void weir__races_flush(struct weir *weir)
 	}
 }
 
-void weir__races_host_knew(struct weir__source *src, uint64_t number)
+void weir__races_host_knew(struct weir__timeline *tl, uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races *r = weir__races_enter(tl->weir);
 
 	if (!r)
 		return;
-	weir__races_host_learn(r, weir__races_actor(r, src), number);
+	weir__races_host_learn(r, weir__races_actor(r, tl), number);
 	weir__races_leave(r);
 }
 
-void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
-			   uint64_t number)
+void weir__races_next_knew(struct weir__timeline *tl,
+			   struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -167,11 +179,11 @@ void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 	weir__races_leave(r);
 }
 
-void weir__races_queued(struct weir__source *src,
+void weir__races_queued(struct weir__timeline *tl,
 			struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -198,11 +210,11 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-void weir__races_begin(struct weir__source *src, uint64_t number,
+void weir__races_begin(struct weir__timeline *tl, uint64_t number,
 		       struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -233,24 +245,24 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 	weir__clock_put(clock);
 }
 
-void weir__races_waited(struct weir__source *src, uint64_t at,
-			struct weir__source *other, uint64_t number)
+void weir__races_waited(struct weir__timeline *tl, uint64_t at,
+			struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
-	if (src != other)
+	if (tl != other)
 		actor_learn(r, a, at, weir__races_actor(r, other), number);
 	weir__races_leave(r);
 }
 
-void weir__races_inside(struct weir__source *src, uint64_t at,
-			struct weir__source *other, uint64_t number)
+void weir__races_inside(struct weir__timeline *tl, uint64_t at,
+			struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a, *outer;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -261,24 +273,24 @@ void weir__races_inside(struct weir__source *src, uint64_t at,
 	weir__races_leave(r);
 }
 
-void weir__races_call_begin(struct weir__source *src, uint64_t at)
+void weir__races_call_begin(struct weir__timeline *tl, uint64_t at)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races *r = weir__races_enter(tl->weir);
 	struct weir__races_actor *a;
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
+	a = weir__races_actor(r, tl);
 	weir__races_host_learn(r, a, at - 1);
 	if (a)
 		weir__races_host_join(r, weir__races_at(a, at));
 	weir__races_leave(r);
 }
 
-void weir__races_call_end(struct weir__source *src, uint64_t at)
+void weir__races_call_end(struct weir__timeline *tl, uint64_t at)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -378,13 +390,13 @@ static void access_check(struct weir__races *r, const struct weir__races_by *by)
 	}
 }
 
-void weir__races_access(struct weir__source *src, uint64_t number,
+void weir__races_access(struct weir__timeline *tl, uint64_t number,
 			const char *what, const struct weir__races_bytes *bytes)
 {
 	struct weir__races_by by = { .number = number,
 				     .what = what,
 				     .bytes = bytes };
-	struct weir__races *r = weir__races_enter_actor(src, &by.actor);
+	struct weir__races *r = weir__races_enter_actor(tl, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
@@ -399,13 +411,13 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 }
 
 /* Each tensor of a load knows what the host knows when the load starts. */
-void weir__races_load_writes(struct weir__source *src, uint64_t i,
+void weir__races_load_writes(struct weir__timeline *tl, uint64_t i,
 			     const struct weir__races_bytes *bytes)
 {
 	struct weir__races_by by = { .number = i,
 				     .what = "load",
 				     .bytes = bytes };
-	struct weir__races *r = weir__races_enter_actor(src, &by.actor);
+	struct weir__races *r = weir__races_enter_actor(tl, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The race checker from the inside: RACES.md. */
+/* The race checker from the inside: README.md. */
 #ifndef WEIR__RACES_IN_H
 #define WEIR__RACES_IN_H
 
 #include <pthread.h>
 
-#include "core/races.h"
-#include "core/races_clock.h"
-#include "core/races_map.h"
+#include "races/races.h"
+#include "races/races_clock.h"
+#include "races/races_map.h"
 
 #define WEIR__RACES_LOADS 32u
 #define WEIR__RACES_ACTORS (WEIR__CLOCK_ORDERED + WEIR__RACES_LOADS)
@@ -25,9 +25,9 @@ struct weir__races_version {
 struct weir__races_actor {
 	char label[80];
 	const char *unit; /* the name of a number: "operation"; loads: NULL */
-	bool used;     /* its source exists, or the map may have its accesses */
-	bool live;     /* its source exists */
-	uint64_t made; /* actors of the root up to this one */
+	bool used; /* its timeline exists, or the map may have its accesses */
+	bool live; /* its timeline exists */
+	uint64_t made;        /* actors of the root up to this one */
 	uint32_t word, words; /* of clocks: the first of its words, how many */
 	/* Of a load: tensors, and how many of them share a bit. */
 	size_t n, share;
@@ -95,16 +95,16 @@ static inline bool weir__races_is_load(const struct weir__races_actor *a)
 }
 
 /* races_actor.c; the lock is held in all functions that follow. */
-/* The actor of a source, or NULL if the source is none. */
+/* The actor of a timeline, or NULL if the timeline is none. */
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
-					    const struct weir__source *src);
+					    const struct weir__timeline *tl);
 /* Does @clock know that the access of @epoch is over? */
 bool weir__races_known(const struct weir__races *r,
 		       const struct weir__clock *clock,
 		       const struct weir__races_epoch *epoch);
 /*
  * Add to *@clock that @number of @a is over, and all that @a knew at it. @a NULL,
- * a source that is no actor: all numbers that have begun are over.
+ * a timeline that is no actor: all numbers that have begun are over.
  */
 void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		       const struct weir__races_actor *a, uint64_t number);
@@ -162,9 +162,9 @@ void weir__races_say(struct weir__races *r, const char *text);
  * release the lock. NULL, without the lock: nothing is checked.
  */
 struct weir__races *weir__races_enter(const struct weir *weir);
-/* Also find the actor of @src. NULL, without the lock: there is none. */
+/* Also find the actor of @tl. NULL, without the lock: there is none. */
 struct weir__races *
-weir__races_enter_actor(const struct weir__source *src,
+weir__races_enter_actor(const struct weir__timeline *tl,
 			struct weir__races_actor **ret_actor);
 void weir__races_leave(struct weir__races *r);
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/races_in.h"
+#include "races/races_in.h"
 #include "core/sys.h"
 #include "core/util.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/races_clock.h"
+#include "races/races_clock.h"
 
 #include <string.h>
 

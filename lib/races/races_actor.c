@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/races_in.h"
+#include "races/races_in.h"
 
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
-					    const struct weir__source *src)
+					    const struct weir__timeline *tl)
 {
-	return src->actor ? &r->actor[src->actor - 1] : NULL;
+	return tl->actor ? &r->actor[tl->actor - 1] : NULL;
 }
 
 static uint32_t load_bit(const struct weir__races_actor *a, uint64_t tensor)
@@ -195,7 +195,7 @@ static struct weir__races_actor *actor_make(struct weir__races *r,
 	return a;
 }
 
-/* A place that was never used; else the oldest actor whose source was freed. */
+/* A place that was never used; else the oldest actor whose timeline was freed. */
 static uint32_t find_place(const struct weir__races *r)
 {
 	uint32_t best = WEIR__CLOCK_ORDERED;
@@ -212,10 +212,10 @@ static uint32_t find_place(const struct weir__races *r)
 	return best;
 }
 
-void weir__races_add(struct weir__source *src, const char *label,
+void weir__races_add(struct weir__timeline *tl, const char *label,
 		     const char *unit)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races *r = weir__races_enter(tl->weir);
 	struct weir__races_actor *a;
 	struct weir__clock *clock;
 	uint32_t i;
@@ -226,7 +226,7 @@ void weir__races_add(struct weir__source *src, const char *label,
 	if (i < WEIR__CLOCK_ORDERED) {
 		a = actor_make(r, i, i, 1, label);
 		a->unit = unit;
-		src->actor = (uint16_t)(i + 1);
+		tl->actor = (uint16_t)(i + 1);
 		clock = weir__clock_new(&r->clocks);
 		if (clock)
 			weir__races_version_set(a, 0, clock);
@@ -252,10 +252,11 @@ static uint32_t find_words(const struct weir__races *r, uint32_t words)
 }
 
 /* If there are many tensors, several share a bit, and are known together. */
-void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
+void weir__races_add_load(struct weir__timeline *tl, const char *label,
+			  size_t n)
 {
 	const size_t most = WEIR__CLOCK_BITS * 64 / 4;
-	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races *r = weir__races_enter(tl->weir);
 	size_t share = (n + most - 1) / most + !n;
 	struct weir__races_actor *a;
 	uint32_t i = WEIR__CLOCK_ORDERED, words, word;
@@ -270,7 +271,7 @@ void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
 		a = actor_make(r, i, word, words, label);
 		a->n = n;
 		a->share = share;
-		src->actor = (uint16_t)(i + 1);
+		tl->actor = (uint16_t)(i + 1);
 	}
 	weir__races_leave(r);
 }
@@ -279,20 +280,20 @@ void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
  * Work of a freed stream may still race with other work: its accesses stay until
  * another actor needs its place. A freed load has no memory, so no accesses.
  */
-void weir__races_del(struct weir__source *src)
+void weir__races_del(struct weir__timeline *tl)
 {
 	struct weir__races *r;
 	struct weir__races_actor *a;
 
-	if (!weir__races_on(src->weir) || !src->actor)
+	if (!weir__races_on(tl->weir) || !tl->actor)
 		return;
-	r = src->weir->races;
+	r = tl->weir->races;
 	pthread_mutex_lock(&r->lock);
-	a = weir__races_actor(r, src);
+	a = weir__races_actor(r, tl);
 	if (weir__races_is_load(a))
 		actor_clear(r, a);
 	else
 		a->live = false;
-	src->actor = 0;
+	tl->actor = 0;
 	pthread_mutex_unlock(&r->lock);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sources of events, and their waiters.
+ * Timelines, and their waiters.
  *
- * An event is (source, number). A source is a stream (numbers of operations,
+ * An event is (timeline, number). A timeline belongs to a stream (numbers of operations,
  * completed in order) or a load (numbers of tensors, in any order). It knows
  * the state of each number (not yet, done or failed) and wakes the waiters of
  * a number when it is done or failed.
  *
- * A waiter is on its source's list from weir__source_wait() until it is woken
+ * A waiter is on its timeline's list from weir__timeline_wait() until it is woken
  * or removed. The thread that completes the number calls waiter->wake once,
  * with no lock of the library held. If a wake completes another number, the
  * wakes of that number are queued on the same thread and run after the first
  * one returns: a chain of streams does not recurse. A wake may not block.
  */
-#ifndef WEIR__SOURCE_H
-#define WEIR__SOURCE_H
+#ifndef WEIR__TIMELINE_H
+#define WEIR__TIMELINE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,26 +24,26 @@
 #include <weir/base.h>
 
 struct weir_backend_queue_ops;
-struct weir__source;
+struct weir__timeline;
 
-struct weir__source_ops {
+struct weir__timeline_ops {
 	size_t size;
 	/*
 	 * 1: done, 0: not yet, < 0: failed, with the reason in *@cause if that
 	 * is not NULL. Required. Never blocks; any thread; never called with
-	 * src->lock held.
+	 * tl->lock held.
 	 */
-	int (*state)(struct weir__source *src, uint64_t number,
+	int (*state)(struct weir__timeline *tl, uint64_t number,
 		     struct weir_failure *cause);
 	/* The last reference is gone. Required. May not block. */
-	void (*free)(struct weir__source *src);
+	void (*free)(struct weir__timeline *tl);
 	/*
 	 * The queue table of a backend, if all that @number still needs is
 	 * copies in queues of the I/O engine that are in that backend's driver
 	 * already; NULL: something else is still to do. Optional. Never blocks.
 	 */
 	const struct weir_backend_queue_ops *(*copies_submitted)(
-		struct weir__source *src, uint64_t number);
+		struct weir__timeline *tl, uint64_t number);
 };
 
 struct weir__waiter {
@@ -56,8 +56,8 @@ struct weir__waiter {
 	void (*wake)(struct weir__waiter *waiter);
 };
 
-struct weir__source {
-	const struct weir__source_ops *ops;
+struct weir__timeline {
+	const struct weir__timeline_ops *ops;
 	struct weir *weir; /* referenced from init to fini */
 	_Atomic uint32_t refs;
 	uint16_t actor;               /* of the race checker; 0: none */
@@ -73,53 +73,68 @@ struct weir__source {
 };
 
 /*
+ * What the race checker, a layer above, learns from lib/core: the observer of
+ * the root's timelines. All required; any thread; none blocks.
+ */
+struct weir__timeline_observer {
+	/* The program has waited for @number. The caller holds no lock. */
+	void (*waited)(struct weir__timeline *tl, uint64_t number);
+	/* @tl is being freed. */
+	void (*gone)(struct weir__timeline *tl);
+	/* The root is being freed. */
+	void (*free)(struct weir *weir);
+};
+
+/*
  * Bytes that this thread has read for streams and loads by itself
  * (io/nowait.h) since it last waited or asked for an event.
  */
 extern _Thread_local uint64_t weir__unwaited;
 
-void weir__source_init(struct weir__source *src,
-		       const struct weir__source_ops *ops, struct weir *weir);
-void weir__source_fini(struct weir__source *src);
-struct weir__source *weir__source_ref(struct weir__source *src);
-void weir__source_put(struct weir__source *src);
+void weir__timeline_init(struct weir__timeline *tl,
+			 const struct weir__timeline_ops *ops,
+			 struct weir *weir);
+void weir__timeline_fini(struct weir__timeline *tl);
+struct weir__timeline *weir__timeline_ref(struct weir__timeline *tl);
+void weir__timeline_put(struct weir__timeline *tl);
 
 /*
  * Put @waiter on the list. 0: it will be woken, or has been, and may be gone
  * when this returns. 1 or < 0, the state of the number: it is not on the list
  * and will not be woken.
  *
- * The call references the source meanwhile, since a waiter that is woken may
+ * The call references the timeline meanwhile, since a waiter that is woken may
  * drop the last other reference. So it may call ops->free: the caller holds no
  * lock that ops->free takes.
  */
-int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter);
+int weir__timeline_wait(struct weir__timeline *tl, struct weir__waiter *waiter);
 /* Remove @waiter. False: it has been woken, or is being woken. */
-bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter);
+bool weir__timeline_unwait(struct weir__timeline *tl,
+			   struct weir__waiter *waiter);
 
 /*
  * Wake all waiters whose number is at most @number (a stream). The caller has
  * published the new state, by a sequentially consistent store or under a lock
  * that ops->state takes too, and holds no lock.
  */
-void weir__source_complete(struct weir__source *src, uint64_t number);
+void weir__timeline_complete(struct weir__timeline *tl, uint64_t number);
 /* Wake the waiters of exactly @number (a tensor of a load). */
-void weir__source_complete_one(struct weir__source *src, uint64_t number);
+void weir__timeline_complete_one(struct weir__timeline *tl, uint64_t number);
 
 /*
- * Wake the threads that wait for any change of the source, not for a number. A
- * thread adds itself to src->change_waiters, reads src->changes, examines the
- * source, and sleeps by weir__futex_wait() on the value that it has read. Each
+ * Wake the threads that wait for any change of the timeline, not for a number. A
+ * thread adds itself to tl->change_waiters, reads tl->changes, examines the
+ * timeline, and sleeps by weir__futex_wait() on the value that it has read. Each
  * completion is a change; this announces the others.
  */
-void weir__source_changed(struct weir__source *src);
+void weir__timeline_changed(struct weir__timeline *tl);
 
 /*
  * Block this thread until @number is done or failed. 0, -ETIMEDOUT, or the
  * failure's errno, which becomes this thread's error. @timeout_ns as in
  * weir_event_wait.
  */
-int weir__source_block(struct weir__source *src, uint64_t number,
-		       int64_t timeout_ns);
+int weir__timeline_block(struct weir__timeline *tl, uint64_t number,
+			 int64_t timeout_ns);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /*
- * Words [0, ORDERED) are the highest number that is known of a source whose
+ * Words [0, ORDERED) are the highest number that is known of a timeline whose
  * numbers are done in their order. The others are bits of tensors of loads.
  */
 #define WEIR__CLOCK_ORDERED 128u

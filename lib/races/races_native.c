@@ -3,12 +3,12 @@
  * Native streams as actors of the race checker. Other code queues work in their
  * queues too, and several streams may be around one queue.
  */
-#include "core/races_in.h"
+#include "races/races_in.h"
 
-void weir__races_native(struct weir__source *src)
+void weir__races_native(struct weir__timeline *tl)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -16,11 +16,11 @@ void weir__races_native(struct weir__source *src)
 	weir__races_leave(r);
 }
 
-void weir__races_queue(struct weir__source *src, const void *dev,
+void weir__races_queue(struct weir__timeline *tl, const void *dev,
 		       const void *handle)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -58,10 +58,10 @@ void weir__races_queue_begin(struct weir__races *r, struct weir__races_actor *a,
 	weir__clock_put(clock);
 }
 
-void weir__races_call_given(struct weir__source *src, uint64_t at)
+void weir__races_call_given(struct weir__timeline *tl, uint64_t at)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -71,10 +71,10 @@ void weir__races_call_given(struct weir__source *src, uint64_t at)
 	weir__races_leave(r);
 }
 
-void weir__races_call_over(struct weir__source *src, uint64_t at)
+void weir__races_call_over(struct weir__timeline *tl, uint64_t at)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(src, &a);
+	struct weir__races *r = weir__races_enter_actor(tl, &a);
 
 	if (!r)
 		return;

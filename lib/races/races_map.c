@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/races_map.h"
+#include "races/races_map.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The race checker, WEIR_DEBUG=races: finds two accesses of queued work to the
- * same bytes, one of them a write, that nothing orders. RACES.md describes the
+ * same bytes, one of them a write, that nothing orders. README.md describes the
  * model and its words. A root without it has weir->races NULL: then each call
  * below costs one branch, which is always taken the same way.
  *
- * Sources of events are actors: an actor knows a number of another one after it
+ * Timelines are actors: an actor knows a number of another one after it
  * has waited for it. The program with all of its threads is an actor too, the
  * host: it knows each number for which a call has waited. An operation knows
  * all numbers that the host knew at the time when the operation was queued.
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "core/root.h"
-#include "core/source.h"
+#include "core/timeline.h"
 
 struct weir__races;
 struct weir__clock; /* the numbers that an actor knows */
@@ -31,45 +31,47 @@ static inline bool weir__races_on(const struct weir *weir)
 	return __builtin_expect(weir->races != NULL, 0);
 }
 
-/* -ENOMEM. */
+/*
+ * From weir_open(), before the root has a timeline. The checker is freed with
+ * the root. -ENOMEM with a sentence.
+ */
 int weir__races_start(struct weir *weir);
-void weir__races_drop(struct weir *weir);
 /* Write the reports to the log. The caller holds no lock. */
 void weir__races_flush(struct weir *weir);
 
 /*
- * Make @src an actor called @label, which is copied. Its numbers are done in
+ * Make @tl an actor called @label, which is copied. Its numbers are done in
  * their order, and each is a @unit (a constant: "operation"). If there are too
- * many actors, @src becomes none: a wait for such a source counts as a wait for
+ * many actors, @tl becomes none: a wait for such a timeline counts as a wait for
  * all work that has begun.
  */
-void weir__races_add(struct weir__source *src, const char *label,
+void weir__races_add(struct weir__timeline *tl, const char *label,
 		     const char *unit);
 /* The same for a load of @n tensors, which arrive in any order. */
-void weir__races_add_load(struct weir__source *src, const char *label,
+void weir__races_add_load(struct weir__timeline *tl, const char *label,
 			  size_t n);
 /*
- * The actor @src is a native stream: other code queues work there too, and orders
+ * The actor @tl is a native stream: other code queues work there too, and orders
  * it in ways that are not seen. Reports that this may concern say so.
  */
-void weir__races_native(struct weir__source *src);
+void weir__races_native(struct weir__timeline *tl);
 /*
- * The native @src is around the queue @handle of @dev, as others may be; NULL is
+ * The native @tl is around the queue @handle of @dev, as others may be; NULL is
  * the queue that the device orders with its others. The device runs the work of
- * such sources in the order in which it began.
+ * such timelines in the order in which it began.
  */
-void weir__races_queue(struct weir__source *src, const void *dev,
+void weir__races_queue(struct weir__timeline *tl, const void *dev,
 		       const void *handle);
-/* @src is being freed. */
-void weir__races_del(struct weir__source *src);
+/* @tl is being freed. */
+void weir__races_del(struct weir__timeline *tl);
 
-/* The program has learned that @number of @src is done or has failed. */
-void weir__races_host_knew(struct weir__source *src, uint64_t number);
-static inline void weir__races_host_knows(struct weir__source *src,
+/* The program has learned that @number of @tl is done or has failed. */
+void weir__races_host_knew(struct weir__timeline *tl, uint64_t number);
+static inline void weir__races_host_knows(struct weir__timeline *tl,
 					  uint64_t number)
 {
-	if (weir__races_on(src->weir))
-		weir__races_host_knew(src, number);
+	if (weir__races_on(tl->weir))
+		weir__races_host_knew(tl, number);
 }
 
 /*
@@ -81,51 +83,51 @@ struct weir__races_order {
 };
 
 /*
- * Work that is queued on @src from now on comes after @number of @other, which is
+ * Work that is queued on @tl from now on comes after @number of @other, which is
  * over already, so that nothing waits for it.
  */
-void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
-			   uint64_t number);
-static inline void weir__races_next_knows(struct weir__source *src,
-					  struct weir__source *other,
+void weir__races_next_knew(struct weir__timeline *tl,
+			   struct weir__timeline *other, uint64_t number);
+static inline void weir__races_next_knows(struct weir__timeline *tl,
+					  struct weir__timeline *other,
 					  uint64_t number)
 {
-	if (weir__races_on(src->weir))
-		weir__races_next_knew(src, other, number);
+	if (weir__races_on(tl->weir))
+		weir__races_next_knew(tl, other, number);
 }
-/* An operation is queued on @src: fill in its @order. */
-void weir__races_queued(struct weir__source *src,
+/* An operation is queued on @tl: fill in its @order. */
+void weir__races_queued(struct weir__timeline *tl,
 			struct weir__races_order *order);
 /*
  * Operation @number, which was queued with @order, begins; all before it have
  * begun. Drops the references.
  */
-void weir__races_begin(struct weir__source *src, uint64_t number,
+void weir__races_begin(struct weir__timeline *tl, uint64_t number,
 		       struct weir__races_order *order);
 void weir__races_order_drop(struct weir *weir, struct weir__races_order *order);
-/* Operation @at of @src, and all later ones, come after @number of @other. */
-void weir__races_waited(struct weir__source *src, uint64_t at,
-			struct weir__source *other, uint64_t number);
+/* Operation @at of @tl, and all later ones, come after @number of @other. */
+void weir__races_waited(struct weir__timeline *tl, uint64_t at,
+			struct weir__timeline *other, uint64_t number);
 /*
- * Number @at of @src, and all later ones, are work inside operation @number of
+ * Number @at of @tl, and all later ones, are work inside operation @number of
  * @other: they know what that operation knew when it began.
  */
-void weir__races_inside(struct weir__source *src, uint64_t at,
-			struct weir__source *other, uint64_t number);
+void weir__races_inside(struct weir__timeline *tl, uint64_t at,
+			struct weir__timeline *other, uint64_t number);
 /*
- * Operation @at of @src runs a function of the program. At its begin the host
+ * Operation @at of @tl runs a function of the program. At its begin the host
  * learns that all operations before it are done; at its end operation @at, and
  * all later ones, learn what the host knows.
  */
-void weir__races_call_begin(struct weir__source *src, uint64_t at);
-void weir__races_call_end(struct weir__source *src, uint64_t at);
+void weir__races_call_begin(struct weir__timeline *tl, uint64_t at);
+void weir__races_call_end(struct weir__timeline *tl, uint64_t at);
 /*
- * Operation @at of a native @src runs a function. Given: to the device, which gets
+ * Operation @at of a native @tl runs a function. Given: to the device, which gets
  * later operations before the function has returned. Over: it has returned, or will
  * never be called. In between it may wait for any other work.
  */
-void weir__races_call_given(struct weir__source *src, uint64_t at);
-void weir__races_call_over(struct weir__source *src, uint64_t at);
+void weir__races_call_given(struct weir__timeline *tl, uint64_t at);
+void weir__races_call_over(struct weir__timeline *tl, uint64_t at);
 
 /*
  * Bytes: addresses of the host, of a device, or offsets in a file. @rows rows
@@ -141,12 +143,12 @@ struct weir__races_bytes {
 uint64_t weir__races_device(const void *dev);
 uint64_t weir__races_file(uint64_t dev, uint64_t inode);
 
-/* Operation @number of @src accesses bytes. @what: "copy", a constant. */
-void weir__races_access(struct weir__source *src, uint64_t number,
+/* Operation @number of @tl accesses bytes. @what: "copy", a constant. */
+void weir__races_access(struct weir__timeline *tl, uint64_t number,
 			const char *what,
 			const struct weir__races_bytes *bytes);
-/* A load of which @src is the source writes the bytes of tensor @i. */
-void weir__races_load_writes(struct weir__source *src, uint64_t i,
+/* The load of the timeline @tl writes the bytes of tensor @i. */
+void weir__races_load_writes(struct weir__timeline *tl, uint64_t i,
 			     const struct weir__races_bytes *bytes);
 /* The call @what accesses bytes for the program without waiting for others. */
 void weir__races_host_access(struct weir *weir, const char *what,
