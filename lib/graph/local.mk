@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
 	%D%/graph.c %D%/graph.h %D%/node.c %D%/bump.c %D%/bump.h \
-	%D%/ops.c %D%/ops.h %D%/make.c %D%/shapes.c %D%/arrange.c %D%/views.c \
+	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/shapes.c %D%/arrange.c %D%/views.c \
 	%D%/overlap.c %D%/overlap.h \
 	%D%/compile/reach.c %D%/compile/reach.h %D%/compile/reach_order.c %D%/compile/reach_graph.c \
 	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/assign_graph.c %D%/compile/pins.c %D%/compile/pins.h \

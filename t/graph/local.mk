@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_C = %D%/graph.t %D%/graph-ops.t %D%/graph-views.t %D%/graph-equal.t \
-	%D%/graph-memory.t %D%/graph-copy.t %D%/graph-copy-memory.t
+	%D%/graph-memory.t %D%/graph-copy.t %D%/graph-copy-memory.t %D%/ops-symbols.t
 check_PROGRAMS += $(T_GRAPH_C)
 TESTS += $(T_GRAPH_C)
 %C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
@@ -16,3 +16,4 @@ TESTS += $(T_GRAPH_C)
 	$(T_NOMEM)
 %C%_graph_copy_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_graph_copy_memory_t_LDADD = $(T_STATIC)
+%C%_ops_symbols_t_LDADD = lib/libweir.la t/libtap.la -ldl
