@@ -517,12 +517,6 @@ struct weir_backend_compute_ops {
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir_backend_buft *desc);
 	/*
-	 * Is it worth copying weights to @dev to run @node there (offload)?
-	 * Optional: NULL, never. Any thread, does not block.
-	 */
-	bool (*wants)(struct weir_dev *dev,
-		      const struct weir_backend_node *node);
-	/*
 	 * weir_dev_set_threads. Optional: NULL, -EOPNOTSUPP. Any thread; may
 	 * block until the device has computed what it is computing.
 	 */
