@@ -16,6 +16,17 @@ lint()
 			-e 'outdated mandoc.db lacks'
 }
 
+# Macros that enclose more than was meant, in the text as a reader sees it:
+# "[EMFILE, [ENFILE]]".
+entangled()
+{
+	for page in *.[137]; do
+		mandoc -T ascii "$page" 2>/dev/null | col -bx | tr '\n' ' ' |
+			grep -oE '\[E[A-Z0-9]+,? *\[[^]]*\]*' |
+			sed "s/^/$page: /"
+	done
+}
+
 # "NAME SECTION" of every name that has a page.
 known()
 {
@@ -156,11 +167,13 @@ other_options()
 
 sanitize=$WEIR_T_SANITIZER
 test "$sanitize" != no || sanitize=
-plan 11
+plan 12
 if command -v mandoc >/dev/null; then
 	is "$(lint)" '' 'mandoc has no findings'
+	is "$(entangled)" '' \
+		'no error is in the brackets of another on a rendered page'
 else
-	skip 1 'no mandoc'
+	skip 2 'no mandoc'
 fi
 is "$(unresolved)" '' "each reference to a page of weir's leads to one"
 is "$(incomplete)" '' \
