@@ -71,14 +71,14 @@ struct weir_buft *memory(void)
 
 struct weir_plan *plan_for(const char *glob, enum weir_way way)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_model *m;
 	struct weir_plan *p;
 
-	put.way = way;
+	how.way = way;
 	must(weir_model_open(root, path, NULL, &m));
 	must(weir_plan_new(m, &p));
-	must(weir_plan_add(p, glob, memory(), &put));
+	must(weir_plan_add(p, glob, memory(), &how));
 	weir_model_close(m);
 	return p;
 }

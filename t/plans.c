@@ -108,8 +108,8 @@ struct weir_plan *new_plan(struct weir_model *m)
 	return p;
 }
 
-int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
-	uint64_t offset, uint64_t align)
+int plan_add(struct weir_plan *p, const char *glob, struct weir_buf *buf,
+	     uint64_t offset, uint64_t align)
 {
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
 	int r;

@@ -26,7 +26,7 @@ extern char dir[27];  /* a folder of this test's own */
 extern char path[64]; /* of the model */
 extern struct weir *root;
 extern const char *device;     /* NULL: the CPU */
-extern struct weir_buft *kind; /* of memory that put() and buffer() use */
+extern struct weir_buft *kind; /* of memory that plan_add() and buffer() use */
 extern size_t kind_align;
 
 /* The tensors of the next model. Set n_tensors to 0 for a new list. */
@@ -59,8 +59,8 @@ struct weir_model *model(void);
 
 struct weir_plan *new_plan(struct weir_model *m);
 /* How many tensors were chosen. */
-int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
-	uint64_t offset, uint64_t align);
+int plan_add(struct weir_plan *p, const char *glob, struct weir_buf *buf,
+	     uint64_t offset, uint64_t align);
 /* The weights of a load that has ended; NULL if weir_load_start refused. */
 struct weir_weights *load(struct weir_plan *p, struct weir_weights *into);
 /* The plan loads, and each tensor has its bytes. */

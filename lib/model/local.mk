@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/load/LOAD.md %D%/format/RULES.md
+EXTRA_DIST += %D%/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
 	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/table.c %D%/format/table.h \
@@ -10,12 +10,10 @@ lib_libweir_core_la_SOURCES += \
 	%D%/format/gguf_meta.c %D%/format/gguf_text.c %D%/format/values.c %D%/format/strings.c %D%/format/held.c \
 	%D%/format/index.c %D%/format/index.h %D%/format/shards.c \
 	%D%/format/split.c %D%/format/split.h \
-	%D%/load/plan.c %D%/load/plan.h %D%/load/estimate.c %D%/load/layout.c %D%/load/runs.c \
-	%D%/load/cut.c %D%/load/cut.h %D%/load/layers.c %D%/load/layers.h %D%/load/target.c \
-	%D%/load/place.c %D%/load/place.h %D%/load/place_target.c %D%/load/place_sink.c \
-	%D%/load/overlap.c %D%/load/overlap.h \
-	%D%/load/arrival.c %D%/load/arrival.h %D%/load/ended.c %D%/load/ended.h \
-	%D%/load/portion.c %D%/load/portion.h %D%/load/races.c \
+	%D%/load/slice.c %D%/load/slice.h %D%/load/plan.c %D%/load/plan.h %D%/load/target.c \
+	%D%/load/layout.c %D%/load/layout.h %D%/load/layout_place.c %D%/load/estimate.c \
+	%D%/load/arrival.c %D%/load/arrival.h %D%/load/completions.c %D%/load/completions.h \
 	%D%/load/weights.c %D%/load/weights.h %D%/load/digest.c \
-	%D%/load/load.c %D%/load/load.h %D%/load/arrays.c %D%/load/writes.c %D%/load/fresh.c %D%/load/extents.c %D%/load/small.c %D%/load/status.c \
-	%D%/load/sink.c %D%/load/sink.h
+	%D%/load/load.c %D%/load/load.h %D%/load/extents.c %D%/load/chunk_tensors.c \
+	%D%/load/chunk_tensors.h %D%/load/load_prefault.c %D%/load/load_writes.c \
+	%D%/load/sink.c %D%/load/sink.h %D%/load/status.c

@@ -122,6 +122,8 @@ for layer in $layers; do
 		"lib/$layer includes only ${below:-itself}${below:+and itself}"
 	below="$below$layer, "
 done
+is "$(includes lib/model/format/*.[ch] | grep -E ':(model|\.\.)/load/')" '' \
+	'lib/model/format includes nothing of lib/model/load'
 is "$(uses kernels '[a-z]+/' |
 	grep -vE ':((kernels|sys|weir)/.*|dev/backend\.h)$')" '' \
 	'lib/kernels includes weir/backend.h and itself'

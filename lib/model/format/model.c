@@ -8,7 +8,6 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/format/format.h"
-#include "model/load/plan.h"
 
 #define AHEAD 8u /* names between the prefetch of a bucket and its use */
 
@@ -69,6 +68,14 @@ struct weir_model *weir__model_ref(struct weir_model *model)
 	return model;
 }
 
+static void free_spare(struct weir_model *model)
+{
+	struct weir__model_spare *spare = atomic_exchange(&model->spare, NULL);
+
+	if (spare)
+		spare->free(spare);
+}
+
 void weir__model_put(struct weir_model *model)
 {
 	if (!model || !weir__refs_drop(&model->refs))
@@ -86,7 +93,7 @@ void weir__model_put(struct weir_model *model)
 	weir__strings_free(model);
 	weir__model_held_free(model);
 	weir__free(model->path);
-	weir__plan_destroy(atomic_load(&model->spare_plan));
+	free_spare(model);
 	if (model->weir)
 		weir__root_put(model->weir);
 	weir__free(model);
@@ -170,7 +177,7 @@ void weir_model_close(struct weir_model *model)
 	if (!model || !weir__root_is_ours(model->weir))
 		return;
 	/* Weights may have the model for longer, but need no new plan. */
-	weir__plan_destroy(atomic_exchange(&model->spare_plan, NULL));
+	free_spare(model);
 	weir__model_put(model);
 }
 

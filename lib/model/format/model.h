@@ -42,10 +42,18 @@ struct weir__strings {
 };
 
 /*
- * The thread that opens a model builds it; then nothing but its spare plan and
- * the indexes of its arrays change, and any number of threads use it without a lock. It is referenced by
- * the caller and by each plan, load and weights made from it, and references its
- * files and the root.
+ * Memory that users of the model keep with it for later, such as a freed plan;
+ * at most one. Closing the model frees it.
+ */
+struct weir__model_spare {
+	void (*free)(struct weir__model_spare *spare);
+};
+
+/*
+ * The thread that opens a model builds it. Then nothing changes but its spare
+ * memory and the indexes of its arrays, and any number of threads use it without
+ * a lock. It is referenced by the caller and by each plan, load and weights made
+ * from it, and references its files and the root.
  */
 struct weir_model {
 	_Atomic uint32_t refs;
@@ -90,7 +98,7 @@ struct weir_model {
 	uint64_t bytes;          /* of all tensors */
 	uint64_t unlisted;       /* tensors that the index leaves out */
 	uint64_t total_size;     /* as the index says, or 0 */
-	_Atomic(struct weir_plan *) spare_plan; /* see plan.h; or NULL */
+	_Atomic(struct weir__model_spare *) spare; /* or NULL */
 };
 
 /* An empty model, for a reader to fill. -ENOMEM, without a sentence. */

@@ -72,7 +72,7 @@ static void arrival_destroy(struct weir__timeline *tl)
 		c = next;
 	}
 	weir__timeline_fini(tl);
-	weir__ended_fini(&a->ended);
+	weir__completions_fini(&a->ended);
 	weir__free(a->unsubmitted);
 	weir__free(a);
 }
@@ -104,7 +104,7 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 
 	if (!a)
 		return -ENOMEM;
-	weir__ended_init(&a->ended, (void *)((char *)a + fixed), n);
+	weir__completions_init(&a->ended, (void *)((char *)a + fixed), n);
 	a->n = n;
 	weir__timeline_init(&a->timeline, &arrival_ops, weir);
 	*ret = a;
@@ -174,7 +174,7 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		return;
 	if (atomic_load(&a->item[i].cause))
 		atomic_fetch_add_explicit(&a->failed, 1, memory_order_relaxed);
-	weir__ended_add(&a->ended, i);
+	weir__completions_add(&a->ended, i);
 	weir__timeline_complete_one(&a->timeline, i);
 }
 

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "core/timeline.h"
-#include "model/load/ended.h"
+#include "model/load/completions.h"
 
 struct weir__cause { /* lives as long as the arrival */
 	struct weir_failure failure;
@@ -44,7 +44,7 @@ struct weir__arrival {
 	_Atomic bool leaked;    /* the kernel may still write to the memory */
 	_Atomic bool finished;  /* number n is done or failed */
 	/* All reactors write what follows, so it is apart. */
-	struct weir__ended ended;
+	struct weir__completions ended;
 	_Atomic size_t failed; /* tensors; also counted in ended.n_ended */
 	struct weir__item {
 		_Atomic uint64_t remaining;

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "model/load/plan.h"
+#include "model/load/layout.h"
 
 /* The bytes that a plan allocates of one kind of memory. */
 struct need {
@@ -42,11 +42,11 @@ static unsigned entry_of(struct need *need, unsigned n,
 
 /* Bytes of a tensor in memory, without the gaps between its rows. */
 static uint64_t data_bytes(const struct weir__layout *l,
-			   const struct weir__spot *s)
+			   const struct weir__tensor_placement *s)
 {
-	const struct weir__cut *cut = weir__layout_cut(l, s->cut);
+	const struct weir__slice *slice = weir__layout_slice(l, s->slice);
 
-	return cut ? cut->rows * cut->mem_width : s->bytes;
+	return slice ? slice->rows * slice->mem_width : s->bytes;
 }
 
 /*
@@ -81,7 +81,7 @@ static unsigned add_up(const struct weir__layout *l, struct need *need,
 		need[kind[i]].whole += whole_pages(b->buft, bytes);
 	}
 	for (size_t i = 0; i < l->n; i++) {
-		const struct weir__spot *s = &l->spot[i];
+		const struct weir__tensor_placement *s = &l->placement[i];
 		struct weir_estimate *of;
 
 		if (s->buf == WEIR__NO_BUF)

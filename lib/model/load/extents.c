@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The extents of a load's job. The page cache decides what is read directly and
- * what buffered. A long run of the layout that is cached only in part is divided
+ * what buffered. A long span of the layout that is cached only in part is divided
  * into units, for each of which this is decided; neighbouring units that are read
- * alike make one extent. Short runs that are close together share a decision.
+ * alike make one extent. Short spans that are close together share a decision.
  */
 #include <errno.h>
 
@@ -16,8 +16,8 @@
 
 #define UNIT_BYTES (16ull << 20)
 #define BUFS_AHEAD 16u
-#define MAX_UNITS 1024u     /* in one run: long runs have larger units */
-#define MAX_GAP (64u << 10) /* between runs that share a decision */
+#define MAX_UNITS 1024u     /* in one span: long spans have larger units */
+#define MAX_GAP (64u << 10) /* between spans that share a decision */
 /*
  * Per mille in the page cache from which on buffered reads are faster, of long and
  * of short runs, where copiers request missing pages before they need them
@@ -66,84 +66,85 @@ static int extents_reserve(struct weir_load *l, size_t n)
 	if (!more)
 		return -ENOMEM;
 	a->ext = more;
-	more = weir__array_grow(a->ext_run, &a->max_ext, n - 1,
-				sizeof(*a->ext_run));
+	more = weir__array_grow(a->ext_span, &a->max_ext, n - 1,
+				sizeof(*a->ext_span));
 	if (!more)
 		return -ENOMEM;
-	a->ext_run = more;
+	a->ext_span = more;
 	return 0;
 }
 
-static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
+static int add_extent(struct weir_load *l, uint32_t span_number, uint64_t skip,
 		      uint64_t mem_skip, uint64_t len, bool buffered)
 {
-	const struct weir__run *run = &l->weights->layout->run[run_number];
-	const struct weir__layout_buf *b = &l->weights->layout->buf[run->buf];
-	const struct weir__cut *cut =
-		weir__layout_cut(l->weights->layout, run->cut);
+	const struct weir__load_span *span =
+		&l->weights->layout->span[span_number];
+	const struct weir__layout_buf *b = &l->weights->layout->buf[span->buf];
+	const struct weir__slice *slice =
+		weir__layout_slice(l->weights->layout, span->slice);
 	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
 
 	if (extents_reserve(l, l->n_ext + 1) < 0)
 		return -ENOMEM;
 	l->arrays->ext[l->n_ext] = (struct weir__extent){
-		.file = l->model->file[run->shard],
-		.off = run->off + skip,
+		.file = l->model->file[span->shard],
+		.off = span->off + skip,
 		.len = len,
-		.addr = b->base + run->at + mem_skip,
+		.addr = b->base + span->at + mem_skip,
 		.dev = host ? NULL : b->buft->dev,
 		.gap_group = b->given ? NULL : b,
 		.buffered = buffered,
-		.convert = cut ? cut->convert : NULL,
+		.convert = slice ? slice->convert : NULL,
 	};
-	l->arrays->ext_run[l->n_ext++] = run_number;
+	l->arrays->ext_span[l->n_ext++] = span_number;
 	l->direct |= host && !buffered;
 	return 0;
 }
 
-/* A run with rows makes one extent, or one for each row. */
+/* A span with rows makes one extent, or one for each row. */
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
-	const struct weir__run *run = &l->weights->layout->run[number];
-	const struct weir__cut *cut =
-		weir__layout_cut(l->weights->layout, run->cut);
+	const struct weir__load_span *span = &l->weights->layout->span[number];
+	const struct weir__slice *slice =
+		weir__layout_slice(l->weights->layout, span->slice);
 	struct weir__extent *e;
-	int r = add_extent(l, number, 0, 0, run->len, buffered);
+	int r = add_extent(l, number, 0, 0, span->len, buffered);
 
-	if (r < 0 || cut->rows <= 1)
+	if (r < 0 || slice->rows <= 1)
 		return r;
 	e = &l->arrays->ext[l->n_ext - 1];
-	e->rows = cut->rows;
-	e->width = cut->width;
-	e->file_pitch = cut->file_pitch;
-	e->mem_pitch = cut->mem_pitch;
+	e->rows = slice->rows;
+	e->width = slice->width;
+	e->file_pitch = slice->file_pitch;
+	e->mem_pitch = slice->mem_pitch;
 	if (weir__engine_joins_rows(l->eng, e))
 		return 0;
 	l->n_ext--;
-	for (uint64_t k = 0; k < cut->rows && r >= 0; k++)
-		r = add_extent(l, number, k * cut->file_pitch,
-			       k * cut->mem_pitch, cut->width, buffered);
+	for (uint64_t k = 0; k < slice->rows && r >= 0; k++)
+		r = add_extent(l, number, k * slice->file_pitch,
+			       k * slice->mem_pitch, slice->width, buffered);
 	return r;
 }
 
-/* A long run of which the units differ. */
+/* A long span of which the units differ. */
 static int add_units(struct weir_load *l, uint32_t number)
 {
-	const struct weir__run *run = &l->weights->layout->run[number];
-	struct weir_file *file = l->model->file[run->shard];
-	uint64_t unit = run->len / MAX_UNITS, from = 0, at = 0;
+	const struct weir__load_span *span = &l->weights->layout->span[number];
+	struct weir_file *file = l->model->file[span->shard];
+	uint64_t unit = span->len / MAX_UNITS, from = 0, at = 0;
 	const unsigned least = least_cached(l, file, PARTLY);
 	bool way = false;
 	int r = 0;
 
 	unit = unit < UNIT_BYTES ? UNIT_BYTES : weir__up(unit, UNIT_BYTES);
-	while (at < run->len && r >= 0) {
+	while (at < span->len && r >= 0) {
 		/* Units end at multiples of their size in the file. */
-		uint64_t n = unit - (run->off + at) % unit;
+		uint64_t n = unit - (span->off + at) % unit;
 		bool next;
 
-		if (n > run->len - at)
-			n = run->len - at;
-		next = goes_buffered(file, run->way, run->off + at, n, least);
+		if (n > span->len - at)
+			n = span->len - at;
+		next = goes_buffered(file, span->way, span->off + at, n, least);
 		if (at > from && next != way) {
 			r = add_extent(l, number, from, from, at - from, way);
 			from = at;
@@ -152,44 +153,45 @@ static int add_units(struct weir_load *l, uint32_t number)
 		at += n;
 	}
 	return r < 0 ? r
-		     : add_extent(l, number, from, from, run->len - from, way);
+		     : add_extent(l, number, from, from, span->len - from, way);
 }
 
-/* A run that is longer than a unit. */
+/* A span that is longer than a unit. */
 static int add_long(struct weir_load *l, uint32_t number)
 {
-	const struct weir__run *run = &l->weights->layout->run[number];
-	struct weir_file *file = l->model->file[run->shard];
+	const struct weir__load_span *span = &l->weights->layout->span[number];
+	struct weir_file *file = l->model->file[span->shard];
 	int cached = -1;
 
-	if (run->way == WEIR_WAY_AUTO && atomic_load(&file->direct_ok))
-		cached = weir__file_alike(file, run->off, run->len);
+	if (span->way == WEIR_WAY_AUTO && atomic_load(&file->direct_ok))
+		cached = weir__file_alike(file, span->off, span->len);
 	return cached < 0 ? add_units(l, number)
-			  : add_extent(l, number, 0, 0, run->len, cached);
+			  : add_extent(l, number, 0, 0, span->len, cached);
 }
 
-/* The runs of a load in the order of reading. */
+/* The spans of a load in the order of reading. */
 struct reading {
 	struct weir_load *l;
 	size_t at, n;
 };
 
-static const struct weir__run *run_at(const struct reading *rd, size_t i)
+static const struct weir__load_span *span_at(const struct reading *rd, size_t i)
 {
-	return &rd->l->weights->layout->run[i];
+	return &rd->l->weights->layout->span[i];
 }
 
 /*
- * The next short runs that are close together in one file, up to a unit in all:
+ * The next short spans that are close together in one file, up to a unit in all:
  * the page cache is asked once for all of them.
  */
 static size_t group_end(const struct reading *rd)
 {
-	const struct weir__run *first = run_at(rd, rd->at), *last = first;
+	const struct weir__load_span *first = span_at(rd, rd->at),
+				     *last = first;
 	size_t i = rd->at + 1;
 
 	for (; i < rd->n; i++) {
-		const struct weir__run *next = run_at(rd, i);
+		const struct weir__load_span *next = span_at(rd, i);
 		uint64_t end = last->off + last->len;
 
 		if (next->shard != first->shard || next->way != first->way ||
@@ -201,20 +203,20 @@ static size_t group_end(const struct reading *rd)
 	return i;
 }
 
-/* Runs of targets have their buffers in any order: the CPU fetches a later one. */
+/* Spans of targets have their buffers in any order: the CPU fetches a later one. */
 static void fetch_later(const struct reading *rd)
 {
 	const struct weir__layout *layout = rd->l->weights->layout;
 
 	if (rd->at + BUFS_AHEAD < rd->n)
 		__builtin_prefetch(
-			&layout->buf[layout->run[rd->at + BUFS_AHEAD].buf]);
+			&layout->buf[layout->span[rd->at + BUFS_AHEAD].buf]);
 }
 
 static int add_short(struct reading *rd, size_t end)
 {
-	const struct weir__run *first = run_at(rd, rd->at);
-	const struct weir__run *last = run_at(rd, end - 1);
+	const struct weir__load_span *first = span_at(rd, rd->at);
+	const struct weir__load_span *last = span_at(rd, end - 1);
 	struct weir_file *file = rd->l->model->file[first->shard];
 	bool buffered = goes_buffered(file, first->way, first->off,
 				      last->off + last->len - first->off,
@@ -222,22 +224,23 @@ static int add_short(struct reading *rd, size_t end)
 	int r = 0;
 
 	for (; rd->at < end && r >= 0; rd->at++) {
-		const struct weir__run *run = run_at(rd, rd->at);
+		const struct weir__load_span *span = span_at(rd, rd->at);
 		uint32_t number = (uint32_t)rd->at;
 
 		fetch_later(rd);
-		r = run->cut ? add_rows(rd->l, number, buffered)
-			     : add_extent(rd->l, number, 0, 0, run->len,
-					  buffered);
+		r = !weir__span_is_plain(span)
+			    ? add_rows(rd->l, number, buffered)
+			    : add_extent(rd->l, number, 0, 0, span->len,
+					 buffered);
 	}
 	return r;
 }
 
 static int add_next(struct reading *rd)
 {
-	const struct weir__run *run = run_at(rd, rd->at);
+	const struct weir__load_span *span = span_at(rd, rd->at);
 
-	if (run->len > UNIT_BYTES && !run->cut)
+	if (span->len > UNIT_BYTES && weir__span_is_plain(span))
 		return add_long(rd->l, (uint32_t)rd->at++);
 	return add_short(rd, group_end(rd));
 }
@@ -245,13 +248,13 @@ static int add_next(struct reading *rd)
 int weir__load_extents(struct weir_load *l)
 {
 	const struct weir__layout *layout = l->weights->layout;
-	struct reading rd = { .l = l, .n = layout->n_runs };
+	struct reading rd = { .l = l, .n = layout->n_spans };
 	int r = extents_reserve(l, rd.n);
 
 	while (rd.at < rd.n && r >= 0)
 		r = add_next(&rd);
 	return r < 0 ? weir__fail(r,
 				  "%s: no memory for the extents of %zu runs",
-				  l->model->path, layout->n_runs)
+				  l->model->path, layout->n_spans)
 		     : 0;
 }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A layout: the group of tensors of each put is placed within its bounds. Puts
- * into buffers of the caller may share memory. Two buffers may be of the same
- * memory, so it is compared by address: the bounds of a put end where those of
- * the next put begin; puts that begin at the same byte are placed one after the
- * other.
- */
+#include "model/load/layout.h"
+
 #include <errno.h>
 
-#include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
+#include "core/sort.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "model/load/overlap.h"
-#include "model/load/place.h"
+
+#define FEW 8u /* tensors, for which nothing is allocated */
 
 static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 {
@@ -23,260 +18,382 @@ static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 		plan->model->path, n, size);
 }
 
-/* Numbers of spots by put; those of put i begin at first[i]. */
-struct groups {
-	const struct weir_plan *plan;
-	struct weir__layout *l;
-	struct weir__mem_range
-		*given; /* of puts that need bytes of the caller */
-	size_t n_given;
-	size_t *first, *spot; /* n_puts + 2, n: after given[] */
-	union {               /* of these, if they are few */
-		struct weir__mem_range given;
-		size_t words[16];
-	} room;
-};
-
-static struct weir__group group_of(const struct groups *g, size_t put)
+/* Add a slice of a placement, unless it is plain. */
+static int keep_slice(struct weir__layout *l, const struct weir_plan *plan,
+		      const struct weir__slice *slice, uint32_t *ret_number)
 {
-	return (struct weir__group){
-		.model = g->plan->model,
-		.put = &g->plan->put[put],
-		.spot = g->spot + g->first[put],
-		.n = g->first[put + 1] - g->first[put],
-	};
-}
+	struct weir__slice *more;
 
-static int list_chosen(const struct weir_plan *plan, size_t record,
-		       struct weir__spot *spot)
-{
-	const struct weir__put *put = &plan->put[plan->choice[record] - 1];
-	enum weir_dtype dtype;
-	struct weir__cut cut;
-	int r = weir__put_cut(plan->model, put, record, &cut, &dtype);
-
-	if (r < 0)
-		return r;
-	*spot = weir__spot_of(plan->model, record, &cut);
-	if (put->sink.chunk)
-		spot->bytes = 0;
-	if (put->way == WEIR_WAY_MAP)
-		spot->bytes = weir__cut_span(&cut);
+	*ret_number = WEIR__NO_SLICE;
+	if (weir__slice_is_plain(slice))
+		return 0;
+	more = weir__grow(l->slice, &l->max_slices, l->n_slices, sizeof(*more));
+	if (!more)
+		return no_memory(plan, l->n_slices, sizeof(*more));
+	l->slice = more;
+	more[l->n_slices] = *slice;
+	*ret_number = (uint32_t)l->n_slices++;
 	return 0;
 }
 
-/* The spots of what is chosen, in the order of the model, then of targets. */
-static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
+static int list_selected(struct weir__layout *l, const struct weir_plan *plan,
+			 size_t record)
+{
+	const struct weir__selection *sel =
+		&plan->selection[weir__plan_choice(plan, record)];
+	struct weir__tensor_placement *place = &l->placement[l->n++];
+	enum weir_dtype dtype;
+	struct weir__slice slice;
+	int r = weir__selection_slice(plan->model, sel, record, &slice, &dtype);
+
+	if (r < 0)
+		return r;
+	*place = (struct weir__tensor_placement){
+		.record = record,
+		.slice = WEIR__NO_SLICE,
+		.off = plan->model->rec[record].off + slice.off,
+		.data = weir__slice_data(&slice),
+	};
+	if (sel->sink.chunk)
+		return 0;
+	if (sel->way == WEIR_WAY_MAP) {
+		place->bytes = weir__slice_file_length(&slice);
+		return 0;
+	}
+	place->bytes = weir__slice_mem_length(&slice);
+	return place->bytes ? keep_slice(l, plan, &slice, &place->slice) : 0;
+}
+
+static int list_target(struct weir__layout *l, const struct weir_plan *plan,
+		       const struct weir__target *t)
+{
+	struct weir__tensor_placement *place = &l->placement[l->n++];
+
+	*place = (struct weir__tensor_placement){
+		.record = t->record,
+		.slice = WEIR__NO_SLICE,
+		.at = t->at,
+		.off = t->off,
+		.bytes = weir__slice_mem_length(&t->slice),
+		.data = weir__slice_data(&t->slice),
+	};
+	return place->bytes ? keep_slice(l, plan, &t->slice, &place->slice) : 0;
+}
+
+/* All tensors of the plan: in the order of the model, then the targets. */
+static int list_tensors(struct weir__layout *l, const struct weir_plan *plan)
 {
 	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
-	l->spot = n == 1 ? &l->room_spots.entry[0].spot
-			 : weir__array_alloc(n, sizeof(l->room_spots.entry[0]));
-	if (!l->spot)
-		return no_memory(plan, n, sizeof(*l->spot));
-	l->order = (size_t *)(l->spot + n);
+	l->placement =
+		n == 1 ? &l->room_places.entry[0].placement
+		       : weir__array_alloc(n, sizeof(l->room_places.entry[0]));
+	if (!l->placement)
+		return no_memory(plan, n, sizeof(*l->placement));
+	l->order = (size_t *)(l->placement + n);
 	for (size_t i = plan->first; l->n < plan->n && r >= 0; i++)
-		if (plan->choice[i] &&
-		    plan->choice[i] != WEIR__CHOSEN_AS_TARGET)
-			r = list_chosen(plan, i, &l->spot[l->n++]);
+		if (weir__plan_selects(plan, i))
+			r = list_selected(l, plan, i);
 	for (size_t i = 0; i < n_targets && r >= 0; i++)
-		l->spot[l->n++] = plan->targets->item[i].spot;
+		r = list_target(l, plan, &plan->targets->item[i]);
 	return r;
 }
 
-static int sort_spots(struct groups *g)
+uint64_t weir__mem_space(const struct weir_buft *buft)
 {
-	const struct weir_plan *plan = g->plan;
-	size_t n_first = plan->n_puts + 2, *next;
-	size_t bytes = plan->n_puts * sizeof(*g->given) +
-		       (n_first + plan->n) * sizeof(*g->first);
+	const struct weir_dev *dev = buft->dev;
 
-	g->given = bytes <= sizeof(g->room) ? &g->room.given
-					    : weir__calloc(1, bytes);
-	if (!g->given)
-		return no_memory(plan, n_first + plan->n, sizeof(*g->first));
-	g->first = (size_t *)(g->given + plan->n_puts);
-	g->spot = g->first + n_first;
-	/* first[i + 1] grows to the end of put i: the next spot goes there. */
-	next = g->first + 1;
-	for (unsigned i = 0; i < plan->n_puts; i++)
-		next[i + 1] = next[i] + plan->put[i].tensors;
-	for (size_t i = 0; i < plan->n; i++) {
-		uint32_t put = plan->choice[g->l->spot[i].record] - 1;
+	if (buft->desc.flags & WEIR_BUFT_HOST)
+		return 0;
+	return dev->backend->mem->reach ? (uintptr_t)dev->backend
+					: (uintptr_t)dev;
+}
 
-		g->spot[next[put]++] = i;
+/* The memory of a tensor, by address. */
+struct occupied {
+	struct weir__sort_key from; /* its address space and first byte */
+	uint64_t end;
+	size_t number; /* of its placement */
+};
+
+/* The tensors of a layout, by address. */
+struct overlap_check {
+	const struct weir_model *m;
+	struct weir__layout *l;
+	struct occupied *range;
+	size_t n;
+};
+
+static int no_memory_to_check(const struct overlap_check *p)
+{
+	return weir__fail(-ENOMEM,
+			  "%s: no memory to compare %zu places of %zu bytes",
+			  p->m->path, p->l->n_order, sizeof(*p->range));
+}
+
+static int fail_overlap(const struct overlap_check *p, size_t a, size_t b)
+{
+	const struct weir__record *x = &p->m->rec[p->l->placement[a].record];
+	const struct weir__record *y = &p->m->rec[p->l->placement[b].record];
+
+	return weir__fail(-EINVAL, "tensors '%s' and '%s' would overlap",
+			  weir__quote(p->m->text + x->name, x->name_len),
+			  weir__quote(p->m->text + y->name, y->name_len));
+}
+
+static int check_end(const struct overlap_check *p,
+		     const struct weir__tensor_placement *s)
+{
+	const struct weir__layout_buf *b = &p->l->buf[s->buf];
+	uint64_t bytes = b->given ? b->room : b->bytes;
+
+	if (s->bytes <= bytes && s->at <= bytes - s->bytes)
+		return 0;
+	return weir__fail(
+		-EINVAL, "tensors would reach to byte %llu of a buffer of %llu",
+		(unsigned long long)(s->at + s->bytes),
+		(unsigned long long)bytes);
+}
+
+/* The rows of a tensor in memory. */
+struct row_form {
+	uint64_t begin, width, pitch;
+};
+
+static struct row_form rows_of(const struct overlap_check *p,
+			       const struct occupied *range)
+{
+	const struct weir__slice *slice =
+		weir__layout_slice(p->l, p->l->placement[range->number].slice);
+
+	if (!slice || slice->rows <= 1)
+		return (struct row_form){ range->from.minor,
+					  range->end - range->from.minor, 0 };
+	return (struct row_form){ range->from.minor, slice->mem_width,
+				  slice->mem_pitch };
+}
+
+/*
+ * Two ranges that overlap may have rows in each other's gaps: the columns of
+ * one view beside those of another, at the same distances.
+ */
+static bool rows_are_apart(const struct overlap_check *p,
+			   const struct occupied *a, const struct occupied *b)
+{
+	struct row_form x = rows_of(p, a), y = rows_of(p, b);
+	uint64_t shift;
+
+	if (!x.pitch)
+		return false;
+	shift = (y.begin - x.begin) % x.pitch;
+	if (y.pitch && y.pitch != x.pitch)
+		return false;
+	return shift >= x.width && y.width <= x.pitch - shift;
+}
+
+/* Of two ranges in their order: true if @a ends before @b begins. */
+static bool is_before(const struct occupied *a, const struct occupied *b)
+{
+	return a->from.major != b->from.major || a->end <= b->from.minor;
+}
+
+/*
+ * Compare a range with all earlier ones that end after it begins: those are the
+ * ranges from *@first on, which moves forward.
+ */
+static int check_range(struct overlap_check *p, size_t i, size_t *first)
+{
+	const struct occupied *range = p->range;
+	uint64_t bytes;
+
+	while (*first < i && is_before(&range[*first], &range[i]))
+		++*first;
+	for (size_t k = *first; k < i; k++) {
+		if (is_before(&range[k], &range[i]))
+			continue;
+		if (!rows_are_apart(p, &range[k], &range[i]))
+			return fail_overlap(p, range[k].number,
+					    range[i].number);
+		bytes = range[k].end - range[k].from.minor;
+		if (p->l->interleaved < bytes)
+			p->l->interleaved = bytes;
 	}
 	return 0;
 }
 
-static bool has_bytes(const struct groups *g, const struct weir__group *group)
+static struct occupied occupied(uint64_t space, uint64_t begin, uint64_t bytes,
+				size_t number)
 {
-	for (size_t i = 0; i < group->n; i++)
-		if (g->l->spot[group->spot[i]].bytes)
-			return true;
-	return false;
+	return (struct occupied){ { space, begin }, begin + bytes, number };
 }
 
-/* Bytes of the new buffers from number @first on. */
-static uint64_t new_bytes(const struct weir__layout *l, size_t first)
+/* New memory is not shared: its buffers are numbered as spaces of their own. */
+static struct occupied range_of_place(const struct overlap_check *p, size_t i)
 {
-	uint64_t sum = 0;
+	const struct weir__tensor_placement *s = &p->l->placement[i];
+	const struct weir__layout_buf *b = &p->l->buf[s->buf];
 
-	for (size_t i = first; i < l->n_bufs; i++)
-		sum += weir__layout_bytes(&l->buf[i]);
-	return sum;
+	if (b->given)
+		return occupied(weir__mem_space(b->buft),
+				(uintptr_t)b->base + s->at, s->bytes, i);
+	return occupied((uintptr_t)b, s->at, s->bytes, i);
+}
+
+int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
+{
+	struct occupied few[FEW];
+	struct overlap_check p = { .m = m, .l = l, .range = few };
+	size_t first = 0;
+	int r = 0;
+
+	if (l->n_order > FEW)
+		p.range = weir__malloc(l->n_order * sizeof(*p.range));
+	if (!p.range)
+		return no_memory_to_check(&p);
+	/* By buffer and place: often they are in the right order already. */
+	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
+		const struct weir__tensor_placement *s =
+			&l->placement[l->order[i]];
+
+		if (s->buf == WEIR__NO_BUF ||
+		    l->buf[s->buf].buft->desc.kind == WEIR_MEM_MAPPED)
+			continue;
+		r = check_end(&p, s);
+		p.range[p.n++] = range_of_place(&p, l->order[i]);
+	}
+	if (r >= 0 && weir__sort(p.range, p.n, sizeof(*p.range)) < 0)
+		r = no_memory_to_check(&p);
+	for (size_t i = 1; i < p.n && r >= 0; i++)
+		r = check_range(&p, i, &first);
+	if (p.range != few)
+		weir__free(p.range);
+	return r;
+}
+
+struct read_key {
+	struct weir__sort_key when;
+	size_t span;
+};
+
+static struct read_key key_of(const struct weir__load_span *span, size_t number)
+{
+	uint64_t later = (uint32_t)~weir__sort_int32(span->priority);
+
+	return (struct read_key){
+		.when.major = later << 32 | span->shard,
+		.when.minor = span->off,
+		.span = number,
+	};
+}
+
+static bool spans_are_sorted(const struct weir__layout *l)
+{
+	for (size_t i = 1; i < l->n_spans; i++) {
+		struct read_key a = key_of(&l->span[i - 1], 0);
+		struct read_key b = key_of(&l->span[i], 0);
+
+		if (weir__sort_less(&b.when, &a.when))
+			return false;
+	}
+	return true;
+}
+
+/* Move span key[i].span to place i, for each i: cycle by cycle. */
+static void permute_spans(struct weir__load_span *span, struct read_key *key,
+			  size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct weir__load_span kept = span[i];
+		size_t to = i, from;
+
+		for (; (from = key[to].span) != i; to = from) {
+			span[to] = span[from];
+			key[to].span = to;
+		}
+		span[to] = kept;
+		key[to].span = to;
+	}
 }
 
 /*
- * Place a put into new memory, congruent to the file unless that exceeds the
- * capacity of the put.
+ * Put the spans into the order of reading: by priority, then in the order of the
+ * files. A load then accesses them one after the other.
  */
-static int place_in_new(struct weir__layout *l, const struct weir__group *group)
+static int sort_spans(const struct weir_model *model, struct weir__layout *l)
 {
-	size_t n_order = l->n_order, n_runs = l->n_runs, n_bufs = l->n_bufs;
-	struct weir__bounds bounds = { .tight = false };
-	uint64_t capacity = group->put->capacity, end;
-	int r = weir__place(l, group, &bounds, &end);
-
-	if (r < 0 || !capacity || new_bytes(l, n_bufs) <= capacity)
-		return r;
-	l->n_order = n_order;
-	l->n_runs = n_runs;
-	l->n_bufs = n_bufs;
-	bounds.tight = true;
-	return weir__place(l, group, &bounds, &end);
-}
-
-/* Place puts into new memory, mappings and sinks; list the others in given. */
-static int place_new(struct groups *g)
-{
+	size_t n = l->n_spans;
+	struct read_key *key;
 	int r = 0;
 
-	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
-		struct weir__group group = group_of(g, i);
-		struct weir__put *put = &g->plan->put[i];
-
-		if (!group.n)
-			continue;
-		if (put->buf && has_bytes(g, &group))
-			g->given[g->n_given++] = weir__mem_range_of(
-				put->buf, put->offset, put->buf->bytes, i);
-		else if (put->sink.chunk)
-			r = weir__place_sink(g->l, &group);
-		else if (put->way == WEIR_WAY_MAP)
-			r = weir__place_mapped(g->l, &group);
-		else
-			r = place_in_new(g->l, &group);
-	}
-	return r;
-}
-
-/* Place puts [i, j) of the list, which begin at the same byte, before @limit. */
-static int place_same_start(struct groups *g, size_t i, size_t j,
-			    uint64_t limit, bool tight)
-{
-	uint64_t from = g->given[i].from.minor, end;
-	int r = 0;
-
-	for (; i < j && r >= 0; i++) {
-		const struct weir__mem_range *s = &g->given[i];
-		struct weir__group group = group_of(g, s->number);
-		uint64_t base = (uintptr_t)group.put->buf->mem.base;
-		struct weir__bounds bounds = {
-			.from = from - base,
-			.to = (s->end < limit ? s->end : limit) - base,
-			.tight = tight,
-		};
-
-		r = weir__place(g->l, &group, &bounds, &end);
-		from = base + end;
-	}
-	return r;
-}
-
-static int place_given(struct groups *g)
-{
-	struct weir__layout *l = g->l;
-	int r = 0;
-
-	if (weir__sort(g->given, g->n_given, sizeof(*g->given)) < 0)
-		return no_memory(g->plan, g->n_given, sizeof(*g->given));
-	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
-		size_t n_order = l->n_order, n_runs = l->n_runs;
-		size_t n_bufs = l->n_bufs;
-		const struct weir__mem_range *s = &g->given[i], *next;
-		struct weir__error_saved saved;
-		uint64_t limit;
-
-		for (j = i + 1; j < g->n_given; j++)
-			if (g->given[j].from.major != s->from.major ||
-			    g->given[j].from.minor != s->from.minor)
-				break;
-		next = &g->given[j];
-		limit = j < g->n_given && next->from.major == s->from.major
-				? next->from.minor
-				: UINT64_MAX;
-		weir__error_save(&saved);
-		r = place_same_start(g, i, j, limit, false);
-		if (r != -ENOSPC)
-			continue;
-		weir__error_restore(&saved);
-		/* It may fit if its places need not be congruent to the file's. */
-		l->n_order = n_order;
-		l->n_runs = n_runs;
-		l->n_bufs = n_bufs;
-		r = place_same_start(g, i, j, limit, true);
-	}
-	return r;
-}
-
-static int place_all(const struct weir_plan *plan, struct weir__layout *l)
-{
-	struct groups g = { .plan = plan, .l = l };
-	int r = sort_spots(&g);
-
-	if (r >= 0)
-		r = place_new(&g);
-	if (r >= 0)
-		r = place_given(&g);
-	l->n_put_bufs = l->n_bufs;
-	if (r >= 0 && weir__plan_n_targets(plan))
-		r = weir__place_targets(l, plan);
-	if (g.given != &g.room.given)
-		weir__free(g.given);
+	if (spans_are_sorted(l))
+		return 0;
+	key = weir__malloc(n * sizeof(*key));
+	for (size_t i = 0; i < n && key; i++)
+		key[i] = key_of(&l->span[i], i);
+	if (!key || weir__sort(key, n, sizeof(*key)) < 0)
+		r = weir__fail(-ENOMEM, "%s: no memory to sort %zu runs",
+			       model->path, n);
+	else
+		permute_spans(l->span, key, n);
+	weir__free(key);
 	return r;
 }
 
 static int layout_fill(const struct weir_plan *plan, struct weir__layout *l)
 {
-	int r = list_spots(plan, l);
+	int r = list_tensors(l, plan);
 
 	if (r >= 0)
-		r = place_all(plan, l);
+		r = weir__layout_place(l, plan);
 	if (r >= 0)
 		r = weir__layout_check(plan->model, l);
-	if (r >= 0)
-		r = weir__layout_sort_runs(plan->model, l);
-	return r;
+	return r < 0 ? r : sort_spans(plan->model, l);
+}
+
+static void load_arrays_free(struct weir__load_arrays *a)
+{
+	if (!a)
+		return;
+	weir__array_free(a->ext);
+	weir__array_free(a->ext_span);
+	weir__free(a);
+}
+
+struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout)
+{
+	struct weir__load_arrays *a = atomic_exchange(&layout->spare, NULL);
+
+	return a ? a : weir__calloc(1, sizeof(*a));
+}
+
+void weir__load_arrays_give(struct weir__layout *layout,
+			    struct weir__load_arrays *a)
+{
+	if (a && atomic_load(&layout->kept))
+		a = atomic_exchange(&layout->spare, a);
+	load_arrays_free(a);
 }
 
 void weir__layout_put(struct weir__layout *l)
 {
 	if (!l || !weir__refs_drop(&l->refs))
 		return;
-	weir__array_free(l->spot);
-	weir__array_free(l->run);
+	weir__array_free(l->placement);
+	weir__array_free(l->span);
 	weir__array_free(l->buf);
-	weir__free(l->cut);
+	weir__free(l->slice);
 	for (size_t i = 0; i < l->n_sinks; i++)
-		weir__array_free(l->sink[i].run);
+		weir__array_free(l->sink[i].span);
 	weir__free(l->sink);
-	weir__load_arrays_free(atomic_load(&l->spare));
+	load_arrays_free(atomic_load(&l->spare));
 	weir__free(l);
 }
 
-/* Is it the same in each load? New memory and mappings have other addresses. */
+/*
+ * True if the layout is the same in each load. New memory and mappings have
+ * other addresses in each.
+ */
 static bool is_constant(const struct weir__layout *l)
 {
 	for (size_t i = 0; i < l->n_bufs; i++)
@@ -311,11 +428,13 @@ int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
 	}
 	l = weir__calloc(1, sizeof(*l));
 	if (!l)
-		return no_memory(plan, 1, sizeof(*l));
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a layout of %zu bytes",
+				  plan->model->path, sizeof(*l));
 	atomic_init(&l->refs, 1);
-	l->run = l->room_run.entry;
-	l->max_runs = 1;
-	l->buf = l->room_buf.entry;
+	l->span = l->room_spans.entry;
+	l->max_spans = 1;
+	l->buf = l->room_bufs.entry;
 	l->max_bufs = 1;
 	r = layout_fill(plan, l);
 	if (r < 0) {
@@ -328,7 +447,7 @@ int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
 	return 0;
 }
 
-void weir__plan_changed(struct weir_plan *plan)
+void weir__layout_forget(struct weir_plan *plan)
 {
 	struct weir__layout *l = atomic_load(&plan->layout);
 
@@ -338,54 +457,26 @@ void weir__plan_changed(struct weir_plan *plan)
 	/* Weights may have it for longer. */
 	if (atomic_load(&l->refs) > 1) {
 		atomic_store(&l->kept, false);
-		weir__load_arrays_free(atomic_exchange(&l->spare, NULL));
+		load_arrays_free(atomic_exchange(&l->spare, NULL));
 	}
 	weir__layout_put(l);
 }
 
 static uint64_t lead_of(const struct weir__layout *l,
-			const struct weir__spot *spot)
+			const struct weir__tensor_placement *place)
 {
-	return spot->buf == WEIR__NO_BUF ? 0 : l->buf[spot->buf].lead;
-}
-
-struct weir__spot weir__spot_of(const struct weir_model *model, size_t record,
-				const struct weir__cut *cut)
-{
-	return (struct weir__spot){
-		.record = record,
-		.off = model->rec[record].off + cut->off,
-		.bytes = weir__cut_mem(cut),
-		.take = weir__cut_take(cut),
-	};
-}
-
-int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
-			  uint32_t *ret_number)
-{
-	struct weir__cut *more;
-
-	*ret_number = 0;
-	if (weir__cut_is_plain(cut))
-		return 0;
-	more = weir__grow(l->cut, &l->max_cuts, l->n_cuts, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	l->cut = more;
-	more[l->n_cuts++] = *cut;
-	*ret_number = (uint32_t)l->n_cuts;
-	return 0;
+	return place->buf == WEIR__NO_BUF ? 0 : l->buf[place->buf].lead;
 }
 
 void weir__layout_lead(struct weir__layout *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		l->spot[i].at += lead_of(l, &l->spot[i]);
-	for (size_t i = 0; i < l->n_runs; i++)
-		l->run[i].at += l->buf[l->run[i].buf].lead;
+		l->placement[i].at += lead_of(l, &l->placement[i]);
+	for (size_t i = 0; i < l->n_spans; i++)
+		l->span[i].at += l->buf[l->span[i].buf].lead;
 }
 
-static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
+static bool same_slice(const struct weir__slice *a, const struct weir__slice *b)
 {
 	if (!a || !b)
 		return a == b;
@@ -394,16 +485,17 @@ static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
 	       a->convert == b->convert;
 }
 
-static bool same_spot(const struct weir__layout *a,
-		      const struct weir__layout *b, size_t i)
+static bool same_place(const struct weir__layout *a,
+		       const struct weir__layout *b, size_t i)
 {
-	const struct weir__spot *x = &a->spot[i], *y = &b->spot[i];
+	const struct weir__tensor_placement *x = &a->placement[i],
+					    *y = &b->placement[i];
 
 	return x->record == y->record && x->buf == y->buf &&
 	       x->at + lead_of(b, y) == y->at && x->off == y->off &&
 	       x->bytes == y->bytes &&
-	       same_cut(weir__layout_cut(a, x->cut),
-			weir__layout_cut(b, y->cut));
+	       same_slice(weir__layout_slice(a, x->slice),
+			  weir__layout_slice(b, y->slice));
 }
 
 int weir__layout_same(const struct weir__layout *a,
@@ -433,7 +525,7 @@ int weir__layout_same(const struct weir__layout *a,
 				"buffer %zu of the weights is not the buffer of the plan",
 				i);
 	for (size_t i = 0; i < a->n; i++)
-		if (!same_spot(a, b, i))
+		if (!same_place(a, b, i))
 			return weir__fail(
 				-EINVAL,
 				"tensor %zu has another place or form in the weights than in the plan",

@@ -10,11 +10,17 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "model/load/portion.h"
+#include "io/nowait.h"
+#include "model/load/chunk_tensors.h"
 #include "model/load/sink.h"
 
 /* Cache misses overlap if the CPU fetches so many items ahead. */
 #define COUNTERS_AHEAD 4u
+/*
+ * Most reads of a load that the calling thread makes: each costs as much as
+ * copying some 16 KiB.
+ */
+#define MAX_READS 32u
 
 static struct weir_load *load_of(struct weir__job *job)
 {
@@ -22,9 +28,9 @@ static struct weir_load *load_of(struct weir__job *job)
 }
 
 static const struct weir__record *record_of(const struct weir_load *l,
-					    size_t spot)
+					    size_t place)
 {
-	return &l->model->rec[l->weights->layout->spot[spot].record];
+	return &l->model->rec[l->weights->layout->placement[place].record];
 }
 
 /*
@@ -33,33 +39,33 @@ static const struct weir__record *record_of(const struct weir_load *l,
  */
 static void fetch_later(const struct weir_load *l, size_t ext)
 {
-	const struct weir__run *run;
+	const struct weir__load_span *span;
 
 	if (ext >= l->n_ext)
 		return;
-	run = &l->weights->layout->run[l->arrays->ext_run[ext]];
-	weir__fetch_to_write(&l->arrival->item[run->spot]);
+	span = &l->weights->layout->span[l->arrays->ext_span[ext]];
+	weir__fetch_to_write(&l->arrival->item[span->placement]);
 }
 
 /* Bytes [lo, hi) of extent @ext. */
-static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
-					uint64_t lo, uint64_t hi)
+static struct weir__chunk_tensors
+portions_of(const struct weir_load *l, size_t ext, uint64_t lo, uint64_t hi)
 {
 	const struct weir__layout *layout = l->weights->layout;
 	uint64_t off = l->arrays->ext[ext].off;
 
-	return weir__portion_begin(layout,
-				   &layout->run[l->arrays->ext_run[ext]],
-				   off + lo, off + hi);
+	return weir__chunk_tensors_begin(
+		layout, &layout->span[l->arrays->ext_span[ext]], off + lo,
+		off + hi);
 }
 
 const struct weir_failure *
-weir__load_explain(struct weir_load *l, const struct weir__portion *p,
+weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
-	const struct weir__record *rec = record_of(l, p->spot);
+	const struct weir__record *rec = record_of(l, p->tensor);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
 	unsigned long long a = p->a, b = p->b;
@@ -70,7 +76,7 @@ weir__load_explain(struct weir_load *l, const struct weir__portion *p,
 		return &weir__cause_closed;
 	if (outcome->end == WEIR__END_OF_FILE)
 		return weir__arrival_note(
-			l->arrival, -ESTALE, 0, p->spot,
+			l->arrival, -ESTALE, 0, p->tensor,
 			"%s: tensor '%s': the file ended before all of bytes %llu to %llu, which are read together, were read; it had %llu bytes when it was opened",
 			file->base, name, (unsigned long long)(e->off + lo),
 			(unsigned long long)(e->off + hi),
@@ -78,13 +84,13 @@ weir__load_explain(struct weir_load *l, const struct weir__portion *p,
 	if (outcome->after)
 		return weir__arrival_note(
 			l->arrival, weir__outcome_errno(outcome),
-			outcome->native, p->spot,
+			outcome->native, p->tensor,
 			"%s: tensor '%s': bytes %llu to %llu were not read, because a read of %s had ended the load: %s",
 			file->base, name, a, b, outcome->after,
 			weir__outcome_words(outcome));
 	return weir__arrival_note(
 		l->arrival, weir__outcome_errno(outcome), outcome->native,
-		p->spot, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
+		p->tensor, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
 		file->base, name, outcome->in_copy ? "copy" : "read", a, b,
 		weir__outcome_words(outcome),
 		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
@@ -96,13 +102,13 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->arrays->ext[ext];
-	struct weir__portion p = portions_of(l, ext, lo, hi);
+	struct weir__chunk_tensors p = portions_of(l, ext, lo, hi);
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
 	fetch_later(l, ext + COUNTERS_AHEAD);
-	for (; weir__portion_next(&p); ours += p.take)
-		weir__arrival_add(l->arrival, p.spot, p.take,
+	for (; weir__chunk_tensors_next(&p); ours += p.data)
+		weir__arrival_add(l->arrival, p.tensor, p.data,
 				  arrived ? NULL
 					  : weir__load_explain(l, &p, e, lo, hi,
 							       outcome));
@@ -118,10 +124,10 @@ static void load_chunk_submitted(struct weir__job *job, size_t ext, uint64_t lo,
 				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
-	struct weir__portion p = portions_of(l, ext, lo, hi);
+	struct weir__chunk_tensors p = portions_of(l, ext, lo, hi);
 
-	while (weir__portion_next(&p))
-		weir__arrival_submitted(l->arrival, p.spot, p.take);
+	while (weir__chunk_tensors_next(&p))
+		weir__arrival_submitted(l->arrival, p.tensor, p.data);
 }
 
 static void load_put(struct weir_load *l)
@@ -229,8 +235,8 @@ static void count_down(struct weir_load *l)
 	const struct weir__layout *layout = l->weights->layout;
 
 	for (size_t i = 0; i < layout->n; i++) {
-		uint64_t bytes = layout->spot[i].take;
-		uint32_t buf = layout->spot[i].buf;
+		uint64_t bytes = layout->placement[i].data;
+		uint32_t buf = layout->placement[i].buf;
 
 		l->total += bytes;
 		if (buf != WEIR__NO_BUF &&
@@ -244,7 +250,80 @@ static void count_down(struct weir_load *l)
 	}
 }
 
-/* If all tensors go to devices of one backend, count the copies that are submitted to the driver. */
+/*
+ * True if the calling thread may make this load by itself, without waiting: a
+ * few reads out of the page cache, to host memory. The weights exist and the
+ * remaining bytes of tensors are counted.
+ */
+static bool is_small(const struct weir_load *l)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	uint64_t bytes = 0;
+
+	if (layout->n_spans > MAX_READS || layout->n_sinks)
+		return false;
+	for (size_t i = 0; i < layout->n_spans; i++) {
+		const struct weir__load_span *span = &layout->span[i];
+
+		if (span->way == WEIR_WAY_DIRECT ||
+		    !weir__span_is_plain(span) ||
+		    !weir__buf_is_host(l->weights->buf[span->buf]))
+			return false;
+		bytes += span->len;
+	}
+	if (bytes && !weir__nowait_allowed(l->weir, bytes))
+		return false;
+	for (size_t i = 0; i < layout->n_spans; i++) {
+		const struct weir__load_span *span = &layout->span[i];
+
+		if (!weir__nowait_expected(l->model->file[span->shard],
+					   span->off, span->len))
+			return false;
+	}
+	return true;
+}
+
+static void all_arrived(struct weir_load *l, uint64_t bytes_read)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	uint64_t ours = 0;
+
+	for (size_t i = 0; i < layout->n; i++) {
+		uint64_t bytes = atomic_load(&l->arrival->item[i].remaining);
+
+		ours += bytes;
+		if (bytes)
+			weir__arrival_add(l->arrival, i, bytes, NULL);
+	}
+	atomic_store_explicit(&l->way[WEIR__CHUNK_BUFFERED], ours,
+			      memory_order_relaxed);
+	atomic_store_explicit(&l->gaps, bytes_read - ours,
+			      memory_order_relaxed);
+}
+
+/*
+ * Read the whole load on the calling thread. True: all tensors have arrived.
+ * False: none has, and the engine has to read them.
+ */
+static bool load_at_once(struct weir_load *l)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < layout->n_spans; i++) {
+		const struct weir__load_span *span = &layout->span[i];
+		unsigned char *base = l->weights->buf[span->buf]->mem.base;
+
+		if (!weir__nowait_read(l->model->file[span->shard],
+				       base + span->at, span->len, span->off))
+			return false;
+		bytes += span->len;
+	}
+	all_arrived(l, bytes);
+	return true;
+}
+
+/* If all tensors go to devices of one backend, count the copies that are submitted. */
 static int count_copies(struct weir_load *l)
 {
 	const struct weir_backend_queue_ops *by = NULL;
@@ -315,7 +394,7 @@ static int load_prepare(struct weir_load *l, struct weir_plan *plan,
 		return no_memory(l->model, l->weights->layout->n,
 				 sizeof(l->arrival->item[0]));
 	count_down(l);
-	if (!weir__load_is_small(l))
+	if (!is_small(l))
 		r = use_engine(l);
 	return r < 0 ? r : weir__weights_attach(l->weights, l->arrival);
 }
@@ -326,7 +405,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	struct weir_io_info info;
 	int r = 0;
 
-	if (!l->eng && weir__load_nowait(l)) {
+	if (!l->eng && load_at_once(l)) {
 		load_conclude(l);
 		weir__arrival_finish(l->arrival);
 		return 0;
@@ -406,7 +485,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->traced = weir__trace_now(weir);
 	r = load_prepare(l, plan, o.into);
 	if (r >= 0)
-		weir__load_races(l);
+		weir__load_report_writes(l);
 	if (r >= 0)
 		r = start_job(l, o.depth);
 	if (r < 0) {
@@ -422,6 +501,40 @@ void weir_load_free(struct weir_load *load)
 {
 	if (!load || !weir__root_is_ours(load->weir))
 		return;
-	weir__ended_close_fd(&load->arrival->ended);
+	weir__completions_close_fd(&load->arrival->ended);
 	load_put(load);
+}
+
+int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
+		  const struct weir_select_opts *opts,
+		  struct weir_weights **ret_weights)
+{
+	struct weir_select_opts mapped = WEIR_SELECT_OPTS_INIT;
+	struct weir_weights *w = NULL;
+	struct weir_load *l = NULL;
+	struct weir_model *m = NULL;
+	struct weir_plan *p = NULL;
+	int r = weir_model_open(weir, path, NULL, &m);
+
+	mapped.way = WEIR_WAY_MAP;
+	if (!opts && buft->desc.kind == WEIR_MEM_MAPPED)
+		opts = &mapped;
+	if (r >= 0)
+		r = weir_plan_new(m, &p);
+	if (r >= 0)
+		r = weir_plan_add(p, NULL, buft, opts);
+	if (r >= 0)
+		r = weir_load_start(p, NULL, &l);
+	if (r >= 0)
+		r = weir_load_wait(l, -1);
+	if (r >= 0)
+		r = weir_load_weights(l, &w);
+	if (r >= 0)
+		*ret_weights = w;
+	else
+		weir__fail_as("weir_load_all", r);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return r < 0 ? r : 0;
 }

@@ -3,8 +3,8 @@
  * A load. It is referenced by the caller's handle, and by itself until its job
  * has ended. The weights and the arrival may live longer.
  *
- * weir_load_start	allocates memory, makes extents, starts prefaulting, passes
- *			the job to the engine
+ * weir_load_start	allocates memory, makes extents, starts prefaulting,
+ *			passes the job to the engine
  * load_chunk_done	on reactors: a chunk has arrived or failed; its bytes
  *			are counted for its tensors
  * load_job_done	on a reactor: no chunk is in flight; the rest may block
@@ -15,7 +15,7 @@
  *			completes number n
  *
  * A small load of what is in the page cache is read by weir_load_start itself
- * (small.c), and has ended when that returns.
+ * and has ended when that returns.
  */
 #ifndef WEIR__MODEL_LOAD_H
 #define WEIR__MODEL_LOAD_H
@@ -23,14 +23,8 @@
 #include "alloc/prefault.h"
 #include "io/engine.h"
 #include "mem/access.h"
-#include "model/load/portion.h"
+#include "model/load/chunk_tensors.h"
 #include "model/load/weights.h"
-
-struct weir__load_arrays {
-	struct weir__extent *ext;
-	uint32_t *ext_run; /* for each extent, its run in the layout */
-	size_t max_ext;
-};
 
 struct weir_load {
 	_Atomic uint32_t refs;
@@ -63,52 +57,33 @@ struct weir_load {
 	uint64_t mapped;
 };
 
-/*
- * arrays.c: those that the layout keeps, or new ones. NULL: no memory. Then back
- * to the layout. Any thread.
- */
-struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
-void weir__load_arrays_give(struct weir__layout *layout,
-			    struct weir__load_arrays *arrays);
-
-/* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
+/* extents.c: make the extents, each direct or buffered. -ENOMEM. */
 int weir__load_extents(struct weir_load *l);
-/* Should [off, off + len) be read through the page cache? */
+/* True if [off, off + len) is to be read through the page cache. */
 bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 			 uint64_t off, uint64_t len);
 
 /* Why the tensor of @p failed: the outcome of bytes [lo, hi) of extent @e. */
 const struct weir_failure *
-weir__load_explain(struct weir_load *l, const struct weir__portion *p,
+weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome);
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
 
-/* writes.c: blocking calls wait for the load's tensors; fork(2) hides them. */
+/* load_writes.c: blocking calls wait for the load's tensors; fork(2) hides them. */
 void weir__load_writes_begin(struct weir_load *l);
 /* @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
 
-/* fresh.c: prefault fresh memory ahead of the reads. -ENOMEM. */
+/* load_prefault.c: prefault fresh memory ahead of the reads. -ENOMEM. */
 int weir__load_prefault(struct weir_load *l);
-/* The load has ended: stop prefaulting, and note which memory is backed. */
+/* The load has ended: stop, and note which memory has been prefaulted. */
 void weir__load_prefault_stop(struct weir_load *l);
 
-/* races.c: report all writes of the load to the race checker, before it begins. */
-void weir__load_races(struct weir_load *l);
+/* load_writes.c: tell the race checker of all writes, before the load begins. */
+void weir__load_report_writes(struct weir_load *l);
 /* The program has asked how far the load is, so it knows if all has arrived. */
-void weir__load_races_arrived(struct weir_load *l);
-
-/*
- * small.c: may the calling thread make this load by itself, without waiting?
- * Called when the weights exist and the remaining bytes of tensors are counted.
- */
-bool weir__load_is_small(const struct weir_load *l);
-/*
- * Read the whole load. True: all tensors have arrived. False: none has, and the
- * engine has to read them.
- */
-bool weir__load_nowait(struct weir_load *l);
+void weir__load_arrival_seen(struct weir_load *l);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -10,21 +11,37 @@
 #include "core/util.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
-#include "model/load/layers.h"
+#include "model/load/layout.h"
 
-#define MAX_ALIGN 4096u /* a page; direct reads need no more */
-#define SPARE_PUTS 16u  /* the most for which a spare plan keeps its array */
+#define MAX_ALIGN 4096u      /* a page; direct reads need no more */
+#define SPARE_SELECTIONS 16u /* the most that a spare plan has room for */
+#define MAX_SELECTIONS (UINT32_MAX / 2)
+
+/* The model is closed, or another plan is its spare one. */
+static void spare_free(struct weir__model_spare *spare)
+{
+	struct weir_plan *p;
+
+	if (!spare)
+		return;
+	p = weir__container(spare, struct weir_plan, spare);
+	weir__free(p->selection);
+	weir__free(p);
+}
 
 /* An empty plan: the one that the model keeps, or a new one. NULL: no memory. */
 static struct weir_plan *plan_take(struct weir_model *model)
 {
-	struct weir_plan *p = atomic_exchange(&model->spare_plan, NULL);
+	struct weir__model_spare *spare = atomic_exchange(&model->spare, NULL);
+	struct weir_plan *p;
 
-	if (p)
-		return p;
+	if (spare)
+		return weir__container(spare, struct weir_plan, spare);
 	p = weir__calloc(1, sizeof(*p) + model->n_recs * sizeof(p->choice[0]));
-	if (p)
-		p->first = model->n_recs;
+	if (!p)
+		return NULL;
+	p->spare.free = spare_free;
+	p->first = model->n_recs;
 	return p;
 }
 
@@ -51,31 +68,30 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 static void choices_clear(struct weir_plan *plan)
 {
 	for (size_t i = 0; i < weir__plan_n_targets(plan); i++) {
-		uint32_t *choice =
-			&plan->choice[plan->targets->item[i].spot.record];
+		uint32_t *choice = &plan->choice[plan->targets->item[i].record];
 
 		if (*choice == WEIR__CHOSEN_AS_TARGET)
 			*choice = 0;
 	}
 	for (size_t i = plan->first; plan->n; i++) {
-		plan->n -= plan->choice[i] != 0;
+		plan->n -= weir__plan_selects(plan, i);
 		plan->choice[i] = 0;
 	}
 	plan->first = plan->model->n_recs;
 }
 
-/* Make the plan as it was when it was new. Its array of puts stays if small. */
+/* Make the plan as it was when it was new. A small array of selections stays. */
 static void plan_clear(struct weir_plan *plan)
 {
-	for (unsigned i = 0; i < plan->n_puts; i++)
-		weir__buf_put(plan->put[i].buf);
-	plan->n_puts = 0;
-	if (plan->max_puts > SPARE_PUTS) {
-		weir__free(plan->put);
-		plan->put = NULL;
-		plan->max_puts = 0;
+	for (unsigned i = 0; i < plan->n_selections; i++)
+		weir__buf_put(plan->selection[i].buf);
+	plan->n_selections = 0;
+	if (plan->max_selections > SPARE_SELECTIONS) {
+		weir__free(plan->selection);
+		plan->selection = NULL;
+		plan->max_selections = 0;
 	}
-	weir__plan_changed(plan);
+	weir__layout_forget(plan);
 	choices_clear(plan);
 	weir__targets_put(plan->targets);
 	plan->targets = NULL;
@@ -91,26 +107,19 @@ void weir_plan_free(struct weir_plan *plan)
 		return;
 	model = plan->model;
 	plan_clear(plan);
-	weir__plan_destroy(atomic_exchange(&model->spare_plan, plan));
+	spare_free(atomic_exchange(&model->spare, &plan->spare));
 	weir__model_put(model);
 }
 
-void weir__plan_destroy(struct weir_plan *spare)
-{
-	if (!spare)
-		return;
-	weir__free(spare->put);
-	weir__free(spare);
-}
-
-uint64_t weir__put_align(const struct weir__put *put, enum weir_dtype dtype)
+uint64_t weir__selection_align(const struct weir__selection *sel,
+			       enum weir_dtype dtype)
 {
 	const struct weir_dtype_info *row = weir__dtype(dtype);
 
-	if (put->align)
-		return put->align;
-	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
-		return put->buft->desc.align;
+	if (sel->align)
+		return sel->align;
+	if (!(sel->buft->desc.flags & WEIR_BUFT_HOST))
+		return sel->buft->desc.align;
 	return row ? row->align : 1;
 }
 
@@ -174,8 +183,8 @@ int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
 	return r;
 }
 
-static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
-		     const struct weir_select_opts *o)
+static int check_selection(const struct weir_plan *plan, struct weir_buft *buft,
+			   const struct weir_select_opts *o)
 {
 	bool mapped = buft->desc.kind == WEIR_MEM_MAPPED;
 	int r;
@@ -222,7 +231,7 @@ static bool matches(const char *glob, const struct weir_model *m, size_t i)
 
 /*
  * The records that @glob can match: all of them, or if it has no wildcard the one
- * of that name. So a plan with a put for each tensor takes linear time. True: it
+ * of that name. So a plan with a selection for each tensor takes linear time. True: it
  * matches all of these.
  */
 static bool candidates(const struct weir_model *m, const char *glob,
@@ -246,7 +255,8 @@ static bool same_sink(const struct weir_sink *a, const struct weir_sink *b)
 	       a->buffer == b->buffer;
 }
 
-static bool same_put(const struct weir__put *a, const struct weir__put *b)
+static bool same_selection(const struct weir__selection *a,
+			   const struct weir__selection *b)
 {
 	return !a->buf && !b->buf && a->buft == b->buft &&
 	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
@@ -258,54 +268,57 @@ static bool same_put(const struct weir__put *a, const struct weir__put *b)
 
 /*
  * Calls in a row for new memory that differ in nothing but the tensors make one
- * put, with one buffer: a program may make a call for each tensor. Calls with
+ * selection, with one buffer: a program may make a call for each tensor. Calls with
  * an equal sink always do, so that it is called by one thread. Returns the
- * number of the put.
+ * number of the selection.
  */
-static int find_put(const struct weir_plan *plan, const struct weir__put *put)
+static int find_selection(const struct weir_plan *plan,
+			  const struct weir__selection *sel)
 {
-	for (unsigned i = plan->n_puts; i--;) {
-		if (same_put(&plan->put[i], put))
+	for (unsigned i = plan->n_selections; i--;) {
+		if (same_selection(&plan->selection[i], sel))
 			return (int)i;
-		if (!put->sink.chunk)
+		if (!sel->sink.chunk)
 			break;
 	}
 	return -1;
 }
 
-static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
+static int add_selection(struct weir_plan *plan,
+			 const struct weir__selection *add)
 {
-	struct weir__put *put;
-	int same = find_put(plan, new_put);
+	struct weir__selection *sel;
+	int same = find_selection(plan, add);
 
 	if (same >= 0) {
-		put = &plan->put[same];
-		if (weir__add_over(put->capacity, new_put->capacity,
-				   &put->capacity))
-			put->capacity = UINT64_MAX;
+		sel = &plan->selection[same];
+		if (weir__add_over(sel->capacity, add->capacity,
+				   &sel->capacity))
+			sel->capacity = UINT64_MAX;
 		return same;
 	}
-	if (plan->n_puts == UINT32_MAX / 2)
-		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
-	put = weir__grow(plan->put, &plan->max_puts, plan->n_puts,
-			 sizeof(*put));
-	if (!put)
+	if (plan->n_selections == MAX_SELECTIONS)
+		return weir__fail(-EINVAL, "more than %u selections",
+				  MAX_SELECTIONS);
+	sel = weir__grow(plan->selection, &plan->max_selections,
+			 plan->n_selections, sizeof(*sel));
+	if (!sel)
 		return weir__fail(-ENOMEM,
-				  "%s: no memory for more than %u puts",
-				  plan->model->path, plan->n_puts);
-	plan->put = put;
-	put += plan->n_puts++;
-	*put = *new_put;
-	if (put->buf)
-		weir_buf_ref(put->buf);
-	return (int)plan->n_puts - 1;
+				  "%s: no memory for more than %u selections",
+				  plan->model->path, plan->n_selections);
+	plan->selection = sel;
+	sel += plan->n_selections++;
+	*sel = *add;
+	if (sel->buf)
+		weir_buf_ref(sel->buf);
+	return (int)plan->n_selections - 1;
 }
 
-static struct weir__put put_of(const struct weir_plan *plan,
-			       struct weir_buft *buft,
-			       const struct weir_select_opts *o)
+static struct weir__selection selection_of(const struct weir_plan *plan,
+					   struct weir_buft *buft,
+					   const struct weir_select_opts *o)
 {
-	struct weir__put put = {
+	struct weir__selection sel = {
 		.buft = buft,
 		.align = o->align ? o->align : plan->align,
 		.buf = o->buf,
@@ -319,38 +332,46 @@ static struct weir__put put_of(const struct weir_plan *plan,
 	};
 
 	if (o->slice)
-		put.slice = *o->slice;
-	return put;
+		sel.slice = *o->slice;
+	return sel;
 }
 
-int weir__put_cut(const struct weir_model *m, const struct weir__put *put,
-		  size_t record, struct weir__cut *ret_cut,
-		  enum weir_dtype *ret_dtype)
+/* True if the tensors of the selection are neither sliced nor converted. */
+static bool is_whole(const struct weir__selection *sel)
+{
+	return !sel->sliced && sel->dtype == WEIR_DTYPE_NONE;
+}
+
+int weir__selection_slice(const struct weir_model *m,
+			  const struct weir__selection *sel, size_t record,
+			  struct weir__slice *ret_slice,
+			  enum weir_dtype *ret_dtype)
 {
 	const struct weir__record *rec = &m->rec[record];
 	struct weir_tensor t;
 	int r;
 
-	if (weir__put_is_whole(put)) {
-		*ret_cut = weir__cut_whole(rec->bytes);
+	if (is_whole(sel)) {
+		*ret_slice = weir__slice_whole(rec->bytes);
 		*ret_dtype = rec->dtype;
 		return 0;
 	}
-	r = weir__cut_make(m, record, put->sliced ? &put->slice : NULL,
-			   put->dtype, ret_cut, &t);
+	r = weir__slice_make(m, record, sel->sliced ? &sel->slice : NULL,
+			     sel->dtype, ret_slice, &t);
 	*ret_dtype = t.dtype;
 	return r;
 }
 
 /* A mapped slice is a view of the whole tensor. */
 static int mapped_slice(const struct weir_model *m, size_t record,
-			const struct weir_slice *slice,
+			const struct weir_slice *indices,
 			struct weir_tensor *ret_tensor)
 {
 	const struct weir__record *rec = &m->rec[record];
 	struct weir_tensor whole, part;
-	struct weir__cut cut;
-	int r = weir__cut_make(m, record, slice, WEIR_DTYPE_NONE, &cut, &part);
+	struct weir__slice slice;
+	int r = weir__slice_make(m, record, indices, WEIR_DTYPE_NONE, &slice,
+				 &part);
 
 	if (r >= 0)
 		r = weir__tensor_init(&whole, rec->dtype, rec->ndim,
@@ -362,33 +383,26 @@ static int mapped_slice(const struct weir_model *m, size_t record,
 	return 0;
 }
 
-int weir__plan_tensor(const struct weir_plan *plan,
-		      const struct weir__layout *l, size_t i,
-		      struct weir_buf *buf, struct weir_tensor *t)
+int weir__selection_tensor(const struct weir_model *m,
+			   const struct weir__selection *sel, size_t record,
+			   struct weir_tensor *t)
 {
-	const struct weir_model *m = plan->model;
-	const struct weir__spot *s = &l->spot[i];
-	const struct weir__record *rec = &m->rec[s->record];
-	const struct weir__put *put;
-	struct weir__cut cut;
+	const struct weir__record *rec = &m->rec[record];
+	struct weir__slice slice;
 	int r;
 
-	put = &plan->put[plan->choice[s->record] - 1];
-	if (weir__put_is_whole(put))
+	if (is_whole(sel))
 		r = weir__tensor_init(t, rec->dtype, rec->ndim,
 				      m->dims + rec->shape);
-	else if (put->way == WEIR_WAY_MAP)
-		r = mapped_slice(m, s->record, &put->slice, t);
+	else if (sel->way == WEIR_WAY_MAP)
+		r = mapped_slice(m, record, &sel->slice, t);
 	else
-		r = weir__cut_make(m, s->record,
-				   put->sliced ? &put->slice : NULL, put->dtype,
-				   &cut, t);
-	if (r < 0)
-		return r;
-	t->name = weir__record_name(m, s->record);
-	t->buf = buf;
-	t->offset = buf ? s->at : 0;
-	return 0;
+		r = weir__slice_make(m, record,
+				     sel->sliced ? &sel->slice : NULL,
+				     sel->dtype, &slice, t);
+	if (r >= 0)
+		t->name = weir__record_name(m, record);
+	return r;
 }
 
 /* The tensors that a call chooses: records [first, end) that match. */
@@ -396,8 +410,8 @@ struct choice {
 	struct weir_plan *plan;
 	const char *pattern; /* NULL: all of them */
 	size_t first, end;
-	struct weir__put put;
-	unsigned number; /* of put */
+	struct weir__selection selection;
+	unsigned number; /* of the selection in the plan */
 };
 
 static bool choice_has(const struct choice *c, size_t i)
@@ -409,15 +423,15 @@ static bool choice_has(const struct choice *c, size_t i)
 static int choice_check(const struct choice *c)
 {
 	enum weir_dtype dtype;
-	struct weir__cut cut;
+	struct weir__slice slice;
 	int r = 0;
 
-	if (weir__put_is_whole(&c->put))
+	if (is_whole(&c->selection))
 		return 0;
 	for (size_t i = c->first; i < c->end && r >= 0; i++)
 		if (choice_has(c, i))
-			r = weir__put_cut(c->plan->model, &c->put, i, &cut,
-					  &dtype);
+			r = weir__selection_slice(c->plan->model, &c->selection,
+						  i, &slice, &dtype);
 	return r;
 }
 
@@ -425,8 +439,8 @@ static void choose(struct choice *c, size_t i)
 {
 	struct weir_plan *plan = c->plan;
 
-	plan->choice[i] = c->number + 1;
-	plan->put[c->number].tensors++;
+	plan->choice[i] = WEIR__CHOSEN | c->number;
+	plan->selection[c->number].tensors++;
 	plan->n++;
 	if (i < plan->first)
 		plan->first = i;
@@ -436,55 +450,147 @@ static void choose(struct choice *c, size_t i)
 static uint64_t choice_align(const struct choice *c)
 {
 	enum weir_dtype dtype;
-	struct weir__cut cut;
+	struct weir__slice slice;
 	uint64_t most = 1;
 
 	for (size_t i = c->first; i < c->end; i++) {
 		uint64_t align;
 
 		if (!choice_has(c, i) ||
-		    weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype) < 0)
+		    weir__selection_slice(c->plan->model, &c->selection, i,
+					  &slice, &dtype) < 0)
 			continue;
-		align = weir__put_align(&c->put, dtype);
+		align = weir__selection_align(&c->selection, dtype);
 		if (align > most)
 			most = align;
 	}
 	return most;
 }
 
+#define NO_LAYER UINT64_MAX
+
+/* Tensors by layer, to fill memory of a limited capacity with whole layers. */
+struct layers {
+	const struct weir_model *model;
+	struct layer_tensor {
+		size_t record;
+		uint64_t layer; /* its number, or NO_LAYER */
+		uint64_t bytes; /* of memory that it needs */
+	} * tensor;
+	size_t n, max;
+};
+
+/* The first component of a name that is a number: 7 in "model.layers.7.up". */
+static uint64_t layer_of(const char *name, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		uint64_t n = 0;
+		size_t i = at;
+
+		while (i < len && name[i] >= '0' && name[i] <= '9' &&
+		       n < NO_LAYER / 10 - 1)
+			n = n * 10 + (uint64_t)(name[i++] - '0');
+		if (i > at && (i == len || name[i] == '.'))
+			return n;
+		while (i < len && name[i] != '.')
+			i++;
+		at = i + 1;
+	}
+	return NO_LAYER;
+}
+
+static int layers_add(struct layers *l, size_t record, uint64_t bytes)
+{
+	const struct weir__record *rec = &l->model->rec[record];
+	struct layer_tensor *t =
+		weir__grow(l->tensor, &l->max, l->n, sizeof(*t));
+
+	if (!t)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a list of %zu tensors",
+				  l->model->path, l->n);
+	l->tensor = t;
+	t[l->n++] = (struct layer_tensor){
+		.record = record,
+		.layer = layer_of(l->model->text + rec->name, rec->name_len),
+		.bytes = bytes,
+	};
+	return 0;
+}
+
+static int by_layer(const void *a, const void *b)
+{
+	const struct layer_tensor *x = a, *y = b;
+
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	return x->record < y->record ? -1 : x->record > y->record;
+}
+
 /*
- * Choose what fits the capacity: see layers.c. Each tensor counts as if it began
- * at a multiple of the greatest alignment; place.c needs no more than that.
+ * Keep the layers that fit @capacity bytes, in the order of their numbers, up
+ * to the first that does not; then tensors of no layer, in the order of the
+ * model.
+ */
+static void layers_fit(struct layers *l, uint64_t capacity)
+{
+	uint64_t used = 0;
+	size_t i = 0;
+
+	if (l->n > 1)
+		qsort(l->tensor, l->n, sizeof(*l->tensor), by_layer);
+	while (i < l->n) {
+		uint64_t layer = l->tensor[i].layer, sum = used;
+		size_t end = i;
+
+		do {
+			if (weir__add_over(sum, l->tensor[end].bytes, &sum))
+				sum = UINT64_MAX;
+			end++;
+		} while (end < l->n && layer != NO_LAYER &&
+			 l->tensor[end].layer == layer);
+		if (sum > capacity)
+			break;
+		used = sum;
+		i = end;
+	}
+	l->n = i;
+}
+
+/*
+ * Choose the layers that fit the capacity. Each tensor is counted as if it began
+ * at a multiple of the greatest alignment; its place needs no more than that.
  */
 static int choose_layers(struct choice *c, uint64_t capacity)
 {
-	uint64_t align = choice_align(c), has = c->put.buft->desc.align;
+	uint64_t align = choice_align(c), has = c->selection.buft->desc.align;
 	uint64_t lead = align > has ? align - has : 0;
-	struct weir__layers layers;
+	struct layers layers = { .model = c->plan->model };
 	enum weir_dtype dtype;
-	struct weir__cut cut;
+	struct weir__slice slice;
 	int r = 0;
 
-	weir__layers_init(&layers, c->plan->model);
 	for (size_t i = c->first; i < c->end && r >= 0; i++) {
 		if (!choice_has(c, i))
 			continue;
-		r = weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype);
+		r = weir__selection_slice(c->plan->model, &c->selection, i,
+					  &slice, &dtype);
 		if (r >= 0)
-			r = weir__layers_add(&layers, i,
-					     weir__up(cut.rows * cut.mem_width,
-						      align));
+			r = layers_add(&layers, i,
+				       weir__up(slice.rows * slice.mem_width,
+						align));
 	}
 	if (r >= 0)
-		weir__layers_fit(&layers,
-				 capacity > lead ? capacity - lead : 0);
+		layers_fit(&layers, capacity > lead ? capacity - lead : 0);
 	for (size_t i = 0; i < layers.n && r >= 0; i++)
 		choose(c, layers.tensor[i].record);
-	weir__layers_fini(&layers);
+	weir__free(layers.tensor);
 	return r;
 }
 
-/* Choose what matches @glob for c->put. Returns how many tensors. */
+/* Choose what matches @glob for c->selection. Returns how many tensors. */
 static int choose_matching(struct choice *c, const char *glob,
 			   uint64_t capacity)
 {
@@ -499,10 +605,10 @@ static int choose_matching(struct choice *c, const char *glob,
 		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
 				  m->path, glob ? glob : "*");
 	c->first = seen;
-	weir__plan_changed(c->plan);
+	weir__layout_forget(c->plan);
 	r = choice_check(c);
 	if (r >= 0)
-		r = add_put(c->plan, &c->put);
+		r = add_selection(c->plan, &c->selection);
 	if (r < 0)
 		return r;
 	c->number = (unsigned)r;
@@ -529,10 +635,10 @@ int weir_plan_add(struct weir_plan *plan, const char *glob,
 	if (!r)
 		r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)
-		r = check_put(plan, buft, &o);
+		r = check_selection(plan, buft, &o);
 	if (r < 0)
 		return r;
-	c.put = put_of(plan, buft, &o);
+	c.selection = selection_of(plan, buft, &o);
 	return choose_matching(&c, glob, o.capacity);
 }
 
@@ -559,11 +665,12 @@ int weir_plan_sink(struct weir_plan *plan, const char *glob,
 	WEIR__ENTER();
 	r = weir__root_enter(plan->model->weir);
 	if (!r)
-		r = weir__opts_in(&c.put.sink, sizeof(c.put.sink), sink);
+		r = weir__opts_in(&c.selection.sink, sizeof(c.selection.sink),
+				  sink);
 	if (!r)
-		r = check_sink(&c.put.sink);
+		r = check_sink(&c.selection.sink);
 	if (r < 0)
 		return r;
-	c.put.way = c.put.sink.way;
+	c.selection.way = c.selection.sink.way;
 	return choose_matching(&c, glob, 0);
 }

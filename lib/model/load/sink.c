@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "model/load/portion.h"
+#include "model/load/chunk_tensors.h"
 
 #define BUFFER_BYTES (64ull << 20) /* of a sink that does not say */
 /*
@@ -22,11 +22,11 @@
 #define MAX_PIECES 32u /* of a window */
 
 /*
- * Neighbours in one file. A run that does not fit a window is cut where chunks
+ * Neighbours in one file. A span that does not fit a window is cut where chunks
  * of the engine end.
  */
 struct piece {
-	const struct weir__run *run;
+	const struct weir__load_span *span;
 	uint64_t off, len; /* in the file */
 	unsigned char *addr;
 	bool buffered;
@@ -48,7 +48,7 @@ struct window {
 struct weir__sink {
 	struct weir_load *load;
 	struct weir_sink call;
-	const struct weir__layout_sink *runs;
+	const struct weir__layout_sink *spans;
 	struct weir_backend_mem mem; /* of all windows */
 	bool has_mem;
 	uint64_t window_bytes;
@@ -61,7 +61,7 @@ struct weir__sink {
 	const struct weir_failure
 		*stop; /* nothing more is passed on; or NULL */
 	bool leaked;
-	size_t run;  /* the next piece: in this run ... */
+	size_t span; /* the next piece: in this span ... */
 	uint64_t at; /* ... from this byte on */
 	/* For reports: */
 	_Atomic uint64_t chunks, over_read, retries;
@@ -94,8 +94,8 @@ static void choose_windows(struct weir__sink *s)
 		chunk = weir__down(buffer / 2, WEIR__PAGE);
 	if (chunk < LEAST_WINDOW)
 		chunk = LEAST_WINDOW;
-	for (size_t i = 0; i < s->runs->n_runs; i++)
-		need += s->runs->run[i].len / chunk + 2;
+	for (size_t i = 0; i < s->spans->n_spans; i++)
+		need += s->spans->span[i].len / chunk + 2;
 	s->window_bytes = chunk;
 	s->n_windows = buffer / chunk < 2 ? 2 : buffer / chunk;
 	if (s->n_windows > need)
@@ -128,7 +128,7 @@ static int sink_make(struct weir__sink *s, size_t number)
 	struct weir_load *l = s->load;
 	int r;
 
-	s->runs = &l->weights->layout->sink[number];
+	s->spans = &l->weights->layout->sink[number];
 	choose_windows(s);
 	r = take_buffer(s);
 	if (r < 0)
@@ -171,11 +171,12 @@ static void sink_stop(struct weir__sink *s, int err)
 	atomic_store(&s->stopped, true);
 }
 
-static struct weir__portion portions_of(const struct weir__sink *s,
-					const struct weir__run *run,
-					uint64_t from, uint64_t to)
+static struct weir__chunk_tensors
+portions_of(const struct weir__sink *s, const struct weir__load_span *span,
+	    uint64_t from, uint64_t to)
 {
-	return weir__portion_begin(s->load->weights->layout, run, from, to);
+	return weir__chunk_tensors_begin(s->load->weights->layout, span, from,
+					 to);
 }
 
 /* Tensors that failed are not passed on; their bytes are counted then. */
@@ -186,14 +187,14 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	struct window *w = job->arg;
 	struct weir_load *l = w->sink->load;
 	const struct weir__extent *e = &w->ext[ext];
-	struct weir__portion p = portions_of(w->sink, w->piece[ext].run,
-					     e->off + lo, e->off + hi);
+	struct weir__chunk_tensors p = portions_of(w->sink, w->piece[ext].span,
+						   e->off + lo, e->off + hi);
 	bool read = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
-	for (; weir__portion_next(&p); ours += p.take)
+	for (; weir__chunk_tensors_next(&p); ours += p.data)
 		if (!read)
-			weir__arrival_add(l->arrival, p.spot, 0,
+			weir__arrival_add(l->arrival, p.tensor, 0,
 					  weir__load_explain(l, &p, e, lo, hi,
 							     outcome));
 	if (!read)
@@ -213,26 +214,26 @@ static void window_read(struct weir__job *job)
 }
 
 /*
- * The next piece, for byte @used of the window. False: it has no room. A run
+ * The next piece, for byte @used of the window. False: it has no room. A span
  * that goes on after the piece is cut where a chunk or the window ends.
  */
 static bool piece_cut(struct weir__sink *s, const struct window *w,
 		      uint64_t used, struct piece *ret)
 {
 	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
-	const struct weir__run *run = &s->runs->run[s->run];
-	uint64_t off = run->off + s->at, len = run->len - s->at;
+	const struct weir__load_span *span = &s->spans->span[s->span];
+	uint64_t off = span->off + s->at, len = span->len - s->at;
 	uint64_t at = used + off % WEIR__PAGE, room = s->window_bytes;
 
 	if (len > chunk - off % chunk)
 		len = chunk - off % chunk;
-	ret->buffered = weir__goes_buffered(s->load->model->file[run->shard],
-					    run->way, off, len);
+	ret->buffered = weir__goes_buffered(s->load->model->file[span->shard],
+					    span->way, off, len);
 	if (ret->buffered && room > CACHED_WINDOW)
 		room = CACHED_WINDOW;
 	if (at >= room)
 		return false;
-	ret->run = run;
+	ret->span = span;
 	ret->off = off;
 	ret->len = len < room - at ? len : room - at;
 	ret->addr = w->base + at;
@@ -246,7 +247,7 @@ static bool window_cut(struct weir__sink *s, struct window *w)
 	bool whole = true;
 
 	w->cached = false;
-	for (w->n = 0; s->run < s->runs->n_runs && whole; w->n++) {
+	for (w->n = 0; s->span < s->spans->n_spans && whole; w->n++) {
 		struct piece *p = &w->piece[w->n];
 
 		if (w->n == MAX_PIECES || !piece_cut(s, w, used, p))
@@ -255,8 +256,8 @@ static bool window_cut(struct weir__sink *s, struct window *w)
 		used = (uint64_t)(p->addr - w->base) + p->len;
 		used = weir__up(used, WEIR__PAGE);
 		s->at += p->len;
-		whole = s->at == p->run->len;
-		s->run += whole;
+		whole = s->at == p->span->len;
+		s->span += whole;
 		if (whole)
 			s->at = 0;
 	}
@@ -266,14 +267,14 @@ static bool window_cut(struct weir__sink *s, struct window *w)
 static int window_start(struct weir__sink *s, struct window *w)
 {
 	struct weir_load *l = s->load;
-	int r = weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
-						      s->window_bytes);
+	int r = weir__arena_touch(&s->mem, (size_t)(w->base - s->mem.base) +
+						   s->window_bytes);
 
 	for (size_t i = 0; i < w->n; i++) {
 		const struct piece *p = &w->piece[i];
 
 		w->ext[i] = (struct weir__extent){
-			.file = l->model->file[p->run->shard],
+			.file = l->model->file[p->span->shard],
 			.off = p->off,
 			.len = p->len,
 			.addr = p->addr,
@@ -316,41 +317,42 @@ static bool sink_fill(struct weir__sink *s, struct window *w)
 }
 
 /* Why the tensor of @p gets no more bytes; NULL: the function took them. */
-static const struct weir_failure *
-pass_on(struct weir__sink *s, const struct weir__portion *p, const void *data)
+static const struct weir_failure *pass_on(struct weir__sink *s,
+					  const struct weir__chunk_tensors *p,
+					  const void *data)
 {
 	const struct weir_model *m = s->load->model;
 	struct weir__arrival *a = s->load->arrival;
-	const struct weir__spot *spot =
-		&s->load->weights->layout->spot[p->spot];
-	const struct weir__record *rec = &m->rec[spot->record];
+	const struct weir__tensor_placement *place =
+		&s->load->weights->layout->placement[p->tensor];
+	const struct weir__record *rec = &m->rec[place->record];
 	const struct weir_failure *why = why_stopped(s);
-	uint64_t off = p->a - spot->off;
+	uint64_t off = p->a - place->off;
 	int r;
 
 	if (!why)
-		why = atomic_load(&a->item[p->spot].cause);
+		why = atomic_load(&a->item[p->tensor].cause);
 	if (why)
 		return why;
-	r = s->call.chunk(s->call.arg, p->spot, off, data, p->take);
+	r = s->call.chunk(s->call.arg, p->tensor, off, data, p->data);
 	if (r >= 0)
 		return NULL;
 	return weir__arrival_note(
-		a, r, 0, p->spot,
+		a, r, 0, p->tensor,
 		"tensor '%s': the sink returned %d for its bytes %llu to %llu",
 		weir__quote(m->text + rec->name, rec->name_len), r,
-		(unsigned long long)off, (unsigned long long)(off + p->take));
+		(unsigned long long)off, (unsigned long long)(off + p->data));
 }
 
 static void pass_on_window(struct weir__sink *s, const struct window *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		const struct piece *q = &w->piece[i];
-		struct weir__portion p =
-			portions_of(s, q->run, q->off, q->off + q->len);
+		struct weir__chunk_tensors p =
+			portions_of(s, q->span, q->off, q->off + q->len);
 
-		while (weir__portion_next(&p))
-			weir__arrival_add(s->load->arrival, p.spot, p.take,
+		while (weir__chunk_tensors_next(&p))
+			weir__arrival_add(s->load->arrival, p.tensor, p.data,
 					  pass_on(s, &p,
 						  q->addr + (p.a - q->off)));
 	}

@@ -73,7 +73,7 @@ int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
 	if (r < 0)
 		return r;
 	weir__unwaited = 0;
-	r = weir__ended_take(&load->arrival->ended, timeout_ns, &i);
+	r = weir__completions_take(&load->arrival->ended, timeout_ns, &i);
 	if (r != 1)
 		return r;
 	weir__races_host_knows(&load->arrival->timeline, i);
@@ -90,7 +90,7 @@ int weir_load_fd(struct weir_load *load)
 	r = weir__root_read(load->weir);
 	if (r < 0)
 		return r;
-	return weir__ended_fd(&load->arrival->ended);
+	return weir__completions_fd(&load->arrival->ended);
 }
 
 int weir_load_cancel(struct weir_load *load)
@@ -124,7 +124,7 @@ int weir_load_progress(struct weir_load *load,
 	int64_t elapsed = atomic_load(&load->elapsed);
 	/* Later failures may be counted in the second only: at most too few
 	 * have arrived. */
-	size_t ended = weir__ended_count(&a->ended);
+	size_t ended = weir__completions_count(&a->ended);
 	size_t failed = atomic_load(&a->failed);
 	struct weir_progress p = {
 		.bytes = arrived_bytes(load),
@@ -140,7 +140,7 @@ int weir_load_progress(struct weir_load *load,
 	r = weir__root_read(load->weir);
 	if (r < 0)
 		return r;
-	weir__load_races_arrived(load);
+	weir__load_arrival_seen(load);
 	return weir__info_out(ret_progress, &p, sizeof(p));
 }
 
@@ -223,7 +223,7 @@ int weir_load_report(struct weir_load *load,
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
 		.mapped = load->mapped,
 		.over_read = atomic_load(&load->gaps),
-		.chunks = load->weights->layout->n_runs,
+		.chunks = load->weights->layout->n_spans,
 		.elapsed = atomic_load(&load->elapsed),
 	};
 	int r;
@@ -243,41 +243,7 @@ int weir_load_report(struct weir_load *load,
 		rep.staging = load->staging;
 		rep.prefault_ns = load->prefault_ns;
 	}
-	weir__load_races_arrived(load);
+	weir__load_arrival_seen(load);
 	note_slow(load, &rep);
 	return weir__info_out(ret_report, &rep, sizeof(rep));
-}
-
-int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
-		  const struct weir_select_opts *opts,
-		  struct weir_weights **ret_weights)
-{
-	struct weir_select_opts mapped = WEIR_SELECT_OPTS_INIT;
-	struct weir_weights *w = NULL;
-	struct weir_load *l = NULL;
-	struct weir_model *m = NULL;
-	struct weir_plan *p = NULL;
-	int r = weir_model_open(weir, path, NULL, &m);
-
-	mapped.way = WEIR_WAY_MAP;
-	if (!opts && buft->desc.kind == WEIR_MEM_MAPPED)
-		opts = &mapped;
-	if (r >= 0)
-		r = weir_plan_new(m, &p);
-	if (r >= 0)
-		r = weir_plan_add(p, NULL, buft, opts);
-	if (r >= 0)
-		r = weir_load_start(p, NULL, &l);
-	if (r >= 0)
-		r = weir_load_wait(l, -1);
-	if (r >= 0)
-		r = weir_load_weights(l, &w);
-	if (r >= 0)
-		*ret_weights = w;
-	else
-		weir__fail_as("weir_load_all", r);
-	weir_load_free(l);
-	weir_plan_free(p);
-	weir_model_close(m);
-	return r < 0 ? r : 0;
 }

@@ -10,9 +10,9 @@
 #include "core/util.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
-#include "model/load/plan.h"
+#include "model/load/layout.h"
 
-#define MAX_TARGETS (UINT32_MAX / 2) /* of a plan: runs are numbered */
+#define MAX_TARGETS (UINT32_MAX / 2) /* of a plan: spans are numbered */
 
 /* Entry @i of an array whose entries have @size bytes, as the caller set. */
 static int target_in(const struct weir_target *targets, size_t size, size_t i,
@@ -82,12 +82,13 @@ static int target_make(const struct weir_plan *plan,
 	if (in->tensor >= m->n_recs)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", in->tensor,
 				  m->n_recs);
-	*t = (struct weir__target){ .shard = m->rec[in->tensor].shard,
+	*t = (struct weir__target){ .record = in->tensor,
+				    .shard = m->rec[in->tensor].shard,
 				    .way = in->way,
 				    .priority = in->priority };
-	r = weir__cut_make(m, in->tensor, in->slice,
-			   in->dst ? in->dst->dtype : WEIR_DTYPE_NONE, &t->cut,
-			   &source);
+	r = weir__slice_make(m, in->tensor, in->slice,
+			     in->dst ? in->dst->dtype : WEIR_DTYPE_NONE,
+			     &t->slice, &source);
 	source.name = weir__record_name(m, in->tensor);
 	if (r >= 0)
 		r = weir__plan_check_way(in->way);
@@ -106,9 +107,9 @@ static int target_make(const struct weir_plan *plan,
 				  weir__tensor_label(&source),
 				  weir__dtype(source.dtype)->name,
 				  weir__dtype(in->dst->dtype)->name);
-	r = weir__cut_fit(&t->cut, &source, in->dst);
-	t->spot = weir__spot_of(m, in->tensor, &t->cut);
-	t->spot.at = at;
+	r = weir__slice_fit(&t->slice, &source, in->dst);
+	t->off = m->rec[in->tensor].off + t->slice.off;
+	t->at = at;
 	*tensor = *in->dst;
 	tensor->buf = t->buf;
 	tensor->offset = at;
@@ -211,7 +212,7 @@ int weir_plan_add_tensors(struct weir_plan *plan,
 	if (!targets_own(plan, end))
 		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
 				  plan->model->path, end);
-	weir__plan_changed(plan);
+	weir__layout_forget(plan);
 	more = plan->targets->item + old;
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		r = target_in(targets, size, i, &in);
@@ -223,9 +224,8 @@ int weir_plan_add_tensors(struct weir_plan *plan,
 		return r;
 	for (size_t i = 0; i < n; i++) {
 		weir_buf_ref(more[i].buf);
-		if (!plan->choice[more[i].spot.record])
-			plan->choice[more[i].spot.record] =
-				WEIR__CHOSEN_AS_TARGET;
+		if (!plan->choice[more[i].record])
+			plan->choice[more[i].record] = WEIR__CHOSEN_AS_TARGET;
 	}
 	plan->targets->n = end;
 	return 0;

@@ -15,8 +15,9 @@ static int take_buf(struct weir_weights *w, size_t i)
 	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
 
 	if (b->given) {
-		w->buf[i] = i < w->layout->n_put_bufs ? weir_buf_ref(b->given)
-						      : b->given;
+		w->buf[i] = i < w->layout->n_selected_bufs
+				    ? weir_buf_ref(b->given)
+				    : b->given;
 		return 0;
 	}
 	if (b->buft->desc.kind == WEIR_MEM_MAPPED)
@@ -52,7 +53,7 @@ static int take_bufs(struct weir_weights *w)
 
 static void weights_destroy(struct weir_weights *w)
 {
-	for (size_t i = 0; i < w->layout->n_put_bufs; i++)
+	for (size_t i = 0; i < w->layout->n_selected_bufs; i++)
 		weir__buf_put(w->buf[i]);
 	weir__targets_put(w->targets);
 	weir__arrival_put(w->arrival);
@@ -65,11 +66,11 @@ static void weights_destroy(struct weir_weights *w)
 
 static int by_record(const void *a, const void *b, void *arg)
 {
-	const struct weir__spot *spot = arg;
+	const struct weir__tensor_placement *place = arg;
 	size_t i = *(const size_t *)a, k = *(const size_t *)b;
 
-	if (spot[i].record != spot[k].record)
-		return spot[i].record < spot[k].record ? -1 : 1;
+	if (place[i].record != place[k].record)
+		return place[i].record < place[k].record ? -1 : 1;
 	return i < k ? -1 : i > k;
 }
 
@@ -79,7 +80,7 @@ static int by_record(const void *a, const void *b, void *arg)
  */
 static bool sort_targets(struct weir_weights *w)
 {
-	size_t n = w->layout->n - w->n_puts, *sorted;
+	size_t n = w->layout->n - w->n_selected, *sorted;
 
 	pthread_mutex_lock(&w->lock);
 	sorted = w->by_record;
@@ -87,20 +88,31 @@ static bool sort_targets(struct weir_weights *w)
 		sorted = weir__malloc(n * sizeof(*sorted));
 	if (sorted && !w->by_record) {
 		for (size_t i = 0; i < n; i++)
-			sorted[i] = w->n_puts + i;
-		qsort_r(sorted, n, sizeof(*sorted), by_record, w->layout->spot);
+			sorted[i] = w->n_selected + i;
+		qsort_r(sorted, n, sizeof(*sorted), by_record,
+			w->layout->placement);
 		w->by_record = sorted;
 	}
 	pthread_mutex_unlock(&w->lock);
 	return sorted;
 }
 
-/* NULL: the tensor goes to a sink. */
-static struct weir_buf *buf_of(const struct weir_weights *w, size_t i)
+/* Set tensor @i, which a selection has chosen; a sink has no buffer. */
+static int set_tensor(struct weir_weights *w, const struct weir_plan *plan,
+		      size_t i)
 {
-	uint32_t number = w->layout->spot[i].buf;
+	const struct weir__tensor_placement *place = &w->layout->placement[i];
+	struct weir_tensor *t = &w->tensor[i];
+	int r = weir__selection_tensor(
+		plan->model,
+		&plan->selection[weir__plan_choice(plan, place->record)],
+		place->record, t);
 
-	return number == WEIR__NO_BUF ? NULL : w->buf[number];
+	if (r < 0 || place->buf == WEIR__NO_BUF)
+		return r;
+	t->buf = w->buf[place->buf];
+	t->offset = place->at;
+	return 0;
 }
 
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
@@ -124,13 +136,12 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 	pthread_mutex_init(&w->lock, NULL);
 	w->model = weir__model_ref(model);
 	w->layout = layout;
-	w->n_puts = plan->n;
+	w->n_selected = plan->n;
 	w->targets = weir__targets_ref(plan->targets);
-	w->buf = (struct weir_buf **)(w->tensor + w->n_puts);
+	w->buf = (struct weir_buf **)(w->tensor + w->n_selected);
 	r = take_bufs(w);
-	for (size_t i = 0; i < w->n_puts && r >= 0; i++)
-		r = weir__plan_tensor(plan, w->layout, i, buf_of(w, i),
-				      &w->tensor[i]);
+	for (size_t i = 0; i < w->n_selected && r >= 0; i++)
+		r = set_tensor(w, plan, i);
 	if (r < 0) {
 		weights_destroy(w);
 		return r;
@@ -236,19 +247,19 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 }
 
 /*
- * The first of the @n spots @order[], which are sorted by record (NULL: they
- * are spots 0 to n - 1), that is of @record.
+ * The first of the @n placements @order[], which are sorted by record (NULL: they
+ * are placements 0 to n - 1), that is of @record.
  */
-static size_t find_spot(const struct weir_weights *w, const size_t *order,
-			size_t n, size_t record)
+static size_t find_place(const struct weir_weights *w, const size_t *order,
+			 size_t n, size_t record)
 {
-	const struct weir__spot *spot = w->layout->spot;
+	const struct weir__tensor_placement *place = w->layout->placement;
 	size_t lo = 0, hi = n, i;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (spot[order ? order[mid] : mid].record < record)
+		if (place[order ? order[mid] : mid].record < record)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -256,16 +267,17 @@ static size_t find_spot(const struct weir_weights *w, const size_t *order,
 	if (lo == n)
 		return WEIR__NONE;
 	i = order ? order[lo] : lo;
-	return spot[i].record == record ? i : WEIR__NONE;
+	return place[i].record == record ? i : WEIR__NONE;
 }
 
 static size_t tensor_of(struct weir_weights *w, size_t record)
 {
-	size_t i = find_spot(w, NULL, w->n_puts, record);
+	size_t i = find_place(w, NULL, w->n_selected, record);
 
 	if (i != WEIR__NONE || !sort_targets(w))
 		return i;
-	return find_spot(w, w->by_record, w->layout->n - w->n_puts, record);
+	return find_place(w, w->by_record, w->layout->n - w->n_selected,
+			  record);
 }
 
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
@@ -297,7 +309,8 @@ int weir_weights_entry(const struct weir_weights *weights, size_t i,
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
 				  weights->layout->n);
 	return weir_model_tensor(weights->model,
-				 weights->layout->spot[i].record, ret_entry);
+				 weights->layout->placement[i].record,
+				 ret_entry);
 }
 
 struct weir_weights *weir_weights_ref(struct weir_weights *weights)

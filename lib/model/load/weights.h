@@ -14,28 +14,27 @@
 
 #include "model/load/arrival.h"
 #include "model/format/model.h"
-#include "model/load/plan.h"
+#include "model/load/layout.h"
 
 struct weir_weights {
 	_Atomic uint32_t refs;
 	struct weir_model *model;
-	struct weir__layout
-		*layout;       /* referenced; of a load alone, or constant */
-	size_t n_puts;         /* tensors of puts; those of targets follow */
+	struct weir__layout *layout; /* referenced; of one load, or constant */
+	size_t n_selected; /* tensors of selections; those of targets follow */
 	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
 	/* Of the plan: with the tensors of targets. References their buffers. */
 	struct weir__targets *targets;
 	pthread_mutex_t lock; /* guards arrival and by_record */
 	struct weir__arrival *arrival;
 	size_t *by_record; /* the targets, sorted; NULL until it is needed */
-	struct weir_tensor tensor[]; /* n_puts */
+	struct weir_tensor tensor[]; /* n_selected */
 };
 
 static inline const struct weir_tensor *
 weir__weights_tensor(const struct weir_weights *w, size_t i)
 {
-	return i < w->n_puts ? &w->tensor[i]
-			     : &w->targets->tensor[i - w->n_puts];
+	return i < w->n_selected ? &w->tensor[i]
+				 : &w->targets->tensor[i - w->n_selected];
 }
 
 /*
@@ -46,7 +45,7 @@ weir__weights_tensor(const struct weir_weights *w, size_t i)
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
- * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places
+ * 0: a load of @model with @layout can fill @w again. -EINVAL: tensors or places
  * differ. -ESTALE: a mapped file was replaced. The weights keep the names and
  * entries of the model that made them.
  */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "model/load/cut.h"
+#include "model/load/slice.h"
 #include "model/format/model.h"
 #include "tap.h"
 
@@ -15,7 +15,7 @@ struct shape {
 
 /* A model of one tensor 't', converted to @to. */
 static int cut_to(enum weir_dtype to, enum weir_dtype dtype, struct shape shape,
-		  const struct weir_slice *slice, struct weir__cut *ret_cut,
+		  const struct weir_slice *slice, struct weir__slice *ret_slice,
 		  struct weir_tensor *ret_tensor)
 {
 	struct weir__record rec = { .name_len = 1,
@@ -31,14 +31,14 @@ static int cut_to(enum weir_dtype to, enum weir_dtype dtype, struct shape shape,
 	    weir_tensor_bytes(&whole, &bytes) < 0)
 		bail("%s", weir_error());
 	rec.bytes = bytes;
-	return weir__cut_make(&m, 0, slice, to, ret_cut, ret_tensor);
+	return weir__slice_make(&m, 0, slice, to, ret_slice, ret_tensor);
 }
 
 static int cut(enum weir_dtype dtype, struct shape shape,
-	       const struct weir_slice *slice, struct weir__cut *ret_cut,
+	       const struct weir_slice *slice, struct weir__slice *ret_slice,
 	       struct weir_tensor *ret_tensor)
 {
-	return cut_to(WEIR_DTYPE_NONE, dtype, shape, slice, ret_cut,
+	return cut_to(WEIR_DTYPE_NONE, dtype, shape, slice, ret_slice,
 		      ret_tensor);
 }
 
@@ -143,7 +143,7 @@ static void slices_are_rows(void)
 {
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		struct weir_tensor t;
-		struct weir__cut c;
+		struct weir__slice c;
 		bool same = cut(good[i].dtype, good[i].shape, &good[i].slice,
 				&c, &t) == 0;
 
@@ -207,7 +207,7 @@ static void wrong_slices_are_refused(void)
 {
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct weir_tensor t;
-		struct weir__cut c;
+		struct weir__slice c;
 
 		is_err(cut(bad[i].dtype, bad[i].shape, &bad[i].slice, &c, &t),
 		       -EINVAL, bad[i].sentence, "%s", bad[i].title);
@@ -216,7 +216,7 @@ static void wrong_slices_are_refused(void)
 
 /* The place of a slice of 6 x 10 elements in a view of a larger tensor. */
 static int fit(const struct weir_slice *slice, struct shape larger,
-	       unsigned dim, int64_t n, struct weir__cut *c)
+	       unsigned dim, int64_t n, struct weir__slice *c)
 {
 	const struct shape shape = { 2, { 6, 10 } };
 	struct weir_tensor t, all, view;
@@ -226,13 +226,13 @@ static int fit(const struct weir_slice *slice, struct shape larger,
 		    0 ||
 	    weir_tensor_view(&all, dim, 0, n, &view) < 0)
 		bail("%s", weir_error());
-	return weir__cut_fit(c, &t, &view);
+	return weir__slice_fit(c, &t, &view);
 }
 
 static void destinations_may_be_views(void)
 {
 	const struct weir_slice columns = { .dim = 1, .start = 5, .n = 5 };
-	struct weir__cut c;
+	struct weir__slice c;
 
 	is_int(fit(NULL, (struct shape){ 2, { 6, 30 } }, 1, 10, &c), 0,
 	       "a tensor fits columns of a larger tensor");
@@ -257,7 +257,7 @@ static void blocks_are_converted(void)
 	const struct weir_slice columns = { .dim = 1, .start = 256, .n = 512 };
 	const struct shape shape = { 2, { 6, 1024 } };
 	struct weir_tensor t;
-	struct weir__cut c;
+	struct weir__slice c;
 
 	is_int(cut_to(WEIR_DTYPE_BF16, WEIR_DTYPE_Q4_K, shape, &columns, &c,
 		      &t),
@@ -272,7 +272,7 @@ static void blocks_are_converted(void)
 }
 
 /* 6 rows of 2 blocks, to a view whose elements have this distance. */
-static int fit_blocks(int64_t stride, struct weir__cut *c)
+static int fit_blocks(int64_t stride, struct weir__slice *c)
 {
 	const struct shape shape = { 2, { 6, 64 } };
 	struct weir_tensor t, view;
@@ -282,12 +282,12 @@ static int fit_blocks(int64_t stride, struct weir__cut *c)
 	view = t;
 	view.stride[0] = 1024;
 	view.stride[1] = stride;
-	return weir__cut_fit(c, &t, &view);
+	return weir__slice_fit(c, &t, &view);
 }
 
 static void converted_blocks_in_views(void)
 {
-	struct weir__cut c;
+	struct weir__slice c;
 
 	is_int(fit_blocks(4, &c), 0, "converted blocks fit rows of a view");
 	ok(c.rows == 6 && c.width == 36 && c.mem_width == 256 &&

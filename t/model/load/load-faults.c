@@ -111,7 +111,7 @@ static void set_fault(int act, int64_t arg, uint64_t lo, uint64_t hi)
 
 static void open_root(void)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_model *m;
 	struct weir_dev *cpu;
@@ -120,12 +120,12 @@ static void open_root(void)
 	o.chunk = 65536;
 	o.copiers = 2;
 	o.close_timeout = 300000000;
-	put.way = the_way;
+	how.way = the_way;
 	if (weir_open(&o, &root) < 0 || weir_dev_find(root, "CPU", &cpu) < 0 ||
 	    weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge) < 0 ||
 	    weir_model_open(root, path, NULL, &m) < 0 ||
 	    weir_plan_new(m, &the_plan) < 0 ||
-	    weir_plan_add(the_plan, NULL, huge, &put) != (int)N)
+	    weir_plan_add(the_plan, NULL, huge, &how) != (int)N)
 		bail("%s", weir_error());
 	weir_model_close(m);
 }

@@ -40,16 +40,16 @@ static void order_of_completion(void)
 
 static void mapped_first(void)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p = plan_for("[ac]", WEIR_WAY_DIRECT);
 	struct weir_buft *mapped;
 	struct weir_dev *cpu;
 	struct weir_load *l;
 
-	put.way = WEIR_WAY_MAP;
+	how.way = WEIR_WAY_MAP;
 	must(weir_dev_find(root, "CPU", &cpu));
 	must(weir_dev_buft(cpu, WEIR_MEM_MAPPED, &mapped));
-	must(weir_plan_add(p, NULL, mapped, &put));
+	must(weir_plan_add(p, NULL, mapped, &how));
 	atomic_store(&held_from, 0);
 	l = start(p, NULL);
 	is_str(arrivals(l, 4), "none b d nil ",

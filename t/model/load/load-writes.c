@@ -184,13 +184,13 @@ static void a_plan_gets_more_puts(void)
 	struct weir_plan *p = new_plan(m);
 	struct weir_weights *w;
 
-	put(p, "t3", buf, 0, 0);
+	plan_add(p, "t3", buf, 0, 0);
 	w = load(p, NULL);
 	weir_weights_free(w);
-	put(p, NULL, buf, 4 * ROOM, 0);
+	plan_add(p, NULL, buf, 4 * ROOM, 0);
 	w = load(p, NULL);
 	is_int(w ? weir_weights_count(w) : 0, 9,
-	       "a load has the puts that came after an earlier load");
+	       "a load has the selections that came after an earlier load");
 	weir_weights_free(w);
 	ok(loads(p), "each tensor of it has its bytes");
 	weir_plan_free(p);

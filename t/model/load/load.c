@@ -70,13 +70,13 @@ static struct weir_model *model(void)
 
 /* A plan for the tensors that match @glob; NULL: all. */
 static struct weir_plan *plan_for(const char *glob, enum weir_mem kind,
-				  const struct weir_select_opts *put)
+				  const struct weir_select_opts *how)
 {
 	struct weir_model *m = model();
 	struct weir_plan *p;
 
 	if (weir_plan_new(m, &p) < 0 ||
-	    weir_plan_add(p, glob, memory(kind), put) < 0)
+	    weir_plan_add(p, glob, memory(kind), how) < 0)
 		bail("%s", weir_error());
 	weir_model_close(m);
 	return p;
@@ -130,17 +130,17 @@ static uint64_t bytes_of(const struct sample_tensor *t, size_t n)
 
 static void bytes_arrive_by(enum weir_way which, const char *name)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_event *e;
 	struct weir_weights *w;
 	struct weir_load *l;
 	size_t late = 0;
 
-	put.way = which;
+	how.way = which;
 	l = start(plan_for(NULL,
 			   which == WEIR_WAY_MAP ? WEIR_MEM_MAPPED
 						 : WEIR_MEM_HUGE,
-			   &put),
+			   &how),
 		  NULL);
 	w = weights(l);
 	if (weir_event_new(root, 0, &e) < 0)
@@ -189,12 +189,12 @@ static void tensors_are_aligned(void)
 	static const unsigned aligns[] = { 64, 256, 4096 };
 
 	for (int i = 0; i < 3; i++) {
-		struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+		struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 		struct weir_weights *w;
 		struct weir_load *l;
 
-		put.align = aligns[i];
-		l = start(plan_for(NULL, WEIR_MEM_HUGE, &put), NULL);
+		how.align = aligns[i];
+		l = start(plan_for(NULL, WEIR_MEM_HUGE, &how), NULL);
 		w = weights(l);
 		is_int(weir_load_wait(l, -1), 0, "tensors aligned to %u arrive",
 		       aligns[i]);
@@ -218,16 +218,17 @@ static void puts_choose_by_name(void)
 	is_err(weir_plan_add(p, "none*", memory(WEIR_MEM_HUGE), NULL), -ENOENT,
 	       "none*", "a pattern that matches nothing is an error");
 	is_int(weir_plan_add(p, "*a*", memory(WEIR_MEM_HUGE), NULL), 2,
-	       "a later put chooses the tensors that no earlier one has");
+	       "a later selection chooses the tensors that no earlier one has");
 	direct.way = WEIR_WAY_DIRECT;
 	weir_plan_add(p, "[bl]*", memory(WEIR_MEM_HUGE), &direct);
 	l = start(p, NULL);
 	w = weights(l);
-	is_int(weir_load_wait(l, -1), 0, "tensors of interleaved puts arrive");
+	is_int(weir_load_wait(l, -1), 0,
+	       "tensors of interleaved selections arrive");
 	is_int(weir_weights_count(w), 8,
 	       "weights have the chosen tensors only");
 	is_int(sample_wrong(w, 1), 0,
-	       "tensors of interleaved puts have the right bytes");
+	       "tensors of interleaved selections have the right bytes");
 	ok(!weir_weights_find(w, "double") && weir_weights_find(w, "half.c"),
 	   "weights find the chosen tensors by name");
 	weir_load_free(l);
@@ -256,17 +257,17 @@ static void the_callers_buffer_is_filled(void)
 {
 	const size_t step = device ? 256 : 2, guard = 4096 + 5 * step;
 	const size_t need = (70001 * 2 + step - 1) / step * step + 70002 * 2;
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_estimate est = { .size = sizeof(est) };
 	struct weir_weights *w;
 	struct weir_plan *p;
 	struct weir_load *l;
 
-	put.buf = buffer(need + guard);
-	weir_buf_clear(put.buf, 0xa5);
-	put.offset = guard;
-	put.way = WEIR_WAY_DIRECT;
-	p = plan_for("half.[ab]", WEIR_MEM_HUGE, &put);
+	how.buf = buffer(need + guard);
+	weir_buf_clear(how.buf, 0xa5);
+	how.offset = guard;
+	how.way = WEIR_WAY_DIRECT;
+	p = plan_for("half.[ab]", WEIR_MEM_HUGE, &how);
 	is_int(weir_plan_estimate(p, &est, 1), 1,
 	       "a buffer of exactly the bytes needed is enough");
 	is_int(est.bytes, 0,
@@ -277,20 +278,20 @@ static void the_callers_buffer_is_filled(void)
 	       "tensors arrive in the caller's buffer");
 	is_int(sample_wrong(w, 1), 0,
 	       "tensors in the caller's buffer have the right bytes");
-	ok(only(put.buf, guard, 0xa5),
-	   "no byte before the offset of a put is written");
+	ok(only(how.buf, guard, 0xa5),
+	   "no byte before the offset of a selection is written");
 	weir_load_free(l);
 	weir_weights_free(w);
-	p = plan_for("half.*", WEIR_MEM_HUGE, &put);
+	p = plan_for("half.*", WEIR_MEM_HUGE, &how);
 	is_err(weir_plan_estimate(p, &est, 1), -ENOSPC,
 	       "weir_plan_estimate: tensor 'half.",
 	       "a buffer that is too small is refused by the estimate");
 	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
 	       "a buffer that is too small is refused by the load");
-	is_err(weir_plan_add(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &put),
+	is_err(weir_plan_add(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &how),
 	       -EINVAL, "CPU", "a buffer of another kind is refused");
 	weir_plan_free(p);
-	weir_buf_free(put.buf);
+	weir_buf_free(how.buf);
 }
 
 static void weights_are_loaded_again(void)
@@ -327,22 +328,22 @@ static void weights_are_loaded_again(void)
 static void another_buffer_is_refused(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	struct weir_plan *p;
 	struct weir_load *l;
 
-	put.buf = buffer(1u << 20);
-	l = start(plan_for("half*", WEIR_MEM_HUGE, &put), NULL);
+	how.buf = buffer(1u << 20);
+	l = start(plan_for("half*", WEIR_MEM_HUGE, &how), NULL);
 	o.into = weights(l);
 	weir_load_wait(l, -1);
 	weir_load_free(l);
-	weir_buf_free(put.buf);
-	put.buf = buffer(1u << 20);
-	p = plan_for("half*", WEIR_MEM_HUGE, &put);
+	weir_buf_free(how.buf);
+	how.buf = buffer(1u << 20);
+	p = plan_for("half*", WEIR_MEM_HUGE, &how);
 	is_err(weir_load_start(p, &o, &l), -EINVAL, "buffer 0",
 	       "weights are not loaded again by a plan with another buffer");
 	weir_plan_free(p);
-	weir_buf_free(put.buf);
+	weir_buf_free(how.buf);
 	weir_weights_free(o.into);
 }
 
@@ -375,14 +376,14 @@ static void a_cancelled_load_ends(void)
 static void one_chunk_at_a_time_is_enough(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	int failed = 0;
 
 	o.depth = 1;
-	put.way = WEIR_WAY_BUFFERED;
+	how.way = WEIR_WAY_BUFFERED;
 	for (int i = 0; i < 30; i++) {
 		struct weir_load *l =
-			start(plan_for(NULL, WEIR_MEM_HUGE, &put), &o);
+			start(plan_for(NULL, WEIR_MEM_HUGE, &how), &o);
 
 		failed += weir_load_wait(l, 300000000000) != 0;
 		weir_load_free(l);

@@ -53,33 +53,33 @@ static int pass_targets(struct pass *l)
 static int pass_parts(struct pass *l)
 {
 	const struct weir_slice half = { .ranks = 2, .rank = 1 };
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	int r;
 
-	put.slice = &half;
-	put.dtype = WEIR_DTYPE_F16;
-	put.capacity = 50;
-	put.way = WEIR_WAY_BUFFERED;
-	r = weir_plan_add(l->plan, "[ab]", huge, &put);
-	put.capacity = 0;
+	how.slice = &half;
+	how.dtype = WEIR_DTYPE_F16;
+	how.capacity = 50;
+	how.way = WEIR_WAY_BUFFERED;
+	r = weir_plan_add(l->plan, "[ab]", huge, &how);
+	how.capacity = 0;
 	if (r >= 0)
-		r = weir_plan_add(l->plan, "c", huge, &put);
+		r = weir_plan_add(l->plan, "c", huge, &how);
 	return r < 0 ? r : pass_targets(l);
 }
 
 static int pass_plan(struct pass *l)
 {
-	struct weir_select_opts put = WEIR_SELECT_OPTS_INIT;
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
 	int r = weir_plan_new(l->model, &l->plan);
 
 	if (r >= 0 && in_parts)
 		return pass_parts(l);
-	put.buf = given;
+	how.buf = given;
 	if (r >= 0)
-		r = weir_plan_add(l->plan, "a", huge, &put);
-	put.offset = 1000;
+		r = weir_plan_add(l->plan, "a", huge, &how);
+	how.offset = 1000;
 	if (r >= 0)
-		r = weir_plan_add(l->plan, "b", huge, &put);
+		r = weir_plan_add(l->plan, "b", huge, &how);
 	return r < 0 ? r : weir_plan_add(l->plan, NULL, huge, NULL);
 }
 

@@ -83,7 +83,7 @@ static void plans_need_targets(void)
 	       "weir_plan_add_tensors refuses no array of 1 target");
 	is_int(weir_plan_add_tensors(p, NULL, 0), 0,
 	       "an array of 0 targets may be NULL");
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	is_err(weir_plan_estimate(p, NULL, 1), -EINVAL,
 	       "1 estimates, but the array is NULL",
 	       "weir_plan_estimate refuses no array of 1 estimate");

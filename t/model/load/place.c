@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places of tensors: puts that share buffers of the caller, and alignments.
+ * The places of tensors: selections that share buffers of the caller, and alignments.
  * In host memory, or that of the device WEIR_T_DEVICE.
  */
-#include "model/load/plan.h"
+#include "model/load/layout.h"
 #include "plans.h"
 
 #define ROUNDS 60
 
-static void puts_share_a_buffer(void)
+static void selections_share_a_buffer(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
 	struct weir_model *m;
@@ -20,31 +20,34 @@ static void puts_share_a_buffer(void)
 	add_tensor("F32", 4, 30000);
 	m = model();
 	p = new_plan(m);
-	put(p, "t0", buf, 0, 0);
-	put(p, "t1", buf, 40192, 0);
-	put(p, "t2", buf, 120320, 0);
-	ok(loads(p), "several puts fill one buffer at their offsets");
-	ok(loads(p), "a plan of several puts is loaded again");
+	plan_add(p, "t0", buf, 0, 0);
+	plan_add(p, "t1", buf, 40192, 0);
+	plan_add(p, "t2", buf, 120320, 0);
+	ok(loads(p), "several selections fill one buffer at their offsets");
+	ok(loads(p), "a plan of several selections is loaded again");
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, "t2", buf, 120320, 0);
-	put(p, "t0", buf, 0, 0);
-	put(p, "t1", buf, 40192, 0);
-	ok(loads(p), "puts fill one buffer whatever the order of the calls");
+	plan_add(p, "t2", buf, 120320, 0);
+	plan_add(p, "t0", buf, 0, 0);
+	plan_add(p, "t1", buf, 40192, 0);
+	ok(loads(p),
+	   "selections fill one buffer whatever the order of the calls");
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, "t1", buf, 256, 0);
-	put(p, "t0", buf, 256, 0);
-	put(p, "t2", buf, 256, 0);
-	ok(loads(p), "puts at the same offset are placed one after the other");
+	plan_add(p, "t1", buf, 256, 0);
+	plan_add(p, "t0", buf, 256, 0);
+	plan_add(p, "t2", buf, 256, 0);
+	ok(loads(p),
+	   "selections at the same offset are placed one after the other");
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, "t1", buf, 0, 0);
-	put(p, "t[02]", buf, 80000 - kind_align, 0);
-	is_err(weir_plan_estimate(p, NULL, 0), -ENOSPC, "another put begins",
-	       "a put that does not fit before the next one is refused by the estimate");
+	plan_add(p, "t1", buf, 0, 0);
+	plan_add(p, "t[02]", buf, 80000 - kind_align, 0);
+	is_err(weir_plan_estimate(p, NULL, 0), -ENOSPC,
+	       "another selection begins",
+	       "a selection that does not fit before the next one is refused by the estimate");
 	ok(!load(p, NULL),
-	   "a put that does not fit before the next one is refused by the load");
+	   "a selection that does not fit before the next one is refused by the load");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
@@ -59,8 +62,8 @@ static void a_plan_is_loaded_twice_at_once(void)
 	struct weir_weights *w;
 	struct weir_load *a, *b;
 
-	put(p, "t0", buf, 0, 0);
-	put(p, NULL, buf, 65536, 0);
+	plan_add(p, "t0", buf, 0, 0);
+	plan_add(p, NULL, buf, 65536, 0);
 	if (weir_load_start(p, NULL, &a) < 0 ||
 	    weir_load_start(p, NULL, &b) < 0 || weir_load_weights(a, &w) < 0)
 		bail("%s", weir_error());
@@ -91,22 +94,22 @@ static void buffers_share_memory(void)
 	    weir_buf_wrap(kind, memory + 50001, sizeof(memory) - 50001, NULL,
 			  NULL, &b) < 0)
 		bail("%s", weir_error());
-	put(p, "t0", a, 0, 0);
-	put(p, NULL, b, 0, 0);
+	plan_add(p, "t0", a, 0, 0);
+	plan_add(p, NULL, b, 0, 0);
 	ok(loads(p),
 	   "two buffers of the same memory are filled without overlap");
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, "t1", a, 0, 0);
-	put(p, NULL, b, 0, 0);
+	plan_add(p, "t1", a, 0, 0);
+	plan_add(p, NULL, b, 0, 0);
 	is_err(weir_plan_estimate(p, NULL, 0), -ENOSPC, "byte 50001",
-	       "puts that would overlap in two buffers of the same memory are refused");
+	       "selections that would overlap in two buffers of the same memory are refused");
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, "t2", b, 0, 0);
-	put(p, NULL, a, 50001, 0);
+	plan_add(p, "t2", b, 0, 0);
+	plan_add(p, NULL, a, 50001, 0);
 	ok(loads(p),
-	   "puts at the same byte of two buffers are placed one after the other");
+	   "selections at the same byte of two buffers are placed one after the other");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(a);
@@ -121,26 +124,26 @@ static void overlaps_are_found(void)
 	struct weir_plan *p = new_plan(m);
 	struct weir__layout *l;
 
-	put(p, "t0", buf, 0, 0);
-	put(p, NULL, buf, 65536, 0);
+	plan_add(p, "t0", buf, 0, 0);
+	plan_add(p, NULL, buf, 65536, 0);
 	if (weir__layout_get(p, &l) < 0)
 		bail("%s", weir_error());
 	is_int(weir__layout_check(m, l), 0,
 	       "a layout without overlap passes the check");
-	l->spot[2].at = l->spot[1].at + bytes_of(1) - 1;
+	l->placement[2].at = l->placement[1].at + bytes_of(1) - 1;
 	is_err(weir__layout_check(m, l), -EINVAL, "'t1' and 't2'",
-	       "the check finds two tensors of one put that share a byte");
-	l->spot[2].at = buf->bytes;
+	       "the check finds two tensors of one selection that share a byte");
+	l->placement[2].at = buf->bytes;
 	is_err(weir__layout_check(m, l), -EINVAL, "to byte",
 	       "the check finds a tensor that ends after its buffer");
-	weir__plan_changed(p);
+	weir__layout_forget(p);
 	weir__layout_put(l);
 	if (weir__layout_get(p, &l) < 0)
 		bail("%s", weir_error());
-	l->spot[0].at = l->spot[1].at - bytes_of(0) + 1;
-	l->buf[0].bytes = l->spot[0].at + bytes_of(0);
+	l->placement[0].at = l->placement[1].at - bytes_of(0) + 1;
+	l->buf[0].bytes = l->placement[0].at + bytes_of(0);
 	is_err(weir__layout_check(m, l), -EINVAL, "'t0' and 't1'",
-	       "the check finds two tensors of different puts that share a byte");
+	       "the check finds two tensors of different selections that share a byte");
 	weir__layout_put(l);
 	weir_plan_free(p);
 	weir_model_close(m);
@@ -180,7 +183,7 @@ static void new_memory_is_aligned(void)
 		some_tensors(40, 2000);
 		m = model();
 		p = new_plan(m);
-		put(p, NULL, NULL, 0, align);
+		plan_add(p, NULL, NULL, 0, align);
 		w = load(p, NULL);
 		is_int(w ? crooked(w, align) : 1, 0,
 		       "tensors in new memory are aligned to %d", (int)align);
@@ -197,31 +200,31 @@ static void new_memory_is_aligned(void)
 	}
 }
 
-/* The puts of a round: offset, alignment, end, and whether they have bytes. */
+/* The selections of a round: offset, alignment, end, and whether they have bytes. */
 static struct {
 	uint64_t offset, align, end;
 	bool bytes;
 } bounds[6];
-#define PUTS (sizeof(bounds) / sizeof(bounds[0]))
-static size_t put_of[MAX_TENSORS];
+#define SELECTIONS (sizeof(bounds) / sizeof(bounds[0]))
+static size_t selection_of[MAX_TENSORS];
 
 static uint64_t align_of(size_t i)
 {
-	uint64_t align = bounds[put_of[i]].align;
+	uint64_t align = bounds[selection_of[i]].align;
 
 	return align ? align : device ? kind_align : tensors[i].size;
 }
 
-/* One put after the other, the tensors of each in order and packed. */
+/* One selection after the other, the tensors of each in order and packed. */
 static void pack(uint64_t base)
 {
 	uint64_t at = some(2) ? 0 : some(5000);
 
-	for (size_t k = 0; k < PUTS; k++) {
+	for (size_t k = 0; k < SELECTIONS; k++) {
 		bounds[k].offset = at;
 		bounds[k].bytes = false;
 		for (size_t i = 0; i < n_tensors; i++) {
-			if (put_of[i] != k || !bytes_of(i))
+			if (selection_of[i] != k || !bytes_of(i))
 				continue;
 			at += -(base + at) % align_of(i) + bytes_of(i);
 			bounds[k].bytes = true;
@@ -231,30 +234,33 @@ static void pack(uint64_t base)
 	}
 }
 
-static void some_puts(void)
+static void some_selections(void)
 {
-	for (size_t k = 0; k < PUTS; k++)
+	for (size_t k = 0; k < SELECTIONS; k++)
 		bounds[k].align = some(3) ? 0 : (uint64_t)1 << some(13);
 	some_tensors(1 + some(40), some(2) ? 3000 : 60);
 	for (size_t i = 0; i < n_tensors; i++) {
-		put_of[i] = some(PUTS);
-		snprintf(names[i], sizeof(names[i]), "p%zu.%zu", put_of[i], i);
+		selection_of[i] = some(SELECTIONS);
+		snprintf(names[i], sizeof(names[i]), "p%zu.%zu",
+			 selection_of[i], i);
 	}
 }
 
-/* The puts of a round, beginning with any of them. */
-static struct weir_plan *plan_puts(struct weir_model *m, struct weir_buf *buf)
+/* The selections of a round, beginning with any of them. */
+static struct weir_plan *plan_selections(struct weir_model *m,
+					 struct weir_buf *buf)
 {
 	struct weir_plan *p = new_plan(m);
-	size_t first = some(PUTS);
+	size_t first = some(SELECTIONS);
 
-	for (size_t i = 0; i < PUTS; i++) {
-		size_t k = (first + i) % PUTS;
+	for (size_t i = 0; i < SELECTIONS; i++) {
+		size_t k = (first + i) % SELECTIONS;
 		char glob[32];
 
 		snprintf(glob, sizeof(glob), "p%zu.*", k);
 		if (bounds[k].bytes)
-			put(p, glob, buf, bounds[k].offset, bounds[k].align);
+			plan_add(p, glob, buf, bounds[k].offset,
+				 bounds[k].align);
 	}
 	return p;
 }
@@ -271,23 +277,23 @@ static struct weir_buf *some_buffer(unsigned char *memory, size_t room)
 	memory += some(4096);
 	memset(memory, 0xa5, room);
 	pack((uintptr_t)memory);
-	/* Exactly as large as the puts need. */
-	if (weir_buf_wrap(kind, memory, bounds[PUTS - 1].end, NULL, NULL,
+	/* Exactly as large as the selections need. */
+	if (weir_buf_wrap(kind, memory, bounds[SELECTIONS - 1].end, NULL, NULL,
 			  &buf) < 0)
 		bail("%s", weir_error());
 	return buf;
 }
 
-/* Where the bounds of put @k end. */
+/* Where the bounds of selection @k end. */
 static uint64_t limit_of(size_t k)
 {
-	for (size_t i = k + 1; i < PUTS; i++)
+	for (size_t i = k + 1; i < SELECTIONS; i++)
 		if (bounds[i].bytes)
 			return bounds[i].offset;
 	return UINT64_MAX;
 }
 
-/* How many tensors are not aligned, or not within the bounds of their put. */
+/* How many tensors are not aligned, or not within the bounds of their selection. */
 static size_t misplaced(struct weir_buf *buf, const struct weir_weights *w)
 {
 	uint64_t base = address(buf);
@@ -300,8 +306,9 @@ static size_t misplaced(struct weir_buf *buf, const struct weir_weights *w)
 			n += bytes_of(i) != 0;
 		else if (bytes_of(i))
 			n += (base + t->offset) % align_of(i) != 0 ||
-			     t->offset < bounds[put_of[i]].offset ||
-			     t->offset + bytes_of(i) > limit_of(put_of[i]);
+			     t->offset < bounds[selection_of[i]].offset ||
+			     t->offset + bytes_of(i) >
+				     limit_of(selection_of[i]);
 	}
 	return n;
 }
@@ -336,19 +343,20 @@ static size_t written_beside(struct weir_buf *buf, struct weir_weights *w)
 	return n;
 }
 
-/* 1: a put is accepted although it lacks one byte before the next. */
+/* 1: a selection is accepted although it lacks one byte before the next. */
 static size_t too_short(struct weir_model *m, struct weir_buf *buf)
 {
 	struct weir_plan *p;
 	size_t k = 0, wrong;
 
-	while (k < PUTS - 1 && (!bounds[k].bytes || !bounds[k + 1].bytes ||
-				bounds[k + 1].offset != bounds[k].end))
+	while (k < SELECTIONS - 1 &&
+	       (!bounds[k].bytes || !bounds[k + 1].bytes ||
+		bounds[k + 1].offset != bounds[k].end))
 		k++;
-	if (k == PUTS - 1)
+	if (k == SELECTIONS - 1)
 		return 0;
 	bounds[k + 1].offset--;
-	p = plan_puts(m, buf);
+	p = plan_selections(m, buf);
 	wrong = weir_plan_estimate(p, NULL, 0) != -ENOSPC;
 	weir_plan_free(p);
 	return wrong;
@@ -356,7 +364,7 @@ static size_t too_short(struct weir_model *m, struct weir_buf *buf)
 
 static void random_puts_are_placed(void)
 {
-	const size_t room = 40 * (3000 * 8 + 4096) + PUTS * 300 + 5000;
+	const size_t room = 40 * (3000 * 8 + 4096) + SELECTIONS * 300 + 5000;
 	unsigned char *memory = malloc(room + 4096);
 	size_t refused = 0, wrong = 0, beside = 0, accepted = 0;
 
@@ -366,10 +374,10 @@ static void random_puts_are_placed(void)
 		struct weir_plan *p;
 		struct weir_buf *buf;
 
-		some_puts();
+		some_selections();
 		m = model();
 		buf = some_buffer(memory, room);
-		p = plan_puts(m, buf);
+		p = plan_selections(m, buf);
 		w = load(p, NULL);
 		if (!w)
 			diag("round %d: %s", i, weir_error());
@@ -383,11 +391,11 @@ static void random_puts_are_placed(void)
 		weir_buf_free(buf);
 	}
 	free(memory);
-	is_int(refused, 0, "puts that just fit are accepted");
+	is_int(refused, 0, "selections that just fit are accepted");
 	is_int(wrong, 0,
-	       "random puts leave each tensor whole, aligned and within its bounds");
-	is_int(beside, 0, "random puts write no byte outside of tensors");
-	is_int(accepted, 0, "puts that lack one byte are refused");
+	       "random selections leave each tensor whole, aligned and within its bounds");
+	is_int(beside, 0, "random selections write no byte outside of tensors");
+	is_int(accepted, 0, "selections that lack one byte are refused");
 }
 
 int main(void)
@@ -395,7 +403,7 @@ int main(void)
 	bool host = !getenv("WEIR_T_DEVICE");
 
 	plans_begin(6 + 3 + 4 + (host ? 3 : 0) + 12 + 4);
-	puts_share_a_buffer();
+	selections_share_a_buffer();
 	a_plan_is_loaded_twice_at_once();
 	overlaps_are_found();
 	if (host) /* memory of the program's */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random plans: puts, targets, slices, views, conversions, priorities and ways,
+ * Random plans: selections, targets, slices, views, conversions, priorities and ways,
  * compared with loops over elements. In host memory, or that of the device
  * WEIR_T_DEVICE. The chunks are small, so that rows and tensors have several.
  */
@@ -20,9 +20,10 @@ static struct part {
 } part[MAX_PARTS];
 static size_t n_parts;
 
-static struct weir_buf *buf[2]; /* of targets, and of puts with a buffer */
-static unsigned char *image[2]; /* what they should have */
-static size_t used[2];          /* bytes of them that have targets */
+static struct weir_buf
+	*buf[2]; /* of targets, and of selections with a buffer */
+static unsigned char *image[2];         /* what they should have */
+static size_t used[2];                  /* bytes of them that have targets */
 static unsigned char *want, *got, *raw; /* MOST_BYTES, in the elements' order */
 
 /* An element, or a block, of a tensor. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plans: names, many puts, estimates, empty tensors. In host memory, or that of
+ * Plans: names, many selections, estimates, empty tensors. In host memory, or that of
  * the device WEIR_T_DEVICE.
  */
 #include <pthread.h>
@@ -24,10 +24,12 @@ static void each_tensor_may_have_a_put(void)
 	buf = buffer(MAX_TENSORS * step);
 	p = new_plan(m);
 	for (size_t i = n_tensors; i-- > 0;)
-		chosen += put(p, names[i], buf, i * step, 0);
+		chosen += plan_add(p, names[i], buf, i * step, 0);
 	is_int(chosen, MAX_TENSORS,
-	       "a plan may have a put for each of %u tensors", MAX_TENSORS);
-	ok(loads(p), "a plan with a put for each tensor loads their bytes");
+	       "a plan may have a selection for each of %u tensors",
+	       MAX_TENSORS);
+	ok(loads(p),
+	   "a plan with a selection for each tensor loads their bytes");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
@@ -98,15 +100,16 @@ static void estimates_count_bytes_and_tensors(void)
 	struct weir_plan *p = new_plan(m);
 	struct weir_buf *buf = buffer(1000);
 
-	put(p, "[ae]", buf, 0, 0);
-	put(p, "b", NULL, 0, 0);
+	plan_add(p, "[ae]", buf, 0, 0);
+	plan_add(p, "b", NULL, 0, 0);
 	is_int(weir_plan_estimate(p, &e, 1), 1,
 	       "an estimate of one kind has one entry");
 	ok(e.bytes >= 64 && e.bytes < 64 + 4096,
 	   "an estimate has the bytes to allocate");
 	is_int(e.given, 64,
 	       "an estimate has the bytes in the caller's buffers");
-	is_int(e.tensors, 3, "an estimate counts the tensors of all puts");
+	is_int(e.tensors, 3,
+	       "an estimate counts the tensors of all selections");
 	e.size = 0;
 	is_err(weir_plan_estimate(p, &e, 1), -EINVAL,
 	       "weir_plan_estimate: ", "an estimate without a size is refused");
@@ -135,7 +138,7 @@ static void empty_tensors_are_loaded(void)
 	if (weir_model_open(root, path, NULL, &m) < 0)
 		bail("%s", weir_error());
 	p = new_plan(m);
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	w = load(p, NULL);
 	ok(w, "empty tensors are loaded whatever their other dimensions are");
 	is_int(w ? weir_weights_get(w, 0)->shape[1] : 0,
@@ -169,7 +172,7 @@ static uint64_t bytes_of_new(struct weir_model *m)
 	struct weir_estimate e = { .size = sizeof(e) };
 	struct weir_plan *p = new_plan(m);
 	bool empty = weir_plan_estimate(p, &e, 1) == 0 &&
-		     put(p, NULL, NULL, 0, 0) == (int)n_tensors;
+		     plan_add(p, NULL, NULL, 0, 0) == (int)n_tensors;
 
 	if (weir_plan_estimate(p, &e, 1) != 1 || !loads(p))
 		empty = false;
@@ -195,23 +198,23 @@ static void new_plans_are_empty(void)
 	other = new_plan(m);
 	if (weir_plan_set_align(p, 4096) < 0)
 		bail("%s", weir_error());
-	put(p, "t7", NULL, 0, 0);
-	put(p, "t9*", buf, 0, 0);
+	plan_add(p, "t7", NULL, 0, 0);
+	plan_add(p, "t9*", buf, 0, 0);
 	choose_target(p, m, 7, buf);
 	choose_target(p, m, 3, buf);
 	choose_target(p, m, 3, buf);
 	weir_plan_free(p);
 	is_int(bytes_of_new(m), bytes,
-	       "a new plan is empty after one with puts, targets and an alignment");
+	       "a new plan is empty after one with selections, targets and an alignment");
 	for (size_t i = n_tensors; i-- > 0;)
-		put(other, names[i], buf, i * 4096, 0);
+		plan_add(other, names[i], buf, i * 4096, 0);
 	ok(loads(other), "a plan loads while others are freed and made");
 	weir_plan_free(other);
 	is_int(bytes_of_new(m), bytes,
-	       "a new plan is empty after one of 100 puts");
+	       "a new plan is empty after one of 100 selections");
 	p = new_plan(m);
 	other = new_plan(m);
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	weir_plan_free(p);
 	weir_plan_free(other);
 	is_int(bytes_of_new(m), bytes,
@@ -230,7 +233,7 @@ struct planner {
 	unsigned wrong;
 };
 
-/* Does a put of one tensor leave the others, and nothing else, to the next? */
+/* Does a selection of one tensor leave the others, and nothing else, to the next? */
 static void *plan_often(void *arg)
 {
 	struct planner *self = arg;
@@ -239,8 +242,9 @@ static void *plan_often(void *arg)
 		struct weir_plan *p = new_plan(self->model);
 		size_t tensor = (self->first + i) % n_tensors;
 
-		self->wrong += put(p, names[tensor], NULL, 0, 0) != 1 ||
-			       put(p, "*", NULL, 0, 0) != (int)n_tensors - 1;
+		self->wrong += plan_add(p, names[tensor], NULL, 0, 0) != 1 ||
+			       plan_add(p, "*", NULL, 0, 0) !=
+				       (int)n_tensors - 1;
 		weir_plan_free(p);
 	}
 	return NULL;
@@ -298,7 +302,7 @@ static void objects_are_freed_in_any_order(void)
 			continue;
 		m = model();
 		p = new_plan(m);
-		put(p, NULL, NULL, 0, 0);
+		plan_add(p, NULL, NULL, 0, 0);
 		if (weir_load_start(p, NULL, &l) < 0 ||
 		    weir_load_weights(l, &w) < 0)
 			bail("%s", weir_error());

@@ -41,7 +41,7 @@ static void wrong_buffers_of_puts_are_refused(struct weir_plan *p)
 	is_err(TRY(kind, .buf = joined), -EINVAL, "use its members",
 	       "a joined buffer is refused");
 	is_err(TRY(plain, .buf = buf), -EINVAL, "not of CPU",
-	       "a buffer of another kind than the put is refused");
+	       "a buffer of another kind than the selection is refused");
 	is_err(TRY(mapped, .buf = file, .way = WEIR_WAY_MAP), -EINVAL,
 	       "cannot be written", "a read-only buffer is refused");
 	weir_buf_free(file);
@@ -76,7 +76,7 @@ static void wrong_puts_are_refused(struct weir_plan *p)
 	       "memory of another root is refused");
 	weir_close(second);
 	wrong_buffers_of_puts_are_refused(p);
-	is_int(TRY(kind, .way = 0), 2, "a refused put chooses no tensor");
+	is_int(TRY(kind, .way = 0), 2, "a refused selection chooses no tensor");
 }
 
 static int load_into(struct weir_plan *p, struct weir_weights *w,
@@ -102,7 +102,7 @@ static void wrong_weights_are_refused(struct weir_plan *p,
 	add_tensor("F32", 4, 10);
 	other = model();
 	theirs = new_plan(other);
-	put(theirs, NULL, NULL, 0, 0);
+	plan_add(theirs, NULL, NULL, 0, 0);
 	is_err(load_into(theirs, w, 0), -EINVAL, "not of 1 in 1",
 	       "weights are not loaded with a model of fewer tensors");
 	weir_plan_free(theirs);
@@ -112,7 +112,7 @@ static void wrong_weights_are_refused(struct weir_plan *p,
 	add_tensor("I8", 1, 7);
 	other = model();
 	theirs = new_plan(other);
-	put(theirs, NULL, NULL, 0, 0);
+	plan_add(theirs, NULL, NULL, 0, 0);
 	is_err(load_into(theirs, w, 0), -EINVAL, "tensor 't1' differs",
 	       "weights are not loaded with a model of other dtypes");
 	weir_plan_free(theirs);

@@ -176,7 +176,7 @@ static void reads_wait_for_the_sink(uint32_t way)
 	uint64_t bytes;
 
 	gate_init(&gate);
-	put(other, NULL, NULL, 0, 0);
+	plan_add(other, NULL, NULL, 0, 0);
 	seen_act(&seen, 1, 8 * MIB, through_gate, &gate);
 	l = start(p);
 	sem_wait(&gate.entered);

@@ -133,9 +133,9 @@ static void weights_describe_the_tensors_of_a_sink(void)
 	sink(p, "t0", &seen);
 	is_int(weir_plan_estimate(p, e, 2), 0,
 	       "a plan with a sink only needs no memory");
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	is_int(weir_plan_estimate(p, e, 2), 1,
-	       "an estimate has the memory of puts only");
+	       "an estimate has the memory of selections only");
 	is_int(e[0].tensors, 1, "an estimate does not count a sink's tensors");
 	l = start(p);
 	if (weir_load_wait(l, -1) < 0 || weir_load_weights(l, &w) < 0)
@@ -182,7 +182,7 @@ static void sinks_puts_and_targets_share_a_load(void)
 	if (weir_plan_add_tensors(p, &target, 1) < 0)
 		bail("%s", weir_error());
 	sink(p, "t*1", &seen);
-	put(p, "t*2", NULL, 0, 0);
+	plan_add(p, "t*2", NULL, 0, 0);
 	sink(p, "t*3", &second);
 	is_int(sink(p, "t*5", &seen), 40,
 	       "a sink chooses tensors in several calls");
@@ -197,7 +197,7 @@ static void sinks_puts_and_targets_share_a_load(void)
 	       "an event is recorded for a tensor of a sink");
 	is_int(weir_event_wait(ev, -1), 0, "a tensor of a sink arrives");
 	is_int(weir_load_wait(l, -1), 0,
-	       "a load of sinks, a put and a target succeeds");
+	       "a load of sinks, a selection and a target succeeds");
 	for (size_t i = 0; i < 400; i++) {
 		wrong += seen.at[i] !=
 			 (i % 10 == 1 || i % 10 == 5 ? bytes_of(i) : 0);
@@ -211,8 +211,9 @@ static void sinks_puts_and_targets_share_a_load(void)
 	for (wrong = n = 0; n < weir_weights_count(w); n++)
 		if (weir_weights_get(w, n)->buf)
 			wrong += !sample_holds(w, n, 1);
-	is_int(n, 161, "the weights have all tensors of sinks, put and target");
-	is_int(wrong, 0, "the put and the target have their bytes");
+	is_int(n, 161,
+	       "the weights have all tensors of sinks, selection and target");
+	is_int(wrong, 0, "the selection and the target have their bytes");
 	weir_event_free(ev);
 	weir_load_free(l);
 	weir_weights_free(w);
@@ -234,13 +235,13 @@ static void weights_with_a_sink_are_loaded_again(void)
 	p = new_plan(m);
 	seen_init(&seen, m);
 	sink(p, "t?", &seen);
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	w = load(p, NULL);
 	weir_plan_free(p);
 	p = new_plan(m);
 	seen_init(&second, m);
 	sink(p, "t?", &second);
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	o.into = w;
 	if (weir_load_start(p, &o, &l) < 0)
 		bail("%s", weir_error());
@@ -251,7 +252,7 @@ static void weights_with_a_sink_are_loaded_again(void)
 	weir_load_free(l);
 	weir_plan_free(p);
 	p = new_plan(m);
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	is_err(weir_load_start(p, &o, &l), -EINVAL, "the plan",
 	       "a plan without the sink does not fill the weights again");
 	weir_weights_free(w);
@@ -272,7 +273,7 @@ static void a_sink_may_call_weir(void)
 	some_tensors(9, 4000);
 	m = model();
 	other = new_plan(m);
-	put(other, NULL, NULL, 0, 0);
+	plan_add(other, NULL, NULL, 0, 0);
 	p = new_plan(m);
 	seen_init(&seen, m);
 	seen_act(&seen, 4, 0, load_another, other);

@@ -258,9 +258,9 @@ static void wrong_slices_are_refused(void)
 	o.slice = &s;
 	is_err(weir_plan_add(p, NULL, kind, &o), -EINVAL,
 	       "tensor 't1' has 1 dimensions: no slice of dimension 1",
-	       "a put of a slice that one tensor lacks names the tensor");
+	       "a selection of a slice that one tensor lacks names the tensor");
 	is_int(weir_plan_add(p, "t0", kind, &o), 1,
-	       "a put that was refused has chosen nothing");
+	       "a selection that was refused has chosen nothing");
 	s = (struct weir_slice){ .rank = 4, .ranks = 4 };
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "rank 4 of 4",
 	       "a rank of as many ranks is refused");
@@ -325,8 +325,8 @@ static void a_capacity_takes_whole_layers(void)
 	is_int(put_up_to(p, NULL, 130), 3,
 	       "tensors of no layer follow after the layers");
 	is_int(put_up_to(p, NULL, 0), 1,
-	       "a put without a capacity takes what is left");
-	ok(loads(p), "a plan of puts with capacities loads all tensors");
+	       "a selection without a capacity takes what is left");
+	ok(loads(p), "a plan of selections with capacities loads all tensors");
 	weir_plan_free(p);
 	weir_model_close(m);
 }
@@ -393,10 +393,10 @@ static void a_plan_has_an_alignment(void)
 	struct weir_weights *w;
 
 	is_int(weir_plan_set_align(p, 1024), 0, "a plan takes an alignment");
-	put(p, NULL, NULL, 0, 0);
+	plan_add(p, NULL, NULL, 0, 0);
 	w = load(p, NULL);
 	is_int(address_bits(w) % 1024, 0,
-	       "puts without an alignment have the plan's");
+	       "selections without an alignment have the plan's");
 	is_err(weir_plan_set_align(p, 48), -EINVAL, "48",
 	       "an alignment that is no power of two is refused");
 	weir_weights_free(w);

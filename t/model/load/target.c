@@ -170,13 +170,13 @@ static void other_puts_leave_targets_out(void)
 	p = new_plan(m);
 	if (put_one(p, 1, &dst, NULL) < 0)
 		bail("%s", weir_error());
-	is_int(put(p, NULL, NULL, 0, 0), 2,
-	       "a later put does not choose the tensor of a target");
+	is_int(plan_add(p, NULL, NULL, 0, 0), 2,
+	       "a later selection does not choose the tensor of a target");
 	w = load(p, NULL);
 	is_str(w ? weir_weights_get(w, 2)->name : "", "t1",
-	       "targets follow after the tensors of puts");
+	       "targets follow after the tensors of selections");
 	ok(w && sample_wrong(w, 1) == 0,
-	   "a plan of puts and targets loads all of them");
+	   "a plan of selections and targets loads all of them");
 	weir_weights_free(w);
 	w = load(p, NULL);
 	ok(w && load(p, w), "weights with targets are loaded again");
@@ -210,7 +210,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	struct weir_estimate estimate = { .size = sizeof(estimate) };
 	struct weir_tensor fused, part[3];
 	struct weir_weights *w, *whole;
-	struct weir_plan *p, *puts;
+	struct weir_plan *p, *selected;
 	struct weir_model *m;
 	size_t wrong = 0;
 
@@ -219,7 +219,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 		add_shape("F32", 4, 64 * 32, "64,32");
 	m = model();
 	p = new_plan(m);
-	puts = new_plan(m);
+	selected = new_plan(m);
 	if (weir_tensor_init(&fused, WEIR_DTYPE_F32, 2, shape) < 0 ||
 	    weir_tensor_place(&fused, buf, 0) < 0)
 		bail("%s", weir_error());
@@ -237,12 +237,12 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	for (size_t i = 0; i < 3 && w; i++)
 		wrong += cut_wrong(&part[i], m, i, 0, 0);
 	ok(w && !wrong, "columns of one tensor are filled from three tensors");
-	put(puts, NULL, NULL, 0, 0);
-	whole = load(puts, NULL);
+	plan_add(selected, NULL, NULL, 0, 0);
+	whole = load(selected, NULL);
 	ok(w && whole && digests_reversed(w, whole, 3),
 	   "the digest of a view is that of its elements");
 	weir_weights_free(whole);
-	weir_plan_free(puts);
+	weir_plan_free(selected);
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
@@ -395,7 +395,7 @@ static void wrong_targets_are_refused(void)
 	many[1] = target(7, &t);
 	is_err(weir_plan_add_tensors(p, many, 2), -EINVAL, "tensor 7 of 1",
 	       "a call with one wrong target is refused");
-	is_int(put(p, NULL, NULL, 0, 0), 1,
+	is_int(plan_add(p, NULL, NULL, 0, 0), 1,
 	       "a call that was refused has chosen nothing");
 	many[1] = target(0, &t);
 	is_int(weir_plan_add_tensors(p, many, 2), 0,

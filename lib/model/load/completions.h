@@ -16,11 +16,11 @@
  *
  * All four accesses are sequentially consistent, so at least one of the two
  * sees what the other has written. The first completer that wakes clears
- * ENDED_SLEEPER, so one system call wakes for all entries until a thread sleeps
+ * WAKE_SLEEPER, so one system call wakes for all entries until a thread sleeps
  * again. The count makes a thread that is about to sleep notice that.
  */
-#ifndef WEIR__MODEL_ENDED_H
-#define WEIR__MODEL_ENDED_H
+#ifndef WEIR__MODEL_COMPLETIONS_H
+#define WEIR__MODEL_COMPLETIONS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +30,7 @@
 
 #include "io/wakefd.h"
 
-struct weir__ended {
+struct weir__completions {
 	size_t n;              /* tensors of the load */
 	_Atomic size_t *entry; /* n: number + 1; 0: not written yet */
 	/* Makes the descriptor, and sets and clears its readability. */
@@ -47,32 +47,34 @@ struct weir__ended {
 };
 
 /* @entry: @n zeros, which belong to the caller. */
-void weir__ended_init(struct weir__ended *e, _Atomic size_t *entry, size_t n);
-void weir__ended_fini(struct weir__ended *e);
+void weir__completions_init(struct weir__completions *e, _Atomic size_t *entry,
+			    size_t n);
+void weir__completions_fini(struct weir__completions *e);
 
 /*
  * How many tensors have ended. The caller sees what their completers did
  * before.
  */
-static inline size_t weir__ended_count(struct weir__ended *e)
+static inline size_t weir__completions_count(struct weir__completions *e)
 {
 	return atomic_load(&e->n_ended);
 }
 
 /* Tensor @i has arrived or failed. At most once for each tensor; any thread. */
-void weir__ended_add(struct weir__ended *e, size_t i);
+void weir__completions_add(struct weir__completions *e, size_t i);
 /*
  * Take the next entry. 1: it is *@ret_i; 0: all have been taken; -ETIMEDOUT.
  * @timeout_ns as in weir_event_wait. Any thread; blocks.
  */
-int weir__ended_take(struct weir__ended *e, int64_t timeout_ns, size_t *ret_i);
+int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,
+			   size_t *ret_i);
 
 /*
- * The descriptor, made by the first call: readable while weir__ended_take would
+ * The descriptor, made by the first call: readable while weir__completions_take would
  * not block. -EMFILE, -ENFILE, -ENOMEM. Any thread.
  */
-int weir__ended_fd(struct weir__ended *e);
+int weir__completions_fd(struct weir__completions *e);
 /* Close the descriptor. Nobody asks for it any more. */
-void weir__ended_close_fd(struct weir__ended *e);
+void weir__completions_close_fd(struct weir__completions *e);
 
 #endif

@@ -38,7 +38,7 @@ static bool fresh_range(const struct weir_load *l, size_t number,
 	if (backed >= to)
 		return false;
 	if (b->given)
-		from = weir__down(layout->spot[layout->order[b->first]].at,
+		from = weir__down(layout->placement[layout->order[b->first]].at,
 				  WEIR__PAGE);
 	if (to - from < PREFAULT_LEAST)
 		return false;
@@ -67,7 +67,7 @@ static size_t fresh_ranges(struct weir_load *l, size_t *of,
 
 		if (e->buffered || e->dev)
 			continue;
-		b = l->weights->layout->run[l->arrays->ext_run[i]].buf;
+		b = l->weights->layout->span[l->arrays->ext_span[i]].buf;
 		if (l->weights->buf[b]->foreign)
 			continue;
 		if (of[b] == NOT_SEEN)
@@ -88,7 +88,7 @@ static int start_prefault(struct weir_load *l, size_t *of,
 		return -ENOMEM;
 	for (size_t i = 0; n && i < l->n_ext; i++) {
 		const size_t b =
-			l->weights->layout->run[l->arrays->ext_run[i]].buf;
+			l->weights->layout->span[l->arrays->ext_span[i]].buf;
 
 		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
 			l->arrays->ext[i].prefault = l->prefault;
@@ -126,7 +126,7 @@ void weir__load_prefault_stop(struct weir_load *l)
 	if (atomic_load(&l->arrival->first))
 		return;
 	/* A load without failure has filled its own buffers entirely. */
-	for (size_t i = 0; i < layout->n_put_bufs; i++) {
+	for (size_t i = 0; i < layout->n_selected_bufs; i++) {
 		struct weir_buf *buf = l->weights->buf[i];
 
 		if (!layout->buf[i].given)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/load/ended.h"
+#include "model/load/completions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,25 +8,26 @@
 #include "core/error.h"
 #include "core/sys.h"
 
-#define ENDED_SLEEPER 1u /* threads sleep on `waiting` */
-#define ENDED_FD 2u      /* the descriptor is not readable */
-#define ENDED_WAKE 4u    /* added at each wake: the bits above are a count */
+#define WAKE_SLEEPER 1u /* threads sleep on `waiting` */
+#define WAKE_FD 2u      /* the descriptor is not readable */
+#define WAKE_WAKE 4u    /* added at each wake: the bits above are a count */
 
-void weir__ended_init(struct weir__ended *e, _Atomic size_t *entry, size_t n)
+void weir__completions_init(struct weir__completions *e, _Atomic size_t *entry,
+			    size_t n)
 {
 	e->n = n;
 	e->entry = entry;
 	pthread_mutex_init(&e->lock, NULL);
 }
 
-void weir__ended_fini(struct weir__ended *e)
+void weir__completions_fini(struct weir__completions *e)
 {
-	weir__ended_close_fd(e);
+	weir__completions_close_fd(e);
 	pthread_mutex_destroy(&e->lock);
 }
 
-/* Would weir__ended_take return at once? */
-static bool ended_ready(struct weir__ended *e)
+/* Would weir__completions_take return at once? */
+static bool completions_ready(struct weir__completions *e)
 {
 	size_t at = atomic_load(&e->n_taken);
 
@@ -35,16 +36,16 @@ static bool ended_ready(struct weir__ended *e)
 
 /*
  * The lock is held. Make the descriptor readable or not, as the queue is now.
- * If it is not readable, ENDED_FD is set, and the next completer does this.
+ * If it is not readable, WAKE_FD is set, and the next completer does this.
  */
-static void ended_set_fd(struct weir__ended *e)
+static void completions_set_fd(struct weir__completions *e)
 {
 	bool ready;
 
-	atomic_fetch_or(&e->waiting, ENDED_FD);
-	ready = ended_ready(e);
+	atomic_fetch_or(&e->waiting, WAKE_FD);
+	ready = completions_ready(e);
 	if (ready)
-		atomic_fetch_and(&e->waiting, ~ENDED_FD);
+		atomic_fetch_and(&e->waiting, ~WAKE_FD);
 	if (ready == e->readable)
 		return;
 	e->readable = ready;
@@ -54,32 +55,32 @@ static void ended_set_fd(struct weir__ended *e)
 		weir__wakefd_drain(&e->fd);
 }
 
-static void ended_update_fd(struct weir__ended *e)
+static void completions_update_fd(struct weir__completions *e)
 {
 	pthread_mutex_lock(&e->lock);
 	if (atomic_load(&e->has_fd))
-		ended_set_fd(e);
+		completions_set_fd(e);
 	pthread_mutex_unlock(&e->lock);
 }
 
 /*
  * If another thread changes @waiting at the same time, it is a completer, which
- * wakes all, or ENDED_FD changes: then try again.
+ * wakes all, or WAKE_FD changes: then try again.
  */
-static void ended_wake_sleepers(struct weir__ended *e)
+static void completions_wake_sleepers(struct weir__completions *e)
 {
 	uint32_t waiting = atomic_load(&e->waiting);
 
-	while (waiting & ENDED_SLEEPER)
+	while (waiting & WAKE_SLEEPER)
 		if (atomic_compare_exchange_weak(&e->waiting, &waiting,
-						 waiting - ENDED_SLEEPER +
-							 ENDED_WAKE)) {
+						 waiting - WAKE_SLEEPER +
+							 WAKE_WAKE)) {
 			weir__futex_wake(&e->waiting, INT32_MAX);
 			return;
 		}
 }
 
-void weir__ended_add(struct weir__ended *e, size_t i)
+void weir__completions_add(struct weir__completions *e, size_t i)
 {
 	size_t at =
 		atomic_fetch_add_explicit(&e->n_ended, 1, memory_order_release);
@@ -87,14 +88,14 @@ void weir__ended_add(struct weir__ended *e, size_t i)
 
 	atomic_store(&e->entry[at], i + 1);
 	waiting = atomic_load(&e->waiting);
-	if (waiting & ENDED_SLEEPER)
-		ended_wake_sleepers(e);
-	if (waiting & ENDED_FD)
-		ended_update_fd(e);
+	if (waiting & WAKE_SLEEPER)
+		completions_wake_sleepers(e);
+	if (waiting & WAKE_FD)
+		completions_update_fd(e);
 }
 
 /* -EAGAIN: the next tensor has not ended yet. */
-static int ended_take_ready(struct weir__ended *e, size_t *ret_i)
+static int completions_take_ready(struct weir__completions *e, size_t *ret_i)
 {
 	size_t at = atomic_load(&e->n_taken), number;
 
@@ -106,17 +107,18 @@ static int ended_take_ready(struct weir__ended *e, size_t *ret_i)
 			return -EAGAIN;
 	} while (!atomic_compare_exchange_weak(&e->n_taken, &at, at + 1));
 	/* The taker of the last entry that is ready makes it unreadable. */
-	if (atomic_load(&e->has_fd) && !ended_ready(e))
-		ended_update_fd(e);
+	if (atomic_load(&e->has_fd) && !completions_ready(e))
+		completions_update_fd(e);
 	*ret_i = number - 1;
 	return 1;
 }
 
-int weir__ended_take(struct weir__ended *e, int64_t timeout_ns, size_t *ret_i)
+int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,
+			   size_t *ret_i)
 {
 	int64_t deadline;
 	uint32_t seen;
-	int r = ended_take_ready(e, ret_i);
+	int r = completions_take_ready(e, ret_i);
 
 	if (r != -EAGAIN)
 		return r;
@@ -127,9 +129,9 @@ int weir__ended_take(struct weir__ended *e, int64_t timeout_ns, size_t *ret_i)
 				-ETIMEDOUT,
 				"no further tensor has arrived or failed within %lld ns",
 				(long long)timeout_ns);
-		seen = atomic_fetch_or(&e->waiting, ENDED_SLEEPER) |
-		       ENDED_SLEEPER;
-		r = ended_take_ready(e, ret_i);
+		seen = atomic_fetch_or(&e->waiting, WAKE_SLEEPER) |
+		       WAKE_SLEEPER;
+		r = completions_take_ready(e, ret_i);
 		if (r != -EAGAIN)
 			return r;
 		weir__futex_wait(&e->waiting, seen, deadline);
@@ -137,7 +139,7 @@ int weir__ended_take(struct weir__ended *e, int64_t timeout_ns, size_t *ret_i)
 }
 
 /* The lock is held. */
-static int ended_make_fd(struct weir__ended *e)
+static int completions_make_fd(struct weir__completions *e)
 {
 	int r = weir__wakefd_open(&e->fd);
 
@@ -151,30 +153,30 @@ static int ended_make_fd(struct weir__ended *e)
 		return weir__fail_sys(r, "the descriptor of the load: fcntl");
 	}
 	atomic_store(&e->has_fd, true);
-	ended_set_fd(e);
+	completions_set_fd(e);
 	return 0;
 }
 
-int weir__ended_fd(struct weir__ended *e)
+int weir__completions_fd(struct weir__completions *e)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&e->lock);
 	if (!atomic_load(&e->has_fd))
-		r = ended_make_fd(e);
+		r = completions_make_fd(e);
 	if (r == 0)
 		r = atomic_load(&e->fd.fd);
 	pthread_mutex_unlock(&e->lock);
 	return r;
 }
 
-void weir__ended_close_fd(struct weir__ended *e)
+void weir__completions_close_fd(struct weir__completions *e)
 {
 	if (!atomic_load(&e->has_fd))
 		return;
 	pthread_mutex_lock(&e->lock);
 	atomic_store(&e->has_fd, false);
 	weir__wakefd_close(&e->fd);
-	atomic_fetch_and(&e->waiting, ~ENDED_FD);
+	atomic_fetch_and(&e->waiting, ~WAKE_FD);
 	pthread_mutex_unlock(&e->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/load/cut.h"
+#include "model/load/slice.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,53 +35,55 @@ static const char *name_of(const struct weir_model *m, size_t record)
 			   m->rec[record].name_len);
 }
 
-/* The indices of @slice, of a dimension of @total. */
-static int slice_range(const char *name, const struct weir_slice *slice,
+/* The indices of @indices, of a dimension of @total. */
+static int slice_range(const char *name, const struct weir_slice *indices,
 		       int64_t total, int64_t *ret_start, int64_t *ret_n)
 {
-	*ret_start = slice->start;
-	*ret_n = slice->n;
-	if (slice->ranks) {
-		if (slice->start || slice->n || slice->rank >= slice->ranks)
+	*ret_start = indices->start;
+	*ret_n = indices->n;
+	if (indices->ranks) {
+		if (indices->start || indices->n ||
+		    indices->rank >= indices->ranks)
 			return weir__fail(
 				-EINVAL,
 				"tensor '%s': a slice of rank %u of %u, with start %lld and n %lld",
-				name, slice->rank, slice->ranks,
-				(long long)slice->start, (long long)slice->n);
-		if (total % slice->ranks)
+				name, indices->rank, indices->ranks,
+				(long long)indices->start,
+				(long long)indices->n);
+		if (total % indices->ranks)
 			return weir__fail(
 				-EINVAL,
 				"tensor '%s': dimension %u has %lld elements, which are not %u equal parts",
-				name, slice->dim, (long long)total,
-				slice->ranks);
-		*ret_n = total / slice->ranks;
-		*ret_start = *ret_n * slice->rank;
+				name, indices->dim, (long long)total,
+				indices->ranks);
+		*ret_n = total / indices->ranks;
+		*ret_start = *ret_n * indices->rank;
 	}
 	if (*ret_start < 0 || *ret_n < 0 || *ret_n > total - *ret_start)
 		return weir__fail(
 			-EINVAL,
 			"tensor '%s': a slice of %lld elements from %lld on, dimension %u has %lld",
 			name, (long long)*ret_n, (long long)*ret_start,
-			slice->dim, (long long)total);
+			indices->dim, (long long)total);
 	return 0;
 }
 
-static int check_slice(const char *name, const struct weir_slice *slice,
+static int check_slice(const char *name, const struct weir_slice *indices,
 		       const struct weir_tensor *whole)
 {
-	if (slice->reserved)
+	if (indices->reserved)
 		return weir__fail(-EINVAL, "reserved of a slice is %u, not 0",
-				  slice->reserved);
-	if (slice->dim >= whole->ndim)
+				  indices->reserved);
+	if (indices->dim >= whole->ndim)
 		return weir__fail(
 			-EINVAL,
 			"tensor '%s' has %u dimensions: no slice of dimension %u",
-			name, whole->ndim, slice->dim);
+			name, whole->ndim, indices->dim);
 	return 0;
 }
 
 /* Blocks of @row elements of a slice in the last dimension. */
-static int slice_blocks(const char *name, const struct weir_slice *slice,
+static int slice_blocks(const char *name, const struct weir_slice *indices,
 			const struct weir_tensor *whole, int64_t *start,
 			int64_t *n)
 {
@@ -95,7 +97,7 @@ static int slice_blocks(const char *name, const struct weir_slice *slice,
 			-EINVAL,
 			"tensor '%s': its rows of %lld elements are not whole blocks of %u (%s): no slices",
 			name, (long long)row, info->block, info->name);
-	if (slice->dim != whole->ndim - 1)
+	if (indices->dim != whole->ndim - 1)
 		return 0;
 	if (*start % info->block || *n % info->block)
 		return weir__fail(
@@ -109,61 +111,62 @@ static int slice_blocks(const char *name, const struct weir_slice *slice,
 }
 
 /* Cut @whole to @slice: its rows, and the shape of what is left. */
-static int cut_slice(const char *name, const struct weir_slice *slice,
-		     struct weir_tensor *whole, struct weir__cut *cut)
+static int cut_slice(const char *name, const struct weir_slice *indices,
+		     struct weir_tensor *whole, struct weir__slice *slice)
 {
-	uint64_t bytes = cut->width, outer = 1, inner;
+	uint64_t bytes = slice->width, outer = 1, inner;
 	int64_t start, n, elements;
-	unsigned d = slice->dim;
-	int r = check_slice(name, slice, whole);
+	unsigned d = indices->dim;
+	int r = check_slice(name, indices, whole);
 
 	if (r >= 0)
-		r = slice_range(name, slice, whole->shape[d], &start, &n);
+		r = slice_range(name, indices, whole->shape[d], &start, &n);
 	if (r < 0)
 		return r;
 	elements = n;
-	r = slice_blocks(name, slice, whole, &start, &n);
+	r = slice_blocks(name, indices, whole, &start, &n);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < d; i++)
 		outer *= (uint64_t)whole->shape[i];
 	whole->shape[d] = elements;
 	if (!bytes || !n) {
-		*cut = (struct weir__cut){ 0 };
+		*slice = (struct weir__slice){ 0 };
 		return 0;
 	}
 	inner = (uint64_t)whole->stride[d];
-	cut->off = (uint64_t)start * inner;
-	cut->width = (uint64_t)n * inner;
-	cut->file_pitch = bytes / outer;
-	cut->rows = outer;
-	if (outer == 1 || cut->width == cut->file_pitch) {
-		cut->width *= outer;
-		cut->rows = 1;
+	slice->off = (uint64_t)start * inner;
+	slice->width = (uint64_t)n * inner;
+	slice->file_pitch = bytes / outer;
+	slice->rows = outer;
+	if (outer == 1 || slice->width == slice->file_pitch) {
+		slice->width *= outer;
+		slice->rows = 1;
 	}
 	return 0;
 }
 
 static int cut_convert(const char *name, enum weir_dtype from,
-		       enum weir_dtype to, struct weir__cut *cut)
+		       enum weir_dtype to, struct weir__slice *slice)
 {
-	cut->convert = weir__convert_find(from, to);
-	if (!cut->convert)
+	slice->convert = weir__convert_find(from, to);
+	if (!slice->convert)
 		return weir__fail(
 			-EINVAL,
 			"tensor '%s' cannot be converted from %s to %s", name,
 			weir__dtype(from)->name, weir__dtype(to)->name);
-	cut->mem_width =
-		cut->width / cut->convert->src_bytes * cut->convert->dst_bytes;
+	slice->mem_width = slice->width / slice->convert->src_bytes *
+			   slice->convert->dst_bytes;
 	return 0;
 }
 
-int weir__cut_make(const struct weir_model *m, size_t record,
-		   const struct weir_slice *slice, enum weir_dtype dtype,
-		   struct weir__cut *ret_cut, struct weir_tensor *ret_tensor)
+int weir__slice_make(const struct weir_model *m, size_t record,
+		     const struct weir_slice *indices, enum weir_dtype dtype,
+		     struct weir__slice *ret_slice,
+		     struct weir_tensor *ret_tensor)
 {
 	const struct weir__record *rec = &m->rec[record];
-	struct weir__cut cut = weir__cut_whole(rec->bytes);
+	struct weir__slice slice = weir__slice_whole(rec->bytes);
 	struct weir_tensor t;
 	int r = weir__tensor_init(&t, rec->dtype, rec->ndim,
 				  m->dims + rec->shape);
@@ -171,22 +174,22 @@ int weir__cut_make(const struct weir_model *m, size_t record,
 	if (r >= 0 && dtype != WEIR_DTYPE_NONE && !weir__dtype(dtype))
 		r = weir__fail(-EINVAL, "tensor '%s': %u is not a dtype",
 			       name_of(m, record), (unsigned)dtype);
-	if (r >= 0 && slice)
-		r = cut_slice(name_of(m, record), slice, &t, &cut);
+	if (r >= 0 && indices)
+		r = cut_slice(name_of(m, record), indices, &t, &slice);
 	if (r < 0)
 		return r;
-	cut.mem_width = cut.width;
+	slice.mem_width = slice.width;
 	if (dtype != WEIR_DTYPE_NONE && dtype != rec->dtype &&
 	    is_converted(rec->dtype)) {
-		r = cut_convert(name_of(m, record), rec->dtype, dtype, &cut);
+		r = cut_convert(name_of(m, record), rec->dtype, dtype, &slice);
 		t.dtype = dtype;
 	}
-	if (r >= 0 && (slice || cut.convert))
+	if (r >= 0 && (indices || slice.convert))
 		r = weir__tensor_init(&t, t.dtype, t.ndim, t.shape);
 	if (r < 0)
 		return r;
-	cut.mem_pitch = cut.mem_width;
-	*ret_cut = cut;
+	slice.mem_pitch = slice.mem_width;
+	*ret_slice = slice;
 	*ret_tensor = t;
 	return 0;
 }
@@ -221,21 +224,21 @@ static bool same_shape(const struct weir_tensor *a, const struct weir_tensor *b)
 	       !memcmp(a->shape, b->shape, a->ndim * sizeof(a->shape[0]));
 }
 
-int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
-		  const struct weir_tensor *dst)
+int weir__slice_fit(struct weir__slice *slice, const struct weir_tensor *tensor,
+		    const struct weir_tensor *dst)
 {
-	uint64_t rows, pitch, bytes, take = weir__cut_take(cut);
+	uint64_t rows, pitch, bytes, take = weir__slice_data(slice);
 	int r;
 
 	if (weir__tensor_contiguous(dst)) {
 		r = weir__tensor_bytes(dst, &bytes);
-		if (r < 0 || bytes == cut->rows * cut->mem_width)
+		if (r < 0 || bytes == slice->rows * slice->mem_width)
 			return r;
 		return weir__fail(
 			-EINVAL,
 			"%s: its destination has %llu bytes, it needs %llu",
 			weir__tensor_label(tensor), (unsigned long long)bytes,
-			(unsigned long long)(cut->rows * cut->mem_width));
+			(unsigned long long)(slice->rows * slice->mem_width));
 	}
 	if (!same_shape(tensor, dst))
 		return weir__fail(
@@ -243,25 +246,25 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 			"%s: its destination is a view of another shape; only a contiguous destination may have one",
 			weir__tensor_label(tensor));
 	if (!view_rows(dst, &rows, &pitch) ||
-	    (cut->rows != 1 && rows != cut->rows))
+	    (slice->rows != 1 && rows != slice->rows))
 		return weir__fail(
 			-EINVAL,
 			"%s: its destination is a view whose rows are not at equal distances, or not those of the slice",
 			weir__tensor_label(tensor));
-	if (cut->rows == 1 && take && cut->convert &&
-	    cut->mem_width / rows % cut->convert->dst_bytes)
+	if (slice->rows == 1 && take && slice->convert &&
+	    slice->mem_width / rows % slice->convert->dst_bytes)
 		return weir__fail(
 			-EINVAL,
 			"%s: its destination is a view whose rows of %llu bytes are not whole blocks of %u converted elements",
 			weir__tensor_label(tensor),
-			(unsigned long long)(cut->mem_width / rows),
-			cut->convert->block);
-	if (cut->rows == 1 && take) {
-		cut->rows = rows;
-		cut->width /= rows;
-		cut->mem_width /= rows;
-		cut->file_pitch = cut->width;
+			(unsigned long long)(slice->mem_width / rows),
+			slice->convert->block);
+	if (slice->rows == 1 && take) {
+		slice->rows = rows;
+		slice->width /= rows;
+		slice->mem_width /= rows;
+		slice->file_pitch = slice->width;
 	}
-	cut->mem_pitch = pitch;
+	slice->mem_pitch = pitch;
 	return 0;
 }

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A layout: what follows from a plan before any memory is allocated. It has the
+ * number and sizes of the buffers, the placement of each tensor, and the spans:
+ * neighbouring tensors that have the same distances in a buffer as in the file.
+ * Equal plans have equal layouts.
+ *
+ *	layout.c		lists the tensors, then calls:
+ *	layout_place.c		a place for each tensor, and the spans
+ *	layout.c		the checks, and the order of reading
+ *
+ * A layout of the program's memory alone is kept by the plan until that
+ * changes. Another layout gets the addresses of the new memory of one load, and
+ * is computed again for the next load.
+ */
+#ifndef WEIR__MODEL_LAYOUT_H
+#define WEIR__MODEL_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/array.h"
+#include "model/load/plan.h"
+
+struct weir__extent;
+
+#define WEIR__NO_BUF UINT32_MAX
+#define WEIR__NO_SLICE UINT32_MAX
+
+/* Where a tensor, or a slice of it, is. */
+struct weir__tensor_placement {
+	size_t record;
+	uint32_t buf;   /* WEIR__NO_BUF: of a sink, whose number is in at */
+	uint32_t slice; /* in layout->slice; WEIR__NO_SLICE: it is plain */
+	uint64_t at;    /* in the buffer */
+	uint64_t off;   /* of its first byte, in the file */
+	uint64_t bytes; /* in memory, from its first to its last byte */
+	uint64_t data;  /* bytes in the file, without gaps */
+};
+
+/*
+ * A span of neighbouring tensors. A tensor that has several rows, or is
+ * converted, has a span of its own.
+ */
+struct weir__load_span {
+	uint32_t shard;
+	uint32_t buf;      /* in layout->buf */
+	uint64_t off, len; /* in the file */
+	uint64_t at;       /* in the buffer */
+	size_t first, n;   /* its tensors: layout->order[first...] */
+	enum weir_way way;
+	int32_t priority;
+	uint32_t placement; /* of its first tensor */
+	uint32_t slice;     /* as that of a placement */
+};
+
+struct weir__layout_buf {
+	struct weir_buft *buft;
+	/* A buffer of the program, which the plan references; or NULL. */
+	struct weir_buf *given;
+	unsigned char *base; /* its address; of a new buffer once it exists */
+	uint64_t room;       /* bytes of given */
+	uint64_t bytes;      /* to the end of the last tensor */
+	uint32_t flags;      /* of new memory: WEIR_BUF_* */
+	/*
+	 * Tensors are placed as if new memory began at a multiple of align. If
+	 * its kind guarantees less, weir__layout_bytes adds the difference, and
+	 * the first lead bytes of the memory stay unused.
+	 */
+	uint64_t align, lead;
+	uint32_t map_shard; /* of kind MAPPED: the file ... */
+	uint64_t map_off;   /* ... and the offset where the mapping begins */
+	size_t first, n;    /* its tensors: layout->order[first...] */
+	bool foreign; /* the program's memory, not allocated by the library */
+};
+
+/* The tensors of a selection that is a sink: they have no places. */
+struct weir__layout_sink {
+	struct weir_sink call;
+	struct weir__load_span *span; /* by file; without buf and at */
+	size_t n_spans, max_spans;
+};
+
+/* An entry of the one array that has the placements, then their order. */
+struct weir__layout_places {
+	struct weir__tensor_placement placement;
+	size_t order;
+};
+
+/*
+ * The large arrays of a load. With thousands of buffers the kernel needs as long
+ * to clear new pages for them as weir to fill them in. So a layout that a plan
+ * keeps has the arrays of a load that has ended, for the next one.
+ */
+struct weir__load_arrays {
+	struct weir__extent *ext;
+	uint32_t *ext_span; /* for each extent, its span in the layout */
+	size_t max_ext;
+};
+
+struct weir__layout {
+	_Atomic uint32_t refs;
+	/* Of selections, in the order of the model, then those of targets. */
+	struct weir__tensor_placement *placement;
+	size_t n;
+	/* Numbers of placements, by buffer and place; it follows placement[]. */
+	size_t *order;
+	size_t n_order;
+	struct weir__load_span *span; /* in the order of reading */
+	size_t n_spans, max_spans;
+	struct weir__layout_buf *buf;
+	size_t n_bufs, max_bufs;
+	size_t n_selected_bufs; /* those of targets follow, by address */
+	/*
+	 * Rows may be interleaved: the most bytes, from its first to its last, of
+	 * a tensor that ends after the next one begins. 0: there is none.
+	 */
+	uint64_t interleaved;
+	struct weir__slice *slice; /* those that are not plain */
+	size_t n_slices, max_slices;
+	struct weir__layout_sink *sink;
+	size_t n_sinks, max_sinks;
+	/* The plan keeps the layout, which keeps `spare` of an ended load. */
+	_Atomic bool kept;
+	_Atomic(struct weir__load_arrays *) spare;
+	/* Room for the first entries of the arrays. */
+	WEIR__ARRAY_ROOM(struct weir__layout_places, 1) room_places;
+	WEIR__ARRAY_ROOM(struct weir__load_span, 1) room_spans;
+	WEIR__ARRAY_ROOM(struct weir__layout_buf, 1) room_bufs;
+};
+
+static inline bool weir__span_is_plain(const struct weir__load_span *span)
+{
+	return span->slice == WEIR__NO_SLICE;
+}
+
+/*
+ * The layout of a plan, with a reference. -EINVAL: tensors would overlap.
+ * -ENOSPC: they do not fit the program's buffer. -ENOMEM. Never blocks.
+ */
+int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout);
+/* Drop a reference. NULL is allowed. */
+void weir__layout_put(struct weir__layout *l);
+/* The plan changes, or is freed: it keeps its layout no longer. */
+void weir__layout_forget(struct weir_plan *plan);
+
+/*
+ * -EINVAL: two tensors, of any selections, targets and buffers, would share a
+ * byte, or a tensor would end after its buffer. weir__layout_get checks every
+ * layout with it. Sets interleaved.
+ */
+int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
+/* layout_place.c: place the tensors that are listed. -ENOSPC, -ENOMEM. */
+int weir__layout_place(struct weir__layout *l, const struct weir_plan *plan);
+
+/* The arrays that the layout keeps, or new ones. NULL: no memory. Any thread. */
+struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
+/* The load has ended, and gives them back. NULL is allowed. Any thread. */
+void weir__load_arrays_give(struct weir__layout *layout,
+			    struct weir__load_arrays *arrays);
+
+/* The slice of a span or a placement; NULL: it is plain. */
+static inline const struct weir__slice *
+weir__layout_slice(const struct weir__layout *l, uint32_t number)
+{
+	return number == WEIR__NO_SLICE ? NULL : &l->slice[number];
+}
+
+/* Bytes to allocate for a new buffer. */
+static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
+{
+	uint64_t has = b->buft->desc.align;
+
+	return b->bytes && b->align > has ? b->bytes + b->align - has
+					  : b->bytes;
+}
+/* The buffers have their lead: move the tensors of each by it. Once. */
+void weir__layout_lead(struct weir__layout *l);
+
+/* -EINVAL: a load with layout @a cannot fill the memory of layout @b. */
+int weir__layout_same(const struct weir__layout *a,
+		      const struct weir__layout *b);
+
+/*
+ * The address space of memory; 0: the host's. Devices of a backend that can
+ * access each other have one.
+ */
+uint64_t weir__mem_space(const struct weir_buft *buft);
+
+#endif
