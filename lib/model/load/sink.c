@@ -267,8 +267,8 @@ static bool window_cut(struct weir__sink *s, struct window *w)
 static int window_start(struct weir__sink *s, struct window *w)
 {
 	struct weir_load *l = s->load;
-	int r = weir__arena_touch(&s->mem, (size_t)(w->base - s->mem.base) +
-						   s->window_bytes);
+	int r = weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
+						      s->window_bytes);
 
 	for (size_t i = 0; i < w->n; i++) {
 		const struct piece *p = &w->piece[i];
