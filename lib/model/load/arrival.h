@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arrival of tensors: the source of a load's events.
+ * The arrival of tensors: the timeline of a load.
  *
  * Number i is tensor i of the weights, number n is the load as a whole. For
  * each tensor the bytes that have not arrived or failed are counted down; at 0
