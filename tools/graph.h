@@ -147,9 +147,7 @@ struct graph_model {
 /* graph_model.c; graph_model_close() frees what it made, also if it fails. */
 int graph_model_open(struct graph_model *m, const struct graph_args *a);
 void graph_model_close(struct graph_model *m);
-/* graph_schedule.c: devices, splits and copies of a schedule. */
-int graph_schedule(struct graph_view *v, const struct graph_model *m);
-/* graph_splits.c: what each device computes, and its memory. */
+/* What each device computes, and its memory. */
 int graph_splits(struct graph_view *v, const struct graph_model *m);
 
 /*
@@ -163,10 +161,10 @@ void graph_view_free(struct graph_view *v);
 uint32_t graph_source(const struct graph_view *v, uint32_t n, uint32_t i);
 
 void graph_add_leaf(struct graph_leaves *leaves, const struct graph_node *n);
-/* graph_parts.c: the parts, after graph_splits(). */
+/* The parts, after graph_splits(). */
 int graph_parts(struct graph_view *v);
 
-/* graph_scene.c: what a picture has. */
+/* What a picture has. */
 enum graph_box_kind {
 	GRAPH_BOX_OP,
 	GRAPH_BOX_PARTS,
@@ -207,8 +205,6 @@ extern const char *const graph_legend[GRAPH_CATEGORIES];
 const char *graph_flops_text(uint64_t flops, char *buf);
 /* "F32 [512, 2048]" */
 const char *graph_shape_text(const struct weir_tensor *t, char *buf);
-/* "Q4_K, F32" */
-const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf);
 /* "Layer 3"; "Layers 3 to 20"; "" for operations of no layer */
 const char *graph_layers_text(int32_t first, int32_t last, char *buf);
 /* "19 operations each, as in layer 0" */

@@ -20,7 +20,9 @@ struct placing {
 	uint32_t base;               /* the first row of the part */
 };
 
-uint32_t layout_strips(const struct graph_view *v, const struct graph_box *b)
+/* Lines of leaves in the box of an operation or of parts. */
+static uint32_t layout_strips(const struct graph_view *v,
+			      const struct graph_box *b)
 {
 	uint32_t n = 0, from;
 

@@ -56,8 +56,6 @@ int layout_new(const struct graph_view *v, const struct graph_scene *s,
 	       double top, struct layout *l);
 void layout_free(struct layout *l);
 
-/* Lines of leaves in the box of an operation or of parts. */
-uint32_t layout_strips(const struct graph_view *v, const struct graph_box *b);
 /* Lines of the text about a split. */
 uint32_t layout_panel_lines(const struct graph_view *v, uint32_t split);
 

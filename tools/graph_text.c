@@ -50,7 +50,8 @@ const char *graph_shape_text(const struct weir_tensor *t, char *buf)
 	return buf;
 }
 
-const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf)
+/* "Q4_K, F32" */
+static const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf)
 {
 	size_t n = 0;
 

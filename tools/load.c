@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include "args.h"
 #include "command.h"
-#include "load_map.h"
 #include "output.h"
 #include "progress.h"
 #include "signals.h"

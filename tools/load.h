@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir load: its options (load_args.c; those with globs: load_rules.c), the plan
- * (load_plan.c) and its estimate (load_estimate.c), the loads (load.c), digests
- * (digest.c), the memory map (load_map.c, load_map_svg.c) and the report
- * (load_memory.c, load_report.c, load_json.c, load_facts.c).
+ * weir load: its options (load_args.c), the plan and its estimate (load_plan.c), the
+ * loads (load.c), digests (digest.c), the picture of --memory-map (load_map.c) and
+ * the report (load_report.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -101,12 +100,6 @@ struct load_job {
 int load_args_parse(int argc, char **argv, struct load_args *ret_args);
 void load_args_free(struct load_args *args);
 
-/* Parse optarg as the value of a rule or of --rank. Return 0 or EXIT_USAGE. */
-int load_rule_take(const struct args *args, struct load_args *a,
-		   enum load_rules_kind kind);
-int load_rank_take(struct load_args *a);
-/* After all options: do the rules fit each other? 0 or EXIT_USAGE. */
-int load_rules_check(const struct load_args *a);
 /* Has a --place a SIZE? */
 bool load_has_capacity(const struct load_args *a);
 
@@ -144,18 +137,18 @@ int load_sum_memory(struct load_job *job);
 /* Facts (load_facts.c). Names are "?" if unknown. */
 const struct load_run *load_last_run(const struct load_job *job);
 double load_rate(const struct load_run *run); /* GB/s */
-const char *load_io_name(const struct load_run *run);
 const char *load_memory_name(const struct weir_buft *buft);
 const char *load_device_name(const struct weir_buft *buft);
-const char *load_dtype_name(uint32_t dtype);
-/* Bytes of the elements, without the gaps of a view. */
-uint64_t load_tensor_bytes(const struct weir_tensor *t);
-/* Is @t a part of what @e describes? */
-bool load_is_slice(const struct weir_tensor *t, const struct weir_entry *e);
 
 /* The report in words, on stderr. */
 void load_report(const struct load_job *job);
 /* The report as JSON, on stdout. */
 void load_report_json(const struct load_job *job);
+
+/*
+ * Draw the memory map: job->weights, to an open @svg, which is closed. Returns 0, or
+ * EXIT_FAILURE after a line on stderr.
+ */
+int load_map_draw(const struct load_job *job, struct svg *svg);
 
 #endif

@@ -44,12 +44,6 @@ struct plan_job {
 	enum plan_fit fit;
 };
 
-/*
- * Read the file of job->args into job->text and job->csv. Returns 0, or
- * EXIT_FAILURE after a line on stderr.
- */
-int plan_read(struct plan_job *job);
-
 /* Fill in job->live, for free(). Returns 0, or EXIT_FAILURE after a line. */
 int plan_live(struct plan_job *job);
 uint64_t plan_live_most(const struct plan_job *job);
@@ -71,23 +65,5 @@ void plan_report(const struct plan_job *job);
  * after a line on stderr.
  */
 int plan_draw(const struct plan_job *job, struct svg *svg);
-
-/* The mapping of times and addresses to pixels. */
-struct plan_view {
-	struct svg_box box;
-	int64_t begin, end; /* times */
-	uint64_t top;       /* the address of the upper edge */
-};
-
-double plan_x(const struct plan_view *view, int64_t time);
-double plan_y(const struct plan_view *view, uint64_t address);
-/* Are there so many buffers that small ones are drawn together? */
-bool plan_is_crowded(const struct plan_job *job);
-/*
- * Draw the buffers. Returns how many of them were drawn together, or SIZE_MAX:
- * no memory.
- */
-size_t plan_draw_buffers(const struct plan_job *job,
-			 const struct plan_view *view, struct svg *svg);
 
 #endif

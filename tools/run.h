@@ -85,34 +85,6 @@ struct run_job {
 /* Returns 0, EXIT_USAGE or ARGS_HELP. */
 int run_args_parse(int argc, char **argv, struct run_args *ret_args);
 
-/*
- * Read what the prompt says, which may wait for stdin. Returns 0, or
- * EXIT_FAILURE after a line on stderr.
- */
-int run_prompt_read(struct run_job *job);
-/*
- * Make the tokens of the prompt, with the tokenizer of the job, whose model is
- * open. Returns 0, or EXIT_FAILURE after a line on stderr.
- */
-int run_prompt(struct run_job *job);
-
-/*
- * Write @len bytes of text, at once; on a terminal control characters are
- * escaped. Returns 0, or EXIT_FAILURE after a line on stderr.
- */
-int run_text_add(struct run_text *text, const char *s, size_t len);
-/* End the line on a terminal. */
-void run_text_end(struct run_text *text);
-
-/* Facts: seconds, tokens a second; 0 if there was nothing to measure. */
-struct run_facts {
-	double total, first;   /* until the end, until the first token */
-	double prompt, decode; /* of reading the prompt, of what follows */
-	double prompt_rate, decode_rate;
-	double open, passes, choose, output, rest; /* add up to total */
-	double compute, wait, feed; /* in passes, summed over devices */
-};
-void run_facts(const struct run_job *job, struct run_facts *ret_facts);
 const char *run_end_name(enum run_end end); /* in JSON */
 /* The report in words, on stderr; as JSON, on stdout. */
 void run_report(const struct run_job *job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "synth.h"
-
+/* The files of weir synth: the layout of the tensors, headers, and bytes. */
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,8 +9,239 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <weir.h>
 #include "output.h"
 #include "signals.h"
+#include "synth.h"
+
+/*
+ * Assign the tensors to shards in the order of the architecture. Each shard
+ * ends where its share of the bytes is reached; no shard is empty.
+ */
+static void assign_shards(struct synth_model *m, uint64_t shards)
+{
+	uint64_t bytes = 0, k = 0;
+
+	for (size_t i = 0; i < m->count; i++) {
+		struct synth_tensor *t = &m->tensors[i];
+		unsigned __int128 share;
+
+		t->shard = (uint32_t)k;
+		bytes += t->bytes;
+		share = (unsigned __int128)m->bytes * (k + 1) / shards;
+		if (k + 1 < shards &&
+		    (bytes >= share || m->count - i - 1 == shards - k - 1))
+			k++;
+	}
+}
+
+/* Order in a file: wider elements first, so that all are aligned; by name. */
+static int compare_places(const void *va, const void *vb)
+{
+	const struct synth_tensor *a = va, *b = vb;
+
+	if (a->shard != b->shard)
+		return a->shard < b->shard ? -1 : 1;
+	if (a->dtype->bits != b->dtype->bits)
+		return a->dtype->bits > b->dtype->bits ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+void synth_lay_out(struct synth_model *m, uint64_t shards, uint64_t align)
+{
+	uint64_t offset = 0;
+
+	assign_shards(m, shards);
+	qsort(m->tensors, m->count, sizeof(*m->tensors), compare_places);
+	for (size_t i = 0; i < m->count; i++) {
+		struct synth_tensor *t = &m->tensors[i];
+
+		if (i && t->shard != t[-1].shard)
+			offset = 0;
+		offset = (offset + align - 1) / align * align;
+		t->offset = offset;
+		offset += t->bytes;
+	}
+}
+
+/* The names of presets contain nothing that JSON escapes. */
+static void put_entry(FILE *to, const struct synth_tensor *t)
+{
+	fprintf(to, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
+		t->dtype->name);
+	for (unsigned i = 0; i < t->ndim; i++)
+		fprintf(to, "%s%llu", i ? "," : "",
+			(unsigned long long)t->shape[i]);
+	fprintf(to, "],\"data_offsets\":[%llu,%llu]}",
+		(unsigned long long)t->offset,
+		(unsigned long long)(t->offset + t->bytes));
+}
+
+char *synth_header(const struct synth_tensor *t, size_t n, size_t *ret_size)
+{
+	char *text = NULL;
+	uint64_t length = 0;
+	FILE *to = open_memstream(&text, ret_size);
+
+	if (!to)
+		return NULL;
+	fwrite(&length, sizeof(length), 1, to);
+	fputs("{\"__metadata__\":{\"format\":\"pt\"}", to);
+	for (size_t i = 0; i < n; i++)
+		put_entry(to, &t[i]);
+	putc('}', to);
+	while (ftell(to) % 8)
+		putc(' ', to);
+	if (fclose(to)) {
+		free(text);
+		return NULL;
+	}
+	length = htole64(*ret_size - sizeof(length));
+	memcpy(text, &length, sizeof(length));
+	return text;
+}
+
+void synth_shard_name(uint32_t shard, uint64_t shards, const char *suffix,
+		      char name[SYNTH_SHARD_NAME])
+{
+	if (shards == 1)
+		snprintf(name, SYNTH_SHARD_NAME, "model%s", suffix);
+	else
+		snprintf(name, SYNTH_SHARD_NAME, "model-%05u-of-%05u%s",
+			 shard + 1, (unsigned)shards, suffix);
+}
+
+static int compare_names(const void *va, const void *vb)
+{
+	const struct synth_tensor *a = va, *b = vb;
+
+	return strcmp(a->name, b->name);
+}
+
+char *synth_index(struct synth_model *m, uint64_t shards, size_t *ret_size)
+{
+	char name[SYNTH_SHARD_NAME], *text = NULL;
+	FILE *to = open_memstream(&text, ret_size);
+
+	if (!to)
+		return NULL;
+	qsort(m->tensors, m->count, sizeof(*m->tensors), compare_names);
+	fprintf(to,
+		"{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n"
+		"  \"weight_map\": {",
+		(unsigned long long)m->bytes);
+	for (size_t i = 0; i < m->count; i++) {
+		synth_shard_name(m->tensors[i].shard, shards, ".safetensors",
+				 name);
+		fprintf(to, "%s\n    \"%s\": \"%s\"", i ? "," : "",
+			m->tensors[i].name, name);
+	}
+	fputs("\n  }\n}\n", to);
+	if (fclose(to)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* Types of metadata. */
+enum {
+	GGUF_U16 = 2,
+	GGUF_I32 = 5,
+	GGUF_STRING = 8
+};
+
+/* GGML's number of the dtype; -1: GGUF lacks it. */
+static int32_t ggml_number(const struct synth_dtype *dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+
+	for (unsigned i = 1; i < WEIR_DTYPE_GGML; i++)
+		if (weir_dtype_info((enum weir_dtype)i, &info) >= 0 &&
+		    !strcmp(info.name, dtype->name))
+			return info.ggml;
+	return -1;
+}
+
+void synth_gguf_filter(struct synth_model *m)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < m->count; i++) {
+		struct synth_tensor *t = &m->tensors[i];
+
+		if (ggml_number(t->dtype) >= 0) {
+			m->tensors[kept++] = *t;
+			continue;
+		}
+		m->bytes -= t->bytes;
+		free(t->name);
+	}
+	m->count = kept;
+}
+
+static void put(FILE *to, uint64_t v, size_t bytes)
+{
+	v = htole64(v);
+	fwrite(&v, 1, bytes, to);
+}
+
+static void put_string(FILE *to, const char *s)
+{
+	put(to, strlen(s), 8);
+	fputs(s, to);
+}
+
+static void put_pair(FILE *to, const char *key, uint32_t type, uint64_t v,
+		     size_t bytes)
+{
+	put_string(to, key);
+	put(to, type, 4);
+	put(to, v, bytes);
+}
+
+/* The innermost dimension is first. */
+static void put_info(FILE *to, const struct synth_tensor *t)
+{
+	put_string(to, t->name);
+	put(to, t->ndim, 4);
+	for (unsigned i = t->ndim; i--;)
+		put(to, t->shape[i], 8);
+	put(to, (uint64_t)ggml_number(t->dtype), 4);
+	put(to, t->offset, 8);
+}
+
+char *synth_gguf_header(const struct synth_model *m,
+			const struct synth_tensor *t, size_t n, uint64_t shards,
+			size_t *ret_size)
+{
+	char *text = NULL;
+	FILE *to = open_memstream(&text, ret_size);
+
+	if (!to)
+		return NULL;
+	fputs("GGUF", to);
+	put(to, 3, 4);
+	put(to, n, 8);
+	put(to, shards > 1 ? 4 : 1, 8);
+	put_string(to, "general.architecture");
+	put(to, GGUF_STRING, 4);
+	put_string(to, "synth");
+	if (shards > 1) {
+		put_pair(to, "split.no", GGUF_U16, t->shard, 2);
+		put_pair(to, "split.count", GGUF_U16, shards, 2);
+		put_pair(to, "split.tensors.count", GGUF_I32, m->count, 4);
+	}
+	for (size_t i = 0; i < n; i++)
+		put_info(to, &t[i]);
+	while (ftell(to) % SYNTH_GGUF_ALIGN)
+		putc(0, to);
+	if (fclose(to)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
 
 /* The files that a signal handler removes. */
 static struct synth_files *pending;
