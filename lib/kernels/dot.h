@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mem/dtype_table.h"
+
 #define WEIR__DOT_ROWS 16u /* most rows of a call, and columns */
 #define WEIR__DOT_COLS 12u
 #define WEIR__DOT_UNIT 256u /* elements of a struct weir__dot_q8 */

@@ -58,44 +58,45 @@ INLINE __m256i low_high(const unsigned char *a)
 		_mm256_set1_epi8(15));
 }
 
-INLINE void scales_Q4_0(struct unit *v, const unsigned char *a)
+INLINE void scales_Q4_0(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 18, 0);
+	v->scale[0] = halves(v, a, WEIR__BYTES_Q4_0, 0);
 }
 
-INLINE __m256i bytes_Q4_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q4_0(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	return low_high(block_at(v, a, 18, i) + 2);
+	return low_high(block_at(v, a, WEIR__BYTES_Q4_0, i) + 2);
 }
 
-INLINE void scales_Q8_0(struct unit *v, const unsigned char *a)
+INLINE void scales_Q8_0(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 34, 0);
+	v->scale[0] = halves(v, a, WEIR__BYTES_Q8_0, 0);
 }
 
-INLINE __m256i bytes_Q8_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q8_0(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	return load_32(block_at(v, a, 34, i) + 2);
+	return load_32(block_at(v, a, WEIR__BYTES_Q8_0, i) + 2);
 }
 
 /* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
-INLINE __m256 minima(const struct unit *v, const unsigned char *a, size_t bytes)
+INLINE __m256 minima(const struct unit_avx2 *v, const unsigned char *a,
+		     size_t bytes)
 {
 	return _mm256_sub_ps(_mm256_setzero_ps(), halves(v, a, bytes, 2));
 }
 
-INLINE void scales_Q4_1(struct unit *v, const unsigned char *a)
+INLINE void scales_Q4_1(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 20, 0);
-	v->min[0] = minima(v, a, 20);
+	v->scale[0] = halves(v, a, WEIR__BYTES_Q4_1, 0);
+	v->min[0] = minima(v, a, WEIR__BYTES_Q4_1);
 }
 
-INLINE __m256i bytes_Q4_1(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q4_1(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	return low_high(block_at(v, a, 20, i) + 4);
+	return low_high(block_at(v, a, WEIR__BYTES_Q4_1, i) + 4);
 }
 
 /* 16 where a bit of the word is set. */
@@ -104,28 +105,28 @@ INLINE __m256i fifth_bits(const unsigned char *p)
 	return _mm256_and_si256(spread_bits(p), _mm256_set1_epi8(16));
 }
 
-INLINE void scales_Q5_0(struct unit *v, const unsigned char *a)
+INLINE void scales_Q5_0(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 22, 0);
+	v->scale[0] = halves(v, a, WEIR__BYTES_Q5_0, 0);
 }
 
-INLINE __m256i bytes_Q5_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q5_0(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	a = block_at(v, a, 22, i);
+	a = block_at(v, a, WEIR__BYTES_Q5_0, i);
 	return _mm256_or_si256(low_high(a + 6), fifth_bits(a + 2));
 }
 
-INLINE void scales_Q5_1(struct unit *v, const unsigned char *a)
+INLINE void scales_Q5_1(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 24, 0);
-	v->min[0] = minima(v, a, 24);
+	v->scale[0] = halves(v, a, WEIR__BYTES_Q5_1, 0);
+	v->min[0] = minima(v, a, WEIR__BYTES_Q5_1);
 }
 
-INLINE __m256i bytes_Q5_1(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q5_1(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	a = block_at(v, a, 24, i);
+	a = block_at(v, a, WEIR__BYTES_Q5_1, i);
 	return _mm256_or_si256(low_high(a + 8), fifth_bits(a + 4));
 }
 
@@ -136,19 +137,19 @@ INLINE __m256i iq4_bytes(__m256i x)
 				   x);
 }
 
-INLINE void scales_IQ4_NL(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ4_NL(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves(v, a, 18, 0);
+	v->scale[0] = halves(v, a, WEIR__BYTES_IQ4_NL, 0);
 }
 
-INLINE __m256i bytes_IQ4_NL(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ4_NL(const struct unit_avx2 *v, const unsigned char *a,
 			    unsigned i)
 {
-	return iq4_bytes(low_high(block_at(v, a, 18, i) + 2));
+	return iq4_bytes(low_high(block_at(v, a, WEIR__BYTES_IQ4_NL, i) + 2));
 }
 
 /* 8 scales of 6 bits, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
-INLINE void scales_Q4_K(struct unit *v, const unsigned char *a)
+INLINE void scales_Q4_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t x[3], low, high;
 
@@ -163,19 +164,19 @@ INLINE void scales_Q4_K(struct unit *v, const unsigned char *a)
 				half_at(a + 2));
 }
 
-INLINE __m256i bytes_Q4_K(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q4_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	(void)v;
 	return nibbles(load_32(a + 16 + 32 * (i / 2)), i % 2);
 }
 
-INLINE void scales_Q5_K(struct unit *v, const unsigned char *a)
+INLINE void scales_Q5_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	scales_Q4_K(v, a);
 }
 
-INLINE __m256i bytes_Q5_K(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q5_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	__m256i fifth = _mm256_srli_epi16(load_32(a + 16), (int)i);
@@ -186,13 +187,13 @@ INLINE __m256i bytes_Q5_K(const struct unit *v, const unsigned char *a,
 			       _mm256_slli_epi16(fifth, 4));
 }
 
-INLINE void scales_Q6_K(struct unit *v, const unsigned char *a)
+INLINE void scales_Q6_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	sixteen_times(v->scale, _mm_loadu_si128((const __m128i_u *)(a + 192)),
 		      half_at(a + 208));
 }
 
-INLINE __m256i bytes_Q6_K(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q6_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	unsigned part = i / 4, quarter = i % 4; /* of 128 elements */
@@ -206,7 +207,7 @@ INLINE __m256i bytes_Q6_K(const struct unit *v, const unsigned char *a,
 			       _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
 }
 
-INLINE void scales_Q2_K(struct unit *v, const unsigned char *a)
+INLINE void scales_Q2_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	__m128i both = _mm_loadu_si128((const __m128i_u *)a);
 	const __m128i low = _mm_set1_epi8(15);
@@ -216,7 +217,7 @@ INLINE void scales_Q2_K(struct unit *v, const unsigned char *a)
 		      half_at(a + 82));
 }
 
-INLINE __m256i bytes_Q2_K(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q2_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	(void)v;
@@ -224,7 +225,7 @@ INLINE __m256i bytes_Q2_K(const struct unit *v, const unsigned char *a,
 }
 
 /* 16 scales of 6 bits, less by 32, in 12 bytes. */
-INLINE void scales_Q3_K(struct unit *v, const unsigned char *a)
+INLINE void scales_Q3_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t x[3];
 	__m128i low, high;
@@ -242,7 +243,7 @@ INLINE void scales_Q3_K(struct unit *v, const unsigned char *a)
 		      half_at(a + 108));
 }
 
-INLINE __m256i bytes_Q3_K(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q3_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	__m256i third = load_32(a);
@@ -255,7 +256,7 @@ INLINE __m256i bytes_Q3_K(const struct unit *v, const unsigned char *a,
 }
 
 /* 8 scales: 4 bits each in 4 bytes, and 2 bits each in a word; less by 32. */
-INLINE void scales_IQ4_XS(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ4_XS(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t word, top = a[2] | (uint32_t)a[3] << 8;
 	__m256i low, high;
@@ -273,7 +274,7 @@ INLINE void scales_IQ4_XS(struct unit *v, const unsigned char *a)
 				    _mm256_set1_ps(half_at(a)));
 }
 
-INLINE __m256i bytes_IQ4_XS(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ4_XS(const struct unit_avx2 *v, const unsigned char *a,
 			    unsigned i)
 {
 	(void)v;
@@ -281,22 +282,22 @@ INLINE __m256i bytes_IQ4_XS(const struct unit *v, const unsigned char *a,
 }
 
 /*
- * dtype, bytes of a block, its elements, those of a scale, bias or -1: minima; its
- * sign is moved
+ * A dtype, how many of its elements have one scale, the bias or -1 if it has minima,
+ * and true if its elements have signs, which are moved to b.
  */
-#define QUANTS(X)                        \
-	X(Q4_0, 18, 32, 32, 8, false)    \
-	X(Q4_1, 20, 32, 32, -1, false)   \
-	X(Q5_0, 22, 32, 32, 16, false)   \
-	X(Q5_1, 24, 32, 32, -1, false)   \
-	X(Q8_0, 34, 32, 32, 0, true)     \
-	X(IQ4_NL, 18, 32, 32, 0, true)   \
-	X(Q2_K, 84, 256, 16, -1, false)  \
-	X(Q3_K, 110, 256, 16, 4, false)  \
-	X(IQ4_XS, 136, 256, 32, 0, true) \
-	X(Q4_K, 144, 256, 32, -1, false) \
-	X(Q5_K, 176, 256, 32, -1, false) \
-	X(Q6_K, 210, 256, 16, 32, false)
+#define QUANTS(X)              \
+	X(Q4_0, 32, 8, false)  \
+	X(Q4_1, 32, -1, false) \
+	X(Q5_0, 32, 16, false) \
+	X(Q5_1, 32, -1, false) \
+	X(Q8_0, 32, 0, true)   \
+	X(IQ4_NL, 32, 0, true) \
+	X(Q2_K, 16, -1, false) \
+	X(Q3_K, 16, 4, false)  \
+	X(IQ4_XS, 32, 0, true) \
+	X(Q4_K, 32, -1, false) \
+	X(Q5_K, 32, -1, false) \
+	X(Q6_K, 16, 32, false)
 
 QUANTS(QUANT_ROWS)
 

@@ -21,7 +21,7 @@
  * The scales, and minima, of a unit of 256 elements: for groups of 32 elements the
  * first 8, for groups of 16 all. What else of it is unpacked once.
  */
-struct unit {
+struct unit_avx2 {
 	__m256 scale[2], min[2];
 	/* Set before: the points of the dtype, or NULL; the blocks that are there. */
 	const uint16_t *grid;
@@ -29,10 +29,10 @@ struct unit {
 };
 
 /* Of a dtype: constants, and how a unit is unpacked. */
-struct quant {
-	void (*scales)(struct unit *v, const unsigned char *a);
+struct quant_avx2 {
+	void (*scales)(struct unit_avx2 *v, const unsigned char *a);
 	/* Elements 32 * @i and on, as bytes. */
-	__m256i (*bytes)(const struct unit *v, const unsigned char *a,
+	__m256i (*bytes)(const struct unit_avx2 *v, const unsigned char *a,
 			 unsigned i);
 	size_t size;    /* bytes of a unit */
 	unsigned block; /* elements of a block */
@@ -73,15 +73,16 @@ INLINE __m256i spread_bits(const unsigned char *p)
  * Block @i of a unit, of @bytes bytes. For one beyond the end of the row the first
  * one: what b has there is 0.
  */
-INLINE const unsigned char *
-block_at(const struct unit *v, const unsigned char *a, size_t bytes, unsigned i)
+INLINE const unsigned char *block_at(const struct unit_avx2 *v,
+				     const unsigned char *a, size_t bytes,
+				     unsigned i)
 {
 	return a + (i < v->blocks ? i : 0) * bytes;
 }
 
 /* An F16 of each of 8 blocks, from its byte @at on. */
-INLINE __m256 halves(const struct unit *v, const unsigned char *a, size_t bytes,
-		     unsigned at)
+INLINE __m256 halves(const struct unit_avx2 *v, const unsigned char *a,
+		     size_t bytes, unsigned at)
 {
 	uint16_t x[8];
 
@@ -94,7 +95,7 @@ INLINE __m256 halves(const struct unit *v, const unsigned char *a, size_t bytes,
 }
 
 /* The same scale for all groups. */
-INLINE void one_scale(struct unit *v, float scale)
+INLINE void one_scale(struct unit_avx2 *v, float scale)
 {
 	v->scale[0] = v->scale[1] = _mm256_set1_ps(scale);
 }
@@ -131,13 +132,13 @@ INLINE float sum_of(__m256 v)
 }
 
 /* What is added up for a column: products of even and odd 32 elements, excess. */
-struct sums {
+struct sums_avx2 {
 	__m256 part[2], excess;
 };
 
 /* The scales of b for 8 groups of a: those of 16 have each twice. */
-INLINE __m256 scales_of(const struct quant *quant, const struct weir__dot_q8 *y,
-			unsigned part)
+INLINE __m256 scales_of(const struct quant_avx2 *quant,
+			const struct weir__dot_q8 *y, unsigned part)
 {
 	__m256 scale = _mm256_load_ps(y->scale);
 
@@ -150,7 +151,7 @@ INLINE __m256 scales_of(const struct quant *quant, const struct weir__dot_q8 *y,
 }
 
 /* Adds what the bias or the minima make too large. */
-INLINE __m256 excess(const struct quant *quant, const struct unit *v,
+INLINE __m256 excess(const struct quant_avx2 *quant, const struct unit_avx2 *v,
 		     const struct weir__dot_q8 *y, __m256 sum)
 {
 	const __m256 *x = quant->bias < 0 ? v->min : v->scale;
@@ -164,7 +165,7 @@ INLINE __m256 excess(const struct quant *quant, const struct unit *v,
 }
 
 /* The scales of 32 elements for their 8 lanes of four. */
-INLINE __m256 lanes_of(const struct quant *quant, const __m256 *scale,
+INLINE __m256 lanes_of(const struct quant_avx2 *quant, const __m256 *scale,
 		       unsigned i)
 {
 	int at = quant->group == 32 ? (int)i : (int)(2 * i % 8);
@@ -178,7 +179,7 @@ INLINE __m256 lanes_of(const struct quant *quant, const __m256 *scale,
 }
 
 /* Sums of four products of bytes each. */
-INLINE __m256 products(const struct quant *quant, __m256i q, __m256i y)
+INLINE __m256 products(const struct quant_avx2 *quant, __m256i q, __m256i y)
 {
 	if (quant->sign) {
 		y = _mm256_sign_epi8(y, q);
@@ -189,13 +190,13 @@ INLINE __m256 products(const struct quant *quant, __m256i q, __m256i y)
 }
 
 /* The first @n times 32 elements of a unit, with @cols columns, a constant. */
-INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
+INLINE void quant_unit(const struct quant_avx2 *quant, const uint16_t *grid,
 		       unsigned cols, unsigned n, unsigned blocks,
-		       struct sums *sum, const unsigned char *a,
+		       struct sums_avx2 *sum, const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at)
 {
 	__m256 scale[2][2];
-	struct unit v;
+	struct unit_avx2 v;
 
 	v.grid = grid;
 	v.blocks = blocks;
@@ -228,8 +229,9 @@ INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
 }
 
 /* The last elements of a row, fewer than a unit has: whole blocks. */
-INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
-		       unsigned cols, struct sums *sum, const unsigned char *a,
+INLINE void quant_rest(const struct quant_avx2 *quant, const uint16_t *grid,
+		       unsigned cols, struct sums_avx2 *sum,
+		       const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at, size_t n)
 {
 	unsigned blocks = (unsigned)n / quant->block;
@@ -243,14 +245,14 @@ INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
 }
 
 /* One row of @k elements with @cols columns, a constant. */
-INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
+INLINE void quant_row(const struct quant_avx2 *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
 		      const unsigned char *a, const void *const *b, size_t k,
 		      size_t ahead)
 {
 	const struct weir__dot_q8 *y[2];
 	size_t units = k / WEIR__DOT_UNIT;
-	struct sums sum[2];
+	struct sums_avx2 sum[2];
 
 	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
@@ -279,7 +281,7 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 	}
 }
 
-INLINE void quant_rows(const struct quant *quant, float *const *dst,
+INLINE void quant_rows(const struct quant_avx2 *quant, float *const *dst,
 		       const unsigned char *a, size_t pitch, size_t rows,
 		       const void *const *b, unsigned cols, size_t k,
 		       size_t ahead)
@@ -300,28 +302,30 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, size_, block_, group_, bias_, sign_)                  \
-	static TARGET void rows_##name(float *const *dst,                      \
-				       const unsigned char *a, size_t pitch,   \
-				       size_t rows, const void *const *b,      \
-				       unsigned cols, size_t k, size_t ahead)  \
-	{                                                                      \
-		const struct quant quant = { .scales = scales_##name,          \
-					     .bytes = bytes_##name,            \
-					     .size = size_ * (WEIR__DOT_UNIT / \
-							      block_),         \
-					     .block = block_,                  \
-					     .group = group_,                  \
-					     .bias = bias_,                    \
-					     .sign = sign_,                    \
-					     .dtype = WEIR_DTYPE_##name };     \
-                                                                               \
-		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);    \
+#define QUANT_ROWS(name, group_, bias_, sign_)                                \
+	static TARGET void rows_##name(float *const *dst,                     \
+				       const unsigned char *a, size_t pitch,  \
+				       size_t rows, const void *const *b,     \
+				       unsigned cols, size_t k, size_t ahead) \
+	{                                                                     \
+		const struct quant_avx2 quant = {                             \
+			.scales = scales_##name,                              \
+			.bytes = bytes_##name,                                \
+			.size = WEIR__BYTES_##name *                          \
+				(WEIR__DOT_UNIT / WEIR__BLOCK_##name),        \
+			.block = WEIR__BLOCK_##name,                          \
+			.group = group_,                                      \
+			.bias = bias_,                                        \
+			.sign = sign_,                                        \
+			.dtype = WEIR_DTYPE_##name                            \
+		};                                                            \
+                                                                              \
+		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
 	}
-#define QUANT_ENTRY(name, size_, block_, group_, bias_, sign_) \
-	{ .dtype = WEIR_DTYPE_##name,                          \
-	  .form = WEIR__DOT_Q8,                                \
-	  .block = block_,                                     \
+#define QUANT_ENTRY(name, group_, bias_, sign_) \
+	{ .dtype = WEIR_DTYPE_##name,           \
+	  .form = WEIR__DOT_Q8,                 \
+	  .block = WEIR__BLOCK_##name,          \
 	  .run = rows_##name },
 
 #endif

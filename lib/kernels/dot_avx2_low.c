@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products with AVX2 of the formats of few bits: FP4, one and two bits, three
- * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants_grid.c has the formats
+ * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c has the formats
  * of these in plain C.
  */
 #include "kernels/dot.h"
@@ -26,7 +26,7 @@ INLINE __m256i fp4(__m256i x)
 }
 
 /* The first byte of each of 8 blocks. */
-INLINE uint64_t first_bytes(const struct unit *v, const unsigned char *a,
+INLINE uint64_t first_bytes(const struct unit_avx2 *v, const unsigned char *a,
 			    size_t bytes)
 {
 	uint64_t x = 0;
@@ -38,9 +38,9 @@ INLINE uint64_t first_bytes(const struct unit *v, const unsigned char *a,
 }
 
 /* 8 E8M0, halved. Those of 0 and 1 are subnormal in F32. */
-INLINE void scales_MXFP4(struct unit *v, const unsigned char *a)
+INLINE void scales_MXFP4(struct unit_avx2 *v, const unsigned char *a)
 {
-	uint64_t bytes = first_bytes(v, a, 17);
+	uint64_t bytes = first_bytes(v, a, WEIR__BYTES_MXFP4);
 	const __m256i one = _mm256_set1_epi32(1);
 	__m256i x = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
 	__m256i zero = _mm256_cmpeq_epi32(x, _mm256_setzero_si256());
@@ -52,11 +52,11 @@ INLINE void scales_MXFP4(struct unit *v, const unsigned char *a)
 	v->scale[0] = _mm256_castsi256_ps(y);
 }
 
-INLINE __m256i bytes_MXFP4(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_MXFP4(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
-	__m128i x =
-		_mm_loadu_si128((const __m128i_u *)(block_at(v, a, 17, i) + 1));
+	__m128i x = _mm_loadu_si128(
+		(const __m128i_u *)(block_at(v, a, WEIR__BYTES_MXFP4, i) + 1));
 	__m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(x),
 					       _mm_srli_epi16(x, 4), 1);
 
@@ -81,38 +81,40 @@ INLINE __m256 halves_e4m3(uint32_t first, uint32_t second)
 	return _mm256_andnot_ps(_mm256_castsi256_ps(is_nan), y);
 }
 
-INLINE void scales_NVFP4(struct unit *v, const unsigned char *a)
+INLINE void scales_NVFP4(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] = halves_e4m3(get_32(a), get_32(block_at(v, a, 36, 1)));
-	v->scale[1] = halves_e4m3(get_32(block_at(v, a, 36, 2)),
-				  get_32(block_at(v, a, 36, 3)));
+	v->scale[0] = halves_e4m3(get_32(a),
+				  get_32(block_at(v, a, WEIR__BYTES_NVFP4, 1)));
+	v->scale[1] = halves_e4m3(get_32(block_at(v, a, WEIR__BYTES_NVFP4, 2)),
+				  get_32(block_at(v, a, WEIR__BYTES_NVFP4, 3)));
 }
 
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
-INLINE __m256i bytes_NVFP4(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_NVFP4(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
-	__m256i x = _mm256_castsi128_si256(
-		_mm_loadu_si128((const __m128i_u *)(block_at(v, a, 36, i / 2) +
-						    4 + 16 * (i % 2))));
+	__m256i x = _mm256_castsi128_si256(_mm_loadu_si128(
+		(const __m128i_u *)(block_at(v, a, WEIR__BYTES_NVFP4, i / 2) +
+				    4 + 16 * (i % 2))));
 
 	x = _mm256_permute4x64_epi64(x, 0x50); /* 0, 0, 1, 1 */
 	x = _mm256_srlv_epi64(x, _mm256_set_epi64x(4, 0, 4, 0));
 	return fp4(_mm256_and_si256(x, _mm256_set1_epi8(15)));
 }
 
-INLINE void scales_Q1_0(struct unit *v, const unsigned char *a)
+INLINE void scales_Q1_0(struct unit_avx2 *v, const unsigned char *a)
 {
-	v->scale[0] =
-		_mm256_set_m128(_mm_set1_ps(half_at(block_at(v, a, 18, 1))),
-				_mm_set1_ps(half_at(a)));
+	v->scale[0] = _mm256_set_m128(
+		_mm_set1_ps(half_at(block_at(v, a, WEIR__BYTES_Q1_0, 1))),
+		_mm_set1_ps(half_at(a)));
 }
 
-INLINE __m256i bytes_Q1_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q1_0(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
 	return _mm256_and_si256(
-		spread_bits(block_at(v, a, 18, i / 4) + 2 + 4 * (i % 4)),
+		spread_bits(block_at(v, a, WEIR__BYTES_Q1_0, i / 4) + 2 +
+			    4 * (i % 4)),
 		_mm256_set1_epi8(2));
 }
 
@@ -127,32 +129,33 @@ INLINE __m256i spread_pairs(__m256i x)
 	return _mm256_and_si256(x, _mm256_set1_epi8(3));
 }
 
-INLINE void scales_Q2_0(struct unit *v, const unsigned char *a)
+INLINE void scales_Q2_0(struct unit_avx2 *v, const unsigned char *a)
 {
 	v->scale[0] = _mm256_permutevar8x32_ps(
 		_mm256_castps128_ps256(
-			_mm_set_ps(half_at(block_at(v, a, 18, 3)),
-				   half_at(block_at(v, a, 18, 2)),
-				   half_at(block_at(v, a, 18, 1)), half_at(a))),
+			_mm_set_ps(half_at(block_at(v, a, WEIR__BYTES_Q2_0, 3)),
+				   half_at(block_at(v, a, WEIR__BYTES_Q2_0, 2)),
+				   half_at(block_at(v, a, WEIR__BYTES_Q2_0, 1)),
+				   half_at(a))),
 		_mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
 }
 
-INLINE __m256i bytes_Q2_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_Q2_0(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	__m128i x =
-		_mm_loadl_epi64((const __m128i_u *)(block_at(v, a, 18, i / 2) +
-						    2 + 8 * (i % 2)));
+	__m128i x = _mm_loadl_epi64(
+		(const __m128i_u *)(block_at(v, a, WEIR__BYTES_Q2_0, i / 2) +
+				    2 + 8 * (i % 2)));
 
 	return spread_pairs(_mm256_cvtepu16_epi64(x));
 }
 
-INLINE void scales_TQ2_0(struct unit *v, const unsigned char *a)
+INLINE void scales_TQ2_0(struct unit_avx2 *v, const unsigned char *a)
 {
 	one_scale(v, half_at(a + 64));
 }
 
-INLINE __m256i bytes_TQ2_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_TQ2_0(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	(void)v;
@@ -173,12 +176,12 @@ INLINE __m256i digit(__m128i bytes, __m256i power)
 }
 
 /* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
-INLINE void scales_TQ1_0(struct unit *v, const unsigned char *a)
+INLINE void scales_TQ1_0(struct unit_avx2 *v, const unsigned char *a)
 {
 	one_scale(v, half_at(a + 52));
 }
 
-INLINE __m256i bytes_TQ1_0(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_TQ1_0(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	const short powers[8] = { 1, 3, 9, 27, 81, 1, 9, 81 };
@@ -226,7 +229,7 @@ INLINE float odd_scale(float d, uint32_t x)
 }
 
 /* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
-INLINE void scales_IQ2_XXS(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ2_XXS(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.25f, scale[8];
 
@@ -236,7 +239,7 @@ INLINE void scales_IQ2_XXS(struct unit *v, const unsigned char *a)
 	v->scale[0] = _mm256_loadu_ps(scale);
 }
 
-INLINE __m256i bytes_IQ2_XXS(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ2_XXS(const struct unit_avx2 *v, const unsigned char *a,
 			     unsigned i)
 {
 	const unsigned char *p = a + 2 + 8 * i;
@@ -247,7 +250,7 @@ INLINE __m256i bytes_IQ2_XXS(const struct unit *v, const unsigned char *a,
 }
 
 /* 16 scales of 4 bits in 8 bytes. */
-INLINE void odd_scales(struct unit *v, const unsigned char *p, float d)
+INLINE void odd_scales(struct unit_avx2 *v, const unsigned char *p, float d)
 {
 	__m128i x = _mm_loadl_epi64((const __m128i_u *)p);
 	const __m256 add = _mm256_set1_ps(0.5f * d);
@@ -259,12 +262,12 @@ INLINE void odd_scales(struct unit *v, const unsigned char *p, float d)
 }
 
 /* 9 bits of the number, 7 signs; the scales are at the end. */
-INLINE void scales_IQ2_XS(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ2_XS(struct unit_avx2 *v, const unsigned char *a)
 {
 	odd_scales(v, a + 66, half_at(a) * 0.25f);
 }
 
-INLINE __m256i bytes_IQ2_XS(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ2_XS(const struct unit_avx2 *v, const unsigned char *a,
 			    unsigned i)
 {
 	uint64_t own, signs;
@@ -280,12 +283,12 @@ INLINE __m256i bytes_IQ2_XS(const struct unit *v, const unsigned char *a,
 }
 
 /* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
-INLINE void scales_IQ2_S(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ2_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	odd_scales(v, a + 74, half_at(a) * 0.25f);
 }
 
-INLINE __m256i bytes_IQ2_S(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ2_S(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 4 * i;
@@ -318,7 +321,7 @@ static const uint8_t iq3_xxs_values[16] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 static const uint8_t iq3_s_values[16] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 
 /* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
-INLINE void scales_IQ3_XXS(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ3_XXS(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.5f, scale[8];
 
@@ -328,7 +331,7 @@ INLINE void scales_IQ3_XXS(struct unit *v, const unsigned char *a)
 	v->scale[0] = _mm256_loadu_ps(scale);
 }
 
-INLINE __m256i bytes_IQ3_XXS(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ3_XXS(const struct unit_avx2 *v, const unsigned char *a,
 			     unsigned i)
 {
 	const unsigned char *p = a + 2 + 8 * i;
@@ -342,7 +345,7 @@ INLINE __m256i bytes_IQ3_XXS(const struct unit *v, const unsigned char *a,
 }
 
 /* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
-INLINE void scales_IQ3_S(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ3_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	__m128i x = _mm_cvtsi32_si128((int)get_32(a + 106));
 
@@ -352,7 +355,7 @@ INLINE void scales_IQ3_S(struct unit *v, const unsigned char *a)
 	v->scale[0] = bytes_times(x, half_at(a));
 }
 
-INLINE __m256i bytes_IQ3_S(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ3_S(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 8 * i;
@@ -385,7 +388,7 @@ INLINE float iq1_scale(float d, uint32_t x)
 }
 
 /* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
-INLINE void scales_IQ1_S(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ1_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.125f, scale[8];
 
@@ -395,7 +398,7 @@ INLINE void scales_IQ1_S(struct unit *v, const unsigned char *a)
 	v->scale[0] = _mm256_loadu_ps(scale);
 }
 
-INLINE __m256i bytes_IQ1_S(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ1_S(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 4 * i;
@@ -410,7 +413,7 @@ INLINE __m256i bytes_IQ1_S(const struct unit *v, const unsigned char *a,
 
 /* 8 bits of 32 numbers; for each 3 more bits and the sign; 4 times 4 scales. */
 /* 4 times 4 scales of 3 bits with 4 bits of the block's. */
-INLINE void scales_IQ1_M(struct unit *v, const unsigned char *a)
+INLINE void scales_IQ1_M(struct unit_avx2 *v, const unsigned char *a)
 {
 	const __m256i at = _mm256_set_epi32(9, 6, 3, 0, 9, 6, 3, 0);
 	uint64_t own = get_64(a + 48);
@@ -435,7 +438,7 @@ INLINE void scales_IQ1_M(struct unit *v, const unsigned char *a)
 	}
 }
 
-INLINE __m256i bytes_IQ1_M(const struct unit *v, const unsigned char *a,
+INLINE __m256i bytes_IQ1_M(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
 	const unsigned char *p = a + 4 * i;
@@ -452,21 +455,24 @@ INLINE __m256i bytes_IQ1_M(const struct unit *v, const unsigned char *a,
 	return iq1_bytes(q, minus);
 }
 
-/* dtype, bytes of a block, its elements, those of a scale, bias; its sign is moved */
-#define QUANTS(X)                        \
-	X(MXFP4, 17, 32, 32, 0, true)    \
-	X(NVFP4, 36, 64, 16, 0, true)    \
-	X(Q1_0, 18, 128, 32, 1, false)   \
-	X(Q2_0, 18, 64, 32, 1, false)    \
-	X(TQ1_0, 54, 256, 32, 1, false)  \
-	X(TQ2_0, 66, 256, 32, 1, false)  \
-	X(IQ1_S, 50, 256, 32, 0, true)   \
-	X(IQ1_M, 56, 256, 16, 0, true)   \
-	X(IQ2_XXS, 66, 256, 32, 0, true) \
-	X(IQ2_XS, 74, 256, 16, 0, true)  \
-	X(IQ2_S, 82, 256, 16, 0, true)   \
-	X(IQ3_XXS, 98, 256, 32, 0, true) \
-	X(IQ3_S, 110, 256, 32, 0, true)
+/*
+ * A dtype, how many of its elements have one scale, the bias, and true if its
+ * elements have signs, which are moved to b.
+ */
+#define QUANTS(X)               \
+	X(MXFP4, 32, 0, true)   \
+	X(NVFP4, 16, 0, true)   \
+	X(Q1_0, 32, 1, false)   \
+	X(Q2_0, 32, 1, false)   \
+	X(TQ1_0, 32, 1, false)  \
+	X(TQ2_0, 32, 1, false)  \
+	X(IQ1_S, 32, 0, true)   \
+	X(IQ1_M, 16, 0, true)   \
+	X(IQ2_XXS, 32, 0, true) \
+	X(IQ2_XS, 16, 0, true)  \
+	X(IQ2_S, 16, 0, true)   \
+	X(IQ3_XXS, 32, 0, true) \
+	X(IQ3_S, 32, 0, true)
 QUANTS(QUANT_ROWS)
 
 const struct weir__dot weir__dot_avx2_low[] = { QUANTS(QUANT_ENTRY){ 0 } };

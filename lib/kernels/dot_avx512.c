@@ -41,28 +41,31 @@ avx512_load_BF16(const unsigned char *p)
 #include "kernels/dot_q8.inc"
 
 /* Chunk @i of blocks whose 32 nibbles begin at byte @at. */
-INLINE __m512i nibbles_of_two(const struct unit *v, const unsigned char *a,
-			      size_t bytes, size_t at, unsigned i)
+INLINE __m512i nibbles_of_two(const struct unit_avx512 *v,
+			      const unsigned char *a, size_t bytes, size_t at,
+			      unsigned i)
 {
 	return low_high(two_of_16(block_at(v, a, bytes, 2 * i) + at,
 				  block_at(v, a, bytes, 2 * i + 1) + at));
 }
 
-INLINE void unpack_Q4_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q4_0(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 18, 0);
+	v->scale = halves(v, a, WEIR__BYTES_Q4_0, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = nibbles_of_two(v, a, 18, 2, i);
+		v->q[i] = nibbles_of_two(v, a, WEIR__BYTES_Q4_0, 2, i);
 }
 
-INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q8_0(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 34, 0);
+	v->scale = halves(v, a, WEIR__BYTES_Q8_0, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *first = block_at(v, a, 34, 2 * i);
-		const unsigned char *second = block_at(v, a, 34, 2 * i + 1);
+		const unsigned char *first =
+			block_at(v, a, WEIR__BYTES_Q8_0, 2 * i);
+		const unsigned char *second =
+			block_at(v, a, WEIR__BYTES_Q8_0, 2 * i + 1);
 		__m256i low =
 			_mm256_loadu_si256((const __m256i_u *)(first + 2));
 		__m256i high =
@@ -75,13 +78,14 @@ INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 }
 
 /* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
-INLINE __m512 minima(const struct unit *v, const unsigned char *a, size_t bytes)
+INLINE __m512 minima(const struct unit_avx512 *v, const unsigned char *a,
+		     size_t bytes)
 {
 	return _mm512_sub_ps(_mm512_setzero_ps(), halves(v, a, bytes, 2));
 }
 
 /* 16 where a bit is set of the words at byte @at of the blocks of chunk @i. */
-INLINE __m512i fifth_bits(const struct unit *v, const unsigned char *a,
+INLINE __m512i fifth_bits(const struct unit_avx512 *v, const unsigned char *a,
 			  size_t bytes, size_t at, unsigned i)
 {
 	uint32_t x, y;
@@ -92,33 +96,35 @@ INLINE __m512i fifth_bits(const struct unit *v, const unsigned char *a,
 				     _mm512_set1_epi8(16));
 }
 
-INLINE void unpack_Q4_1(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q4_1(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 20, 0);
-	v->min = minima(v, a, 20);
+	v->scale = halves(v, a, WEIR__BYTES_Q4_1, 0);
+	v->min = minima(v, a, WEIR__BYTES_Q4_1);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = nibbles_of_two(v, a, 20, 4, i);
+		v->q[i] = nibbles_of_two(v, a, WEIR__BYTES_Q4_1, 4, i);
 }
 
-INLINE void unpack_Q5_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q5_0(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 22, 0);
+	v->scale = halves(v, a, WEIR__BYTES_Q5_0, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		v->q[i] = _mm512_or_si512(nibbles_of_two(v, a, 22, 6, i),
-					  fifth_bits(v, a, 22, 2, i));
+		v->q[i] = _mm512_or_si512(
+			nibbles_of_two(v, a, WEIR__BYTES_Q5_0, 6, i),
+			fifth_bits(v, a, WEIR__BYTES_Q5_0, 2, i));
 	}
 }
 
-INLINE void unpack_Q5_1(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q5_1(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 24, 0);
-	v->min = minima(v, a, 24);
+	v->scale = halves(v, a, WEIR__BYTES_Q5_1, 0);
+	v->min = minima(v, a, WEIR__BYTES_Q5_1);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		v->q[i] = _mm512_or_si512(nibbles_of_two(v, a, 24, 8, i),
-					  fifth_bits(v, a, 24, 4, i));
+		v->q[i] = _mm512_or_si512(
+			nibbles_of_two(v, a, WEIR__BYTES_Q5_1, 8, i),
+			fifth_bits(v, a, WEIR__BYTES_Q5_1, 4, i));
 	}
 }
 
@@ -133,12 +139,13 @@ INLINE __m512i iq4_bytes(__m512i x)
 	return _mm512_shuffle_epi8(values, x);
 }
 
-INLINE void unpack_IQ4_NL(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ4_NL(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves(v, a, 18, 0);
+	v->scale = halves(v, a, WEIR__BYTES_IQ4_NL, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = iq4_bytes(nibbles_of_two(v, a, 18, 2, i));
+		v->q[i] = iq4_bytes(
+			nibbles_of_two(v, a, WEIR__BYTES_IQ4_NL, 2, i));
 }
 
 /* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
@@ -155,7 +162,7 @@ INLINE __m128i packed_scales(const unsigned char *p)
 }
 
 /* Scales and minima of Q4_K and Q5_K, from the first 16 bytes of a block. */
-INLINE void unpack_scales(struct unit *v, const unsigned char *a)
+INLINE void unpack_scales(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512 both =
 		_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed_scales(a + 4)));
@@ -175,7 +182,7 @@ INLINE __m512i nibbles(const unsigned char *a)
 	return _mm512_and_si512(x, _mm512_set1_epi8(15));
 }
 
-INLINE void unpack_Q4_K(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q4_K(struct unit_avx512 *v, const unsigned char *a)
 {
 	unpack_scales(v, a);
 	WEIR__UNROLL
@@ -183,7 +190,7 @@ INLINE void unpack_Q4_K(struct unit *v, const unsigned char *a)
 		v->q[i] = nibbles(a + 16 + 32 * i);
 }
 
-INLINE void unpack_Q5_K(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q5_K(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512i fifth = _mm512_broadcast_i64x4(
 		_mm256_loadu_si256((const __m256i_u *)(a + 16)));
@@ -204,7 +211,7 @@ INLINE void unpack_Q5_K(struct unit *v, const unsigned char *a)
 	}
 }
 
-INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q6_K(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
 		_mm_loadu_si128((const __m128i_u *)(a + 192))));
@@ -228,7 +235,7 @@ INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 	}
 }
 
-INLINE void unpack_Q2_K(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q2_K(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m128i both = _mm_loadu_si128((const __m128i_u *)a);
 	__m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
@@ -262,7 +269,7 @@ INLINE __m512i scales_q3(const unsigned char *p)
 				_mm512_set1_epi32(32));
 }
 
-INLINE void unpack_Q3_K(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q3_K(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512i third = _mm512_broadcast_i64x4(
 		_mm256_loadu_si256((const __m256i_u *)a));
@@ -302,7 +309,7 @@ INLINE __m512 scales_iq4(const unsigned char *a)
 	return _mm512_castps256_ps512(_mm256_cvtepi32_ps(low));
 }
 
-INLINE void unpack_IQ4_XS(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ4_XS(struct unit_avx512 *v, const unsigned char *a)
 {
 	v->scale = _mm512_mul_ps(scales_iq4(a), half_at(a));
 	WEIR__UNROLL
@@ -311,20 +318,23 @@ INLINE void unpack_IQ4_XS(struct unit *v, const unsigned char *a)
 			low_high(two_of_16(a + 8 + 32 * i, a + 24 + 32 * i)));
 }
 
-/* dtype, bytes of a block, its elements, those of a scale, bias or -1: minima */
-#define QUANTS(X)                    \
-	X(Q4_0, 18, 32, 32, 8)       \
-	X(Q4_1, 20, 32, 32, -1)      \
-	X(Q5_0, 22, 32, 32, 16)      \
-	X(Q5_1, 24, 32, 32, -1)      \
-	X(Q8_0, 34, 32, 32, 128)     \
-	X(IQ4_NL, 18, 32, 32, 128)   \
-	X(Q2_K, 84, 256, 16, -1)     \
-	X(Q3_K, 110, 256, 16, 4)     \
-	X(IQ4_XS, 136, 256, 32, 128) \
-	X(Q4_K, 144, 256, 32, -1)    \
-	X(Q5_K, 176, 256, 32, -1)    \
-	X(Q6_K, 210, 256, 16, 32)
+/*
+ * A dtype, how many of its elements have one scale, and the bias or -1 if it has
+ * minima.
+ */
+#define QUANTS(X)          \
+	X(Q4_0, 32, 8)     \
+	X(Q4_1, 32, -1)    \
+	X(Q5_0, 32, 16)    \
+	X(Q5_1, 32, -1)    \
+	X(Q8_0, 32, 128)   \
+	X(IQ4_NL, 32, 128) \
+	X(Q2_K, 16, -1)    \
+	X(Q3_K, 16, 4)     \
+	X(IQ4_XS, 32, 128) \
+	X(Q4_K, 32, -1)    \
+	X(Q5_K, 32, -1)    \
+	X(Q6_K, 16, 32)
 
 QUANTS(QUANT_ROWS)
 

@@ -23,7 +23,7 @@
  * A unit of 256 elements as they are unpacked. The scales, and minima, of groups of
  * 32 elements are the lower 8, of groups of 16 all.
  */
-struct unit {
+struct unit_avx512 {
 	__m512i q[4]; /* bytes from 0 on, 64 elements each */
 	__m512 scale, min;
 	/* Set before: the points of the dtype, or NULL; the blocks that are there. */
@@ -32,8 +32,8 @@ struct unit {
 };
 
 /* Of a dtype: constants, and how a unit is unpacked. */
-struct quant {
-	void (*unpack)(struct unit *v, const unsigned char *a);
+struct quant_avx512 {
+	void (*unpack)(struct unit_avx512 *v, const unsigned char *a);
 	size_t bytes;   /* of a unit */
 	unsigned block; /* elements of a block */
 	unsigned group; /* elements that share a scale: 16 or 32 */
@@ -91,15 +91,16 @@ INLINE __m512 half_at(const unsigned char *a)
  * Block @i of a unit, of @bytes bytes. For one beyond the end of the row the first
  * one: what b has there is 0.
  */
-INLINE const unsigned char *
-block_at(const struct unit *v, const unsigned char *a, size_t bytes, unsigned i)
+INLINE const unsigned char *block_at(const struct unit_avx512 *v,
+				     const unsigned char *a, size_t bytes,
+				     unsigned i)
 {
 	return a + (i < v->blocks ? i : 0) * bytes;
 }
 
 /* An F16 of each of 8 blocks, from its byte @at on, for the lower 8 lanes. */
-INLINE __m512 halves(const struct unit *v, const unsigned char *a, size_t bytes,
-		     unsigned at)
+INLINE __m512 halves(const struct unit_avx512 *v, const unsigned char *a,
+		     size_t bytes, unsigned at)
 {
 	uint16_t x[8];
 
@@ -130,7 +131,8 @@ INLINE __m512i pairs(const unsigned char *a, unsigned i)
 }
 
 /* Scales of 256 elements for the 16 lanes of 64 of them: chunk @i. */
-INLINE __m512 lanes_of(const struct quant *quant, __m512 scale, unsigned i)
+INLINE __m512 lanes_of(const struct quant_avx512 *quant, __m512 scale,
+		       unsigned i)
 {
 	const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
 					      1, 0, 0, 0, 0);
@@ -142,7 +144,8 @@ INLINE __m512 lanes_of(const struct quant *quant, __m512 scale, unsigned i)
 }
 
 /* The scales of b for the groups of a. */
-INLINE __m512 scales_of(const struct quant *quant, const struct weir__dot_q8 *y)
+INLINE __m512 scales_of(const struct quant_avx512 *quant,
+			const struct weir__dot_q8 *y)
 {
 	const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2,
 					       2, 1, 1, 0, 0);
@@ -152,8 +155,9 @@ INLINE __m512 scales_of(const struct quant *quant, const struct weir__dot_q8 *y)
 }
 
 /* Adds what the bias or the minima make too large; lanes of no group are 0. */
-INLINE __m512 excess(const struct quant *quant, const struct unit *v,
-		     const struct weir__dot_q8 *y, __m512 sum)
+INLINE __m512 excess(const struct quant_avx512 *quant,
+		     const struct unit_avx512 *v, const struct weir__dot_q8 *y,
+		     __m512 sum)
 {
 	__m512 x = quant->bias < 0 ? v->min : v->scale;
 
@@ -167,17 +171,17 @@ INLINE __m512 excess(const struct quant *quant, const struct unit *v,
 }
 
 /* What is added up for a column: products of even and of odd chunks, and excess. */
-struct sums {
+struct sums_avx512 {
 	__m512 part[2], excess;
 };
 
 /* The first @chunks times 64 elements of a unit, with @cols columns, a constant. */
-INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
+INLINE void quant_unit(const struct quant_avx512 *quant, const uint16_t *grid,
 		       unsigned cols, unsigned chunks, unsigned blocks,
-		       struct sums *sum, const unsigned char *a,
+		       struct sums_avx512 *sum, const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at)
 {
-	struct unit v;
+	struct unit_avx512 v;
 	__m512 scale[4];
 
 	v.grid = grid;
@@ -205,8 +209,9 @@ INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
 }
 
 /* The last elements of a row, fewer than a unit has: whole blocks. */
-INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
-		       unsigned cols, struct sums *sum, const unsigned char *a,
+INLINE void quant_rest(const struct quant_avx512 *quant, const uint16_t *grid,
+		       unsigned cols, struct sums_avx512 *sum,
+		       const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at, size_t n)
 {
 	unsigned blocks = (unsigned)n / quant->block;
@@ -220,14 +225,14 @@ INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
 }
 
 /* One row of @k elements with @cols columns, a constant. */
-INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
+INLINE void quant_row(const struct quant_avx512 *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
 		      const unsigned char *a, const void *const *b, size_t k,
 		      size_t ahead)
 {
 	const struct weir__dot_q8 *y[4];
 	size_t units = k / WEIR__DOT_UNIT;
-	struct sums sum[4];
+	struct sums_avx512 sum[4];
 
 	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
@@ -256,7 +261,7 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 	}
 }
 
-INLINE void quant_rows(const struct quant *quant, float *const *dst,
+INLINE void quant_rows(const struct quant_avx512 *quant, float *const *dst,
 		       const unsigned char *a, size_t pitch, size_t rows,
 		       const void *const *b, unsigned cols, size_t k,
 		       size_t ahead)
@@ -282,16 +287,17 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, bytes_, block_, group_, bias_)                       \
+#define QUANT_ROWS(name, group_, bias_)                                       \
 	static TARGET void rows_##name(float *const *dst,                     \
 				       const unsigned char *a, size_t pitch,  \
 				       size_t rows, const void *const *b,     \
 				       unsigned cols, size_t k, size_t ahead) \
 	{                                                                     \
-		const struct quant quant = {                                  \
+		const struct quant_avx512 quant = {                           \
 			.unpack = unpack_##name,                              \
-			.bytes = bytes_ * (WEIR__DOT_UNIT / block_),          \
-			.block = block_,                                      \
+			.bytes = WEIR__BYTES_##name *                         \
+				 (WEIR__DOT_UNIT / WEIR__BLOCK_##name),       \
+			.block = WEIR__BLOCK_##name,                          \
 			.group = group_,                                      \
 			.bias = bias_,                                        \
 			.dtype = WEIR_DTYPE_##name                            \
@@ -299,10 +305,10 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
                                                                               \
 		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
 	}
-#define QUANT_ENTRY(name, bytes_, block_, group_, bias_) \
-	{ .dtype = WEIR_DTYPE_##name,                    \
-	  .form = WEIR__DOT_Q8,                          \
-	  .block = block_,                               \
+#define QUANT_ENTRY(name, group_, bias_) \
+	{ .dtype = WEIR_DTYPE_##name,    \
+	  .form = WEIR__DOT_Q8,          \
+	  .block = WEIR__BLOCK_##name,   \
 	  .run = rows_##name },
 
 #endif

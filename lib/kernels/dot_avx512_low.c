@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products with AVX-512 of the formats of few bits: FP4, one and two bits, three
- * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants_grid.c has the formats
+ * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c has the formats
  * of these in plain C.
  */
 #include "kernels/dot.h"
@@ -19,7 +19,7 @@ INLINE __m512i look_up(const void *values, __m512i x)
 }
 
 /* The first byte of each of 8 blocks. */
-INLINE uint64_t first_bytes(const struct unit *v, const unsigned char *a,
+INLINE uint64_t first_bytes(const struct unit_avx512 *v, const unsigned char *a,
 			    size_t bytes)
 {
 	uint64_t x = 0;
@@ -44,13 +44,15 @@ INLINE __m512 halves_e8m0(uint64_t bytes)
 	return _mm512_castps256_ps512(_mm256_castsi256_ps(y));
 }
 
-INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
+INLINE void unpack_MXFP4(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves_e8m0(first_bytes(v, a, 17));
+	v->scale = halves_e8m0(first_bytes(v, a, WEIR__BYTES_MXFP4));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *first = block_at(v, a, 17, 2 * i);
-		const unsigned char *second = block_at(v, a, 17, 2 * i + 1);
+		const unsigned char *first =
+			block_at(v, a, WEIR__BYTES_MXFP4, 2 * i);
+		const unsigned char *second =
+			block_at(v, a, WEIR__BYTES_MXFP4, 2 * i + 1);
 
 		v->q[i] = look_up(weir__dot_fp4,
 				  low_high(two_of_16(first + 1, second + 1)));
@@ -74,16 +76,19 @@ INLINE __m512 halves_e4m3(__m128i bytes)
 }
 
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
-INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
+INLINE void unpack_NVFP4(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = halves_e4m3(_mm_set_epi32((int)get_32(block_at(v, a, 36, 3)),
-					     (int)get_32(block_at(v, a, 36, 2)),
-					     (int)get_32(block_at(v, a, 36, 1)),
-					     (int)get_32(a)));
+	v->scale = halves_e4m3(
+		_mm_set_epi32((int)get_32(block_at(v, a, WEIR__BYTES_NVFP4, 3)),
+			      (int)get_32(block_at(v, a, WEIR__BYTES_NVFP4, 2)),
+			      (int)get_32(block_at(v, a, WEIR__BYTES_NVFP4, 1)),
+			      (int)get_32(a)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__m512i x = _mm512_castsi256_si512(_mm256_loadu_si256(
-			(const __m256i_u *)(block_at(v, a, 36, i) + 4)));
+			(const __m256i_u *)(block_at(v, a, WEIR__BYTES_NVFP4,
+						     i) +
+					    4)));
 
 		x = _mm512_permutexvar_epi64(
 			_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0), x);
@@ -94,14 +99,15 @@ INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
 	}
 }
 
-INLINE void unpack_Q1_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q1_0(struct unit_avx512 *v, const unsigned char *a)
 {
-	v->scale = _mm512_mask_mov_ps(half_at(a), 0xf0,
-				      half_at(block_at(v, a, 18, 1)));
+	v->scale = _mm512_mask_mov_ps(
+		half_at(a), 0xf0, half_at(block_at(v, a, WEIR__BYTES_Q1_0, 1)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = _mm512_maskz_mov_epi8(
-			get_64(block_at(v, a, 18, i / 2) + 2 + 8 * (i % 2)),
+			get_64(block_at(v, a, WEIR__BYTES_Q1_0, i / 2) + 2 +
+			       8 * (i % 2)),
 			_mm512_set1_epi8(2));
 }
 
@@ -115,24 +121,25 @@ INLINE __m512i spread_pairs(__m128i words)
 	return _mm512_and_si512(x, _mm512_set1_epi8(3));
 }
 
-INLINE void unpack_Q2_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_Q2_0(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2,
 					       2, 1, 1, 0, 0);
-	__m128i four = _mm_set_epi16(0, 0, 0, 0,
-				     (short)get_16(block_at(v, a, 18, 3)),
-				     (short)get_16(block_at(v, a, 18, 2)),
-				     (short)get_16(block_at(v, a, 18, 1)),
-				     (short)get_16(a));
+	__m128i four = _mm_set_epi16(
+		0, 0, 0, 0, (short)get_16(block_at(v, a, WEIR__BYTES_Q2_0, 3)),
+		(short)get_16(block_at(v, a, WEIR__BYTES_Q2_0, 2)),
+		(short)get_16(block_at(v, a, WEIR__BYTES_Q2_0, 1)),
+		(short)get_16(a));
 
 	v->scale = half_lanes(four, twice);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = spread_pairs(_mm_loadu_si128(
-			(const __m128i_u *)(block_at(v, a, 18, i) + 2)));
+		v->q[i] = spread_pairs(_mm_loadu_si128((
+			const __m128i_u *)(block_at(v, a, WEIR__BYTES_Q2_0, i) +
+					   2)));
 }
 
-INLINE void unpack_TQ2_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_TQ2_0(struct unit_avx512 *v, const unsigned char *a)
 {
 	v->scale = half_at(a + 64);
 	WEIR__UNROLL
@@ -169,7 +176,7 @@ INLINE __m512i powers(short first, short second)
 }
 
 /* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
-INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
+INLINE void unpack_TQ1_0(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m256i x = _mm256_loadu_si256((const __m256i_u *)a);
 	__m128i y = _mm_loadu_si128((const __m128i_u *)(a + 32));
@@ -270,7 +277,7 @@ INLINE __m512i iq2_bytes(__m512i points, unsigned i, uint64_t signs)
 }
 
 /* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
-INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ2_XXS(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m512i even = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12,
 					      10, 8, 6, 4, 2, 0);
@@ -294,7 +301,7 @@ INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
 }
 
 /* 9 bits of the number, 7 signs; the scales are at the end. */
-INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ2_XS(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512i own = _mm512_loadu_si512(a + 2);
 	__m512i points = points_of_512(
@@ -311,7 +318,7 @@ INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
 }
 
 /* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
-INLINE void unpack_IQ2_S(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ2_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m256i from =
 		_mm256_set_epi64x(0x3e3c3a3836343230, 0x2e2c2a2826242220,
@@ -353,7 +360,7 @@ INLINE __m512i numbers(const unsigned char *p)
 }
 
 /* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
-INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ3_XXS(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m256i rest = _mm256_loadu_si256((const __m256i_u *)(a + 66));
 	__m512i points[2];
@@ -373,7 +380,7 @@ INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
 }
 
 /* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
-INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ3_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m128i nibbles = _mm_cvtsi32_si128((int)get_32(a + 106));
 	__m512i points[2];
@@ -446,7 +453,7 @@ INLINE __m512 iq1_scales(__m512i x, __m512 d)
 }
 
 /* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
-INLINE void unpack_IQ1_S(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ1_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m128i at = _mm_set_epi16(9, 6, 3, 0, 9, 6, 3, 0);
 	const __m128i twice =
@@ -490,7 +497,7 @@ INLINE __m512 scales_iq1_m(const unsigned char *p)
 }
 
 /* 8 bits of 32 numbers; for each 3 more bits and the sign; scales. */
-INLINE void unpack_IQ1_M(struct unit *v, const unsigned char *a)
+INLINE void unpack_IQ1_M(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m256i at = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
 
@@ -509,21 +516,21 @@ INLINE void unpack_IQ1_M(struct unit *v, const unsigned char *a)
 	}
 }
 
-/* dtype, bytes of a block, its elements, those of a scale, bias */
-#define QUANTS(X)                    \
-	X(MXFP4, 17, 32, 32, 128)    \
-	X(NVFP4, 36, 64, 16, 128)    \
-	X(Q1_0, 18, 128, 32, 1)      \
-	X(Q2_0, 18, 64, 32, 1)       \
-	X(TQ1_0, 54, 256, 32, 1)     \
-	X(TQ2_0, 66, 256, 32, 1)     \
-	X(IQ1_S, 50, 256, 32, 128)   \
-	X(IQ1_M, 56, 256, 16, 128)   \
-	X(IQ2_XXS, 66, 256, 32, 128) \
-	X(IQ2_XS, 74, 256, 16, 128)  \
-	X(IQ2_S, 82, 256, 16, 128)   \
-	X(IQ3_XXS, 98, 256, 32, 128) \
-	X(IQ3_S, 110, 256, 32, 128)
+/* A dtype, how many of its elements have one scale, and the bias. */
+#define QUANTS(X)           \
+	X(MXFP4, 32, 128)   \
+	X(NVFP4, 16, 128)   \
+	X(Q1_0, 32, 1)      \
+	X(Q2_0, 32, 1)      \
+	X(TQ1_0, 32, 1)     \
+	X(TQ2_0, 32, 1)     \
+	X(IQ1_S, 32, 128)   \
+	X(IQ1_M, 16, 128)   \
+	X(IQ2_XXS, 32, 128) \
+	X(IQ2_XS, 16, 128)  \
+	X(IQ2_S, 16, 128)   \
+	X(IQ3_XXS, 32, 128) \
+	X(IQ3_S, 32, 128)
 QUANTS(QUANT_ROWS)
 
 const struct weir__dot weir__dot_avx512_low[] = { QUANTS(QUANT_ENTRY){ 0 } };

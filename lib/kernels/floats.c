@@ -10,6 +10,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/vec.h"
+#include "mem/dtype_table.h"
 
 #define lib weir__cpu_host
 #define DTYPES 128
@@ -116,7 +117,7 @@ void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n)
 	}
 }
 
-#define QK 32   /* elements of a block */
+#define QK WEIR__BLOCK_Q8_0 /* elements of a block, of Q4_0 too */
 #define BATCH 8 /* blocks whose scales are converted to F16 at once */
 
 /* The nearest of the integers -@most to @most; 0 for NaN. */

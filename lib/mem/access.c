@@ -70,15 +70,15 @@ void weir__access_del(struct weir__access *access)
 	pthread_mutex_unlock(&buf->lock);
 }
 
-struct conflict {
+struct access_conflict {
 	struct weir__timeline *timeline; /* referenced */
 	uint64_t number;
 };
 
 struct weir__conflicts {
-	struct conflict *list;
+	struct access_conflict *list;
 	size_t n, room;
-	struct conflict few[16]; /* the list, until it is larger */
+	struct access_conflict few[16]; /* the list, until it is larger */
 };
 
 int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
@@ -86,7 +86,7 @@ int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
 {
 	if (c->n == c->room) {
 		size_t room = 2 * c->room;
-		struct conflict *list =
+		struct access_conflict *list =
 			weir__realloc(c->list == c->few ? NULL : c->list, room,
 				      sizeof(*list));
 

@@ -53,14 +53,6 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      struct weir_buf **ret_buf);
 
 /*
- * A new buffer object without memory (its address is that of an empty buffer),
- * which references the root; NULL: no memory. weir__buf_drop() frees the object
- * after its memory was freed.
- */
-struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size);
-void weir__buf_drop(struct weir_buf *buf);
-
-/*
  * weir_buf_free() for references of the library, which may be dropped on threads
  * that others wait for: never blocks. NULL is allowed.
  */

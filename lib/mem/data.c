@@ -16,7 +16,7 @@
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
 /* An address in a buffer. */
-struct place {
+struct buf_addr {
 	struct weir_buf *buf;
 	unsigned char *addr;
 };
@@ -31,7 +31,7 @@ static int check_writable(const struct weir_buf *buf)
 
 /* Find the bytes, check them, and wait for queued work that conflicts. */
 static int access_begin(const struct weir_tensor *t, size_t off, size_t n,
-			bool write, struct place *ret_place)
+			bool write, struct buf_addr *ret_place)
 {
 	uint64_t at;
 	int r = weir__tensor_range(t, off, n, &ret_place->buf, &at,
@@ -50,7 +50,7 @@ static int move_result(const struct weir_dev *dev, const char *what, int r)
 	return weir__cause_errno(weir__dev_result(dev, what, r));
 }
 
-static int place_set(const struct place *dst, const void *src, size_t n)
+static int place_set(const struct buf_addr *dst, const void *src, size_t n)
 {
 	struct weir_dev *dev = dst->buf->buft->dev;
 
@@ -62,7 +62,7 @@ static int place_set(const struct place *dst, const void *src, size_t n)
 	return 0;
 }
 
-static int place_get(const struct place *src, void *dst, size_t n)
+static int place_get(const struct buf_addr *src, void *dst, size_t n)
 {
 	struct weir_dev *dev = src->buf->buft->dev;
 
@@ -74,7 +74,7 @@ static int place_get(const struct place *src, void *dst, size_t n)
 	return 0;
 }
 
-static int place_fill(const struct place *dst, uint8_t byte, size_t n)
+static int place_fill(const struct buf_addr *dst, uint8_t byte, size_t n)
 {
 	struct weir_dev *dev = dst->buf->buft->dev;
 
@@ -87,7 +87,7 @@ static int place_fill(const struct place *dst, uint8_t byte, size_t n)
 }
 
 /* Reports the access to the caller's own memory, for which no call waits. */
-static void races_access(const struct place *place, const char *what,
+static void races_access(const struct buf_addr *place, const char *what,
 			 const void *host, size_t width, size_t pitch,
 			 uint64_t rows, bool write)
 {
@@ -105,7 +105,7 @@ static void races_access(const struct place *place, const char *what,
 int weir__tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
 		     size_t n)
 {
-	struct place to;
+	struct buf_addr to;
 	int r;
 
 	if (n && !src)
@@ -126,7 +126,7 @@ int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
 int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 		    size_t n)
 {
-	struct place from;
+	struct buf_addr from;
 	int r;
 
 	WEIR__ENTER();
@@ -141,7 +141,7 @@ int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 /* Find the bytes of a rectangle that is not empty, as access_begin. */
 static int access_begin_rect(const struct weir_tensor *t,
 			     const struct weir_rect *rect, bool write,
-			     struct place *ret_place)
+			     struct buf_addr *ret_place)
 {
 	uint64_t bytes, host_bytes;
 	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
@@ -168,26 +168,27 @@ static bool rect_empty(const struct weir_rect *rect)
 	return !rect->width || !rect->rows;
 }
 
-static int rect_set(const struct place *to, const struct weir_rect *rect,
+static int rect_set(const struct buf_addr *to, const struct weir_rect *rect,
 		    const unsigned char *src)
 {
 	int r = 0;
 
 	for (uint64_t k = 0; k < rect->rows && !r; k++) {
-		struct place row = { to->buf, to->addr + k * rect->pitch };
+		struct buf_addr row = { to->buf, to->addr + k * rect->pitch };
 
 		r = place_set(&row, src + k * rect->host_pitch, rect->width);
 	}
 	return r;
 }
 
-static int rect_get(const struct place *from, const struct weir_rect *rect,
+static int rect_get(const struct buf_addr *from, const struct weir_rect *rect,
 		    unsigned char *dst)
 {
 	int r = 0;
 
 	for (uint64_t k = 0; k < rect->rows && !r; k++) {
-		struct place row = { from->buf, from->addr + k * rect->pitch };
+		struct buf_addr row = { from->buf,
+					from->addr + k * rect->pitch };
 
 		r = place_get(&row, dst + k * rect->host_pitch, rect->width);
 	}
@@ -198,7 +199,7 @@ int weir_tensor_set_2d(const struct weir_tensor *dst,
 		       const struct weir_rect *rect, const void *src)
 {
 	struct weir_rect rows = rect_joined(rect);
-	struct place to;
+	struct buf_addr to;
 	int r;
 
 	WEIR__ENTER();
@@ -216,7 +217,7 @@ int weir_tensor_get_2d(const struct weir_tensor *src,
 		       const struct weir_rect *rect, void *dst)
 {
 	struct weir_rect rows = rect_joined(rect);
-	struct place from;
+	struct buf_addr from;
 	int r;
 
 	WEIR__ENTER();
@@ -233,7 +234,7 @@ int weir_tensor_get_2d(const struct weir_tensor *src,
 int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
 		     uint8_t byte)
 {
-	struct place to;
+	struct buf_addr to;
 	int r;
 
 	WEIR__ENTER();
@@ -243,7 +244,7 @@ int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
 
 static int clear_one(struct weir_buf *buf, uint8_t byte)
 {
-	struct place all = { .buf = buf, .addr = buf->mem.base };
+	struct buf_addr all = { .buf = buf, .addr = buf->mem.base };
 	int r = check_writable(buf);
 
 	if (r < 0 || !buf->bytes)
@@ -272,18 +273,18 @@ int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
 }
 
 /* A copy of one tensor to another, row by row. */
-struct copy {
-	struct place dst, src;
+struct tensor_copy {
+	struct buf_addr dst, src;
 	bool reached;          /* the backend copies between the two devices */
 	unsigned char *bounce; /* else: host memory between them, or NULL */
 };
 
-static int copy_bounced(const struct copy *c, size_t off, size_t n)
+static int copy_bounced(const struct tensor_copy *c, size_t off, size_t n)
 {
 	for (size_t at = 0; at < n; at += BOUNCE_BYTES) {
 		size_t len = n - at < BOUNCE_BYTES ? n - at : BOUNCE_BYTES;
-		struct place to = { c->dst.buf, c->dst.addr + off + at };
-		struct place from = { c->src.buf, c->src.addr + off + at };
+		struct buf_addr to = { c->dst.buf, c->dst.addr + off + at };
+		struct buf_addr from = { c->src.buf, c->src.addr + off + at };
 		int r = place_get(&from, c->bounce, len);
 
 		if (!r)
@@ -295,10 +296,10 @@ static int copy_bounced(const struct copy *c, size_t off, size_t n)
 }
 
 /* @n bytes at @off of both. */
-static int copy_row(const struct copy *c, size_t off, size_t n)
+static int copy_row(const struct tensor_copy *c, size_t off, size_t n)
 {
-	struct place to = { c->dst.buf, c->dst.addr + off };
-	struct place from = { c->src.buf, c->src.addr + off };
+	struct buf_addr to = { c->dst.buf, c->dst.addr + off };
+	struct buf_addr from = { c->src.buf, c->src.addr + off };
 	struct weir_dev *dev = to.buf->buft->dev;
 
 	if (weir__buf_is_host(from.buf))
@@ -316,7 +317,7 @@ static int copy_row(const struct copy *c, size_t off, size_t n)
 			   dev->backend->mem->copy(dev, to.addr, from.addr, n));
 }
 
-static int copy_rows(const struct copy *c, const struct weir_tensor *t,
+static int copy_rows(const struct tensor_copy *c, const struct weir_tensor *t,
 		     uint64_t bytes)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
@@ -336,7 +337,7 @@ static int copy_rows(const struct copy *c, const struct weir_tensor *t,
 
 /* As access_begin(), for a tensor that may have gaps. */
 static int access_begin_whole(const struct weir_tensor *t, uint64_t bytes,
-			      bool write, struct place *ret_place)
+			      bool write, struct buf_addr *ret_place)
 {
 	uint64_t at;
 	int r;
@@ -354,7 +355,7 @@ static int access_begin_whole(const struct weir_tensor *t, uint64_t bytes,
 		     : 0;
 }
 
-static bool one_memory(const struct copy *c)
+static bool one_memory(const struct tensor_copy *c)
 {
 	return (weir__buf_is_host(c->dst.buf) &&
 		weir__buf_is_host(c->src.buf)) ||
@@ -363,7 +364,7 @@ static bool one_memory(const struct copy *c)
 
 /* 1: the same bytes; 0: disjoint; < 0: they overlap. By address, since the
  * caller may wrap the same memory twice. */
-static int compare_places(const struct copy *c, uint64_t bytes)
+static int compare_places(const struct tensor_copy *c, uint64_t bytes)
 {
 	uintptr_t dst = (uintptr_t)c->dst.addr, src = (uintptr_t)c->src.addr;
 	uintptr_t apart = dst < src ? src - dst : dst - src;
@@ -381,7 +382,7 @@ static int compare_places(const struct copy *c, uint64_t bytes)
 }
 
 /* Between devices: by the backend, or through a bounce buffer. */
-static int join_devices(struct copy *c)
+static int join_devices(struct tensor_copy *c)
 {
 	int r = weir__dev_reach(c->dst.buf->buft->dev, c->src.buf->buft->dev);
 
@@ -395,7 +396,7 @@ static int join_devices(struct copy *c)
 					   BOUNCE_BYTES);
 }
 
-static int copy_placed(struct copy *c, const struct weir_tensor *t,
+static int copy_placed(struct tensor_copy *c, const struct weir_tensor *t,
 		       uint64_t bytes)
 {
 	int r = compare_places(c, bytes);
@@ -414,7 +415,7 @@ static int copy_placed(struct copy *c, const struct weir_tensor *t,
 int weir_tensor_copy(const struct weir_tensor *dst,
 		     const struct weir_tensor *src)
 {
-	struct copy c = { .bounce = NULL };
+	struct tensor_copy c = { .bounce = NULL };
 	uint64_t bytes;
 	int r;
 

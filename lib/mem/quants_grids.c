@@ -5,7 +5,13 @@
  * gguf, quants.py: the number of each element's value, the first element in the
  * lowest bits.
  */
-#include "mem/quants.h"
+#include "mem/quants_grids.h"
+
+#include <stddef.h>
+
+#include <weir/tensor.h>
+
+#include "mem/dtype.h"
 
 /* clang-format off */
 
@@ -547,3 +553,24 @@ const uint16_t weir__grid_iq3_s[512] = {
 	0x0f0b, 0x0f10, 0x0f28, 0x0f52, 0x0f62, 0x0f82, 0x0f99, 0x0fc0,
 };
 /* clang-format on */
+
+const uint16_t *weir__dtype_grid(uint32_t dtype)
+{
+	switch (dtype) {
+	case WEIR_DTYPE_IQ1_S:
+	case WEIR_DTYPE_IQ1_M:
+		return weir__grid_iq1;
+	case WEIR_DTYPE_IQ2_XXS:
+		return weir__grid_iq2_xxs;
+	case WEIR_DTYPE_IQ2_XS:
+		return weir__grid_iq2_xs;
+	case WEIR_DTYPE_IQ2_S:
+		return weir__grid_iq2_s;
+	case WEIR_DTYPE_IQ3_XXS:
+		return weir__grid_iq3_xxs;
+	case WEIR_DTYPE_IQ3_S:
+		return weir__grid_iq3_s;
+	default:
+		return NULL;
+	}
+}
