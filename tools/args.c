@@ -104,7 +104,7 @@ int args_number(const struct args *args, const char *option, uint64_t min,
 
 static const char size_letters[] = "KMGTkmgt";
 
-/* Digits, and at most a letter after them? */
+/* True if @text is digits, and at most a letter after them. */
 static bool is_size(const char *text)
 {
 	const char *letter = text + strspn(text, "0123456789");

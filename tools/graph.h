@@ -59,7 +59,7 @@ struct graph_node {
 	uint8_t kind, category;
 	uint8_t cause; /* enum weir_node_cause */
 	bool output;
-	bool fed; /* a weight that is read in each pass */
+	bool prefetched; /* a weight that is read in each pass */
 };
 
 /* Colours: what operations do. */
@@ -83,7 +83,8 @@ struct graph_leaves {
 struct graph_sum {
 	uint64_t ops, flops, moved;
 	struct graph_leaves weights, caches;
-	uint64_t fed; /* bytes of the weights that are read in each pass */
+	uint64_t
+		prefetched; /* bytes of the weights that are read in each pass */
 };
 
 /* A run of consecutive operations that one device computes. */
@@ -142,7 +143,7 @@ struct graph_model {
 	struct llama llama;
 	struct weir_dev **dev;
 	unsigned n_devs;
-	struct weir_exec *schedule; /* NULL: one device, without a budget */
+	struct weir_exec *exec; /* NULL: one device, without a budget */
 };
 /* graph_model.c; graph_model_close() frees what it made, also if it fails. */
 int graph_model_open(struct graph_model *m, const struct graph_args *a);
@@ -198,7 +199,7 @@ void graph_scene_free(struct graph_scene *s);
 /* graph_text.c */
 #define GRAPH_TEXT 160
 #define GRAPH_PANEL 12
-#define GRAPH_FED "of these fed"
+#define GRAPH_PREFETCHED "of these prefetched"
 /* The name of each category, in legends of pictures. */
 extern const char *const graph_legend[GRAPH_CATEGORIES];
 /* "8.39 MFLOP" */

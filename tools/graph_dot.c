@@ -15,7 +15,7 @@ static const char *const colours[GRAPH_CATEGORIES] = {
 	[GRAPH_CALL] = "#f4cfe2",
 };
 #define WEIGHT_COLOUR "#f3e577"
-#define FED_COLOUR "#f0b44c"
+#define PREFETCHED_COLOUR "#f0b44c"
 #define CACHE_COLOUR "#e0a3c6"
 #define INPUT_COLOUR "#ffffff"
 #define PARTS_COLOUR "#ffffff"
@@ -56,7 +56,7 @@ static void put_leaf(FILE *to, const struct graph_node *n)
 {
 	const char *colour = n->kind == GRAPH_INPUT   ? INPUT_COLOUR
 			     : n->kind == GRAPH_CACHE ? CACHE_COLOUR
-			     : n->fed                 ? FED_COLOUR
+			     : n->prefetched          ? PREFETCHED_COLOUR
 						      : WEIGHT_COLOUR;
 	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
@@ -111,9 +111,10 @@ static void put_parts(FILE *to, const struct graph_view *v,
 	graph_same_text(v, b, text);
 	put_row(to, colour, false, text, strlen(text), "");
 	put_leaves(to, &b->sum.weights, WEIGHT_COLOUR, "weight");
-	if (b->sum.fed)
-		put_row(to, FED_COLOUR, false, GRAPH_FED, strlen(GRAPH_FED),
-			size_text(b->sum.fed, size));
+	if (b->sum.prefetched)
+		put_row(to, PREFETCHED_COLOUR, false, GRAPH_PREFETCHED,
+			strlen(GRAPH_PREFETCHED),
+			size_text(b->sum.prefetched, size));
 	put_leaves(to, &b->sum.caches, CACHE_COLOUR, "cache");
 }
 
@@ -268,9 +269,10 @@ static void put_legend(FILE *to, const struct graph_view *v)
 		"<TR><TD BORDER=\"1\" BGCOLOR=\"" INPUT_COLOUR "\">input of "
 		"the pass</TD></TR>%s"
 		"<TR><TD>arrow: uses the result</TD></TR></TABLE>>]\n}\n",
-		v->sum.fed ? "<TR><TD BGCOLOR=\"" FED_COLOUR "\">fed: a weight "
-			     "that is read in each pass</TD></TR>"
-			   : "",
+		v->sum.prefetched ? "<TR><TD BGCOLOR=\"" PREFETCHED_COLOUR
+				    "\">prefetched: a weight "
+				    "that is read in each pass</TD></TR>"
+				  : "",
 		v->n_transfers ? "<TR><TD BGCOLOR=\"" COPY_COLOUR "\">copy "
 				 "to a device</TD></TR>"
 			       : "");

@@ -29,7 +29,7 @@ static uint32_t layout_strips(const struct graph_view *v,
 	if (b->kind == GRAPH_BOX_COPY)
 		return 0;
 	if (b->kind == GRAPH_BOX_PARTS)
-		return (b->sum.weights.n > 0) + (b->sum.fed > 0) +
+		return (b->sum.weights.n > 0) + (b->sum.prefetched > 0) +
 		       (b->sum.caches.n > 0);
 	for (uint32_t i = 0; i < v->node[b->what].n_src; i++) {
 		from = graph_source(v, b->what, i);
@@ -148,7 +148,7 @@ static void place_box(struct placing *p, uint32_t i)
 		p->l->n_columns = place->column + 1;
 }
 
-/* Does a box begin below all before it? */
+/* True if a box begins below all before it. */
 static bool begins_rows(const struct graph_scene *s, uint32_t i)
 {
 	const struct graph_box *a = &s->box[i - 1], *b = &s->box[i];

@@ -60,10 +60,10 @@ static int build(struct graph_model *m, const struct graph_args *a)
 }
 
 /*
- * A schedule of it on the devices, as weir run makes it, but without loading
- * weights: their memory is never touched.
+ * An executable graph of it on the devices, as weir run makes it, but without loading
+ * weights: their memory is never accessed.
  */
-static int schedule(struct graph_model *m, const struct graph_args *a)
+static int make_exec(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama_opts opts = defaults;
 	struct llama *l = &m->llama;
@@ -78,7 +78,7 @@ static int schedule(struct graph_model *m, const struct graph_args *a)
 	if (r == 0) {
 		llama_graph(l->graph, &l->config, &l->weights, &l->cache,
 			    &l->pass);
-		r = weir_exec_new(l->sched, l->graph, &m->schedule);
+		r = weir_exec_new(l->sched, l->graph, &m->exec);
 	}
 	return r < 0 ? fail_budget(a->model, a->budget, r) : 0;
 }
@@ -101,12 +101,12 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 		return build(m, a);
 	if (llama_devices(m->weir, list, &m->dev, &m->n_devs) < 0)
 		return fail_devices(list);
-	return schedule(m, a);
+	return make_exec(m, a);
 }
 
 void graph_model_close(struct graph_model *m)
 {
-	weir_exec_free(m->schedule);
+	weir_exec_free(m->exec);
 	if (m->weir)
 		llama_close(&m->llama);
 	free(m->dev);
@@ -170,7 +170,7 @@ static int read_causes(struct graph_view *v, const struct graph_model *m)
 	for (uint32_t k = 0; k < v->n_ops; k++) {
 		struct weir_node_place place = { .size = sizeof(place) };
 
-		if (weir_exec_explain(m->schedule, v->op[k], &place) < 0)
+		if (weir_exec_explain(m->exec, v->op[k], &place) < 0)
 			return fail_weir();
 		v->node[v->op[k]].cause = (uint8_t)place.cause;
 	}
@@ -185,7 +185,7 @@ static int read_splits(struct graph_view *v, const struct graph_model *m)
 	for (uint32_t i = 0; i < v->n_splits; i++) {
 		struct weir_split s = { .size = sizeof(s) };
 
-		if (weir_exec_split(m->schedule, i, &s) < 0)
+		if (weir_exec_split(m->exec, i, &s) < 0)
 			return fail_weir();
 		while (k < v->n_ops && v->op[k] < s.first)
 			k++;
@@ -230,7 +230,7 @@ static void add_transfer(struct graph_view *v, const struct graph_model *m,
 	const uint32_t to = number_of(m, t->to);
 
 	if (t->how == WEIR_TRANSFER_FED)
-		v->node[t->node].fed = true;
+		v->node[t->node].prefetched = true;
 	if (t->how != WEIR_TRANSFER_COPY)
 		return;
 	v->transfer[v->n_transfers++] = (struct graph_transfer){
@@ -252,7 +252,7 @@ static int read_transfers(struct graph_view *v, const struct graph_model *m,
 	for (uint32_t i = 0; i < n && r == 0; i++) {
 		struct weir_transfer t = { .size = sizeof(t) };
 
-		if (weir_exec_transfer(m->schedule, i, &t) < 0)
+		if (weir_exec_transfer(m->exec, i, &t) < 0)
 			r = fail_weir();
 		else
 			add_transfer(v, m, &t, at);
@@ -262,12 +262,12 @@ static int read_transfers(struct graph_view *v, const struct graph_model *m,
 }
 
 /* The devices, splits and copies of an executable graph. */
-static int graph_schedule(struct graph_view *v, const struct graph_model *m)
+static int read_exec(struct graph_view *v, const struct graph_model *m)
 {
 	struct weir_exec_info info = { .size = sizeof(info) };
 	int r;
 
-	if (weir_exec_info(m->schedule, &info) < 0)
+	if (weir_exec_info(m->exec, &info) < 0)
 		return fail_weir();
 	v->n_devs = m->n_devs;
 	v->n_splits = info.splits;
@@ -291,7 +291,7 @@ static void add_leaf(struct graph_sum *sum, const struct graph_node *n,
 	*mark = user + 1;
 	if (n->kind == GRAPH_WEIGHT) {
 		graph_add_leaf(&sum->weights, n);
-		sum->fed += n->fed ? n->bytes : 0;
+		sum->prefetched += n->prefetched ? n->bytes : 0;
 	} else if (n->kind == GRAPH_CACHE) {
 		graph_add_leaf(&sum->caches, n);
 	}
@@ -338,7 +338,8 @@ static int sum_up(struct graph_view *v)
 				add_ops(v, &s[i], &v->dev[dev].sum, mark,
 					v->n_splits + dev);
 	for (uint32_t i = 0; i < v->n; i++)
-		v->sum.fed += v->node[i].fed ? v->node[i].bytes : 0;
+		v->sum.prefetched += v->node[i].prefetched ? v->node[i].bytes
+							   : 0;
 	free(mark);
 	return 0;
 }
@@ -369,7 +370,7 @@ static int one_device(struct graph_view *v, const struct graph_model *m)
 
 int graph_splits(struct graph_view *v, const struct graph_model *m)
 {
-	int r = m->schedule ? graph_schedule(v, m) : one_device(v, m);
+	int r = m->exec ? read_exec(v, m) : one_device(v, m);
 
 	return r ? r : sum_up(v);
 }

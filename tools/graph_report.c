@@ -157,7 +157,8 @@ static json_t *sum_json(const char *dev, const struct graph_sum *s)
 			 "operations", number(s->ops), "flops",
 			 number(s->flops), "bytes", number(s->moved), "weights",
 			 leaves_json(&s->weights), "caches",
-			 leaves_json(&s->caches), "fed", number(s->fed));
+			 leaves_json(&s->caches), "prefetched",
+			 number(s->prefetched));
 }
 
 static json_t *dev_json(const struct graph_view *v, uint32_t i)

@@ -21,7 +21,7 @@ static const enum svg_fill fills[GRAPH_CATEGORIES] = {
 	[GRAPH_CALL] = SVG_PINK,
 };
 #define WEIGHT_FILL SVG_YELLOW
-#define FED_FILL SVG_ORANGE
+#define PREFETCHED_FILL SVG_ORANGE
 #define CACHE_FILL SVG_PINK
 #define COPY_FILL SVG_VERMILION
 
@@ -75,7 +75,7 @@ static void put_leaf(struct drawing *d, const struct svg_box *strip,
 {
 	const enum svg_fill fill = n->kind == GRAPH_INPUT   ? SVG_WHITE
 				   : n->kind == GRAPH_CACHE ? CACHE_FILL
-				   : n->fed                 ? FED_FILL
+				   : n->prefetched          ? PREFETCHED_FILL
 							    : WEIGHT_FILL;
 	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT],
 		tip[3 * GRAPH_TEXT];
@@ -175,12 +175,13 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 
 		put_leaves(d, &strip, &b->sum.weights, WEIGHT_FILL, "weight");
 	}
-	if (b->sum.fed) {
+	if (b->sum.prefetched) {
 		struct svg_box strip = take_strip(&at);
 
-		svg_rect(&d->svg, &strip, FED_FILL, NULL);
-		put_line(&d->svg, &strip, false, GRAPH_FED, strlen(GRAPH_FED),
-			 size_text(b->sum.fed, size));
+		svg_rect(&d->svg, &strip, PREFETCHED_FILL, NULL);
+		put_line(&d->svg, &strip, false, GRAPH_PREFETCHED,
+			 strlen(GRAPH_PREFETCHED),
+			 size_text(b->sum.prefetched, size));
 	}
 	if (b->sum.caches.n) {
 		struct svg_box strip = take_strip(&at);
@@ -386,9 +387,10 @@ static void put_legend(struct drawing *d, double y)
 		put_arrow_sample(d, x, y, SVG_COPY, "copied to a device");
 	x = put_sample(d, LAYOUT_MARGIN, y + 20, WEIGHT_FILL,
 		       "weight: name, dtype, shape, bytes");
-	if (d->v->sum.fed)
-		x = put_sample(d, x, y + 20, FED_FILL,
-			       "fed: a weight that is read in each pass");
+	if (d->v->sum.prefetched)
+		x = put_sample(
+			d, x, y + 20, PREFETCHED_FILL,
+			"prefetched: a weight that is read in each pass");
 	x = put_sample(d, x, y + 20, CACHE_FILL, "cache, kept between passes");
 	put_sample(d, x, y + 20, SVG_WHITE, "input of the pass");
 	svg_textf(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words of tables and pictures of graphs. */
+/* Texts of tables and pictures of graphs. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -209,9 +209,9 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 		 graph_flops_text(s->sum.flops, text),
 		 size_text(s->sum.moved, size));
 	n += leaves_text(&s->sum.weights, "weight", line[n]);
-	if (s->sum.fed)
-		snprintf(line[n++], GRAPH_TEXT, "%s " GRAPH_FED,
-			 size_text(s->sum.fed, size));
+	if (s->sum.prefetched)
+		snprintf(line[n++], GRAPH_TEXT, "%s " GRAPH_PREFETCHED,
+			 size_text(s->sum.prefetched, size));
 	n += leaves_text(&s->sum.caches, "cache", line[n]);
 	if (is_first_of_dev(v, split))
 		n += memory_text(d, &line[n]);

@@ -371,7 +371,7 @@ static void add_source(struct builder *b, uint32_t n, uint32_t to)
 			 copy != GRAPH_NONE);
 	} else if (node->kind != GRAPH_INPUT && b->leaf[n] != to + 1) {
 		b->leaf[n] = to + 1;
-		box->sum.fed += node->fed ? node->bytes : 0;
+		box->sum.prefetched += node->prefetched ? node->bytes : 0;
 		graph_add_leaf(node->kind == GRAPH_CACHE ? &box->sum.caches
 							 : &box->sum.weights,
 			       node);

@@ -69,7 +69,7 @@ struct load_run {
 struct load_memory {
 	const struct weir_buft *buft;
 	uint64_t bytes, huge, locked, reserved;
-	/* Of the first buffer that lacks what was asked for, or "" */
+	/* about the first buffer that lacks what was asked for, or "" */
 	char why[240];
 	uint64_t lacking; /* bytes of the buffers of which why says the same */
 };
@@ -100,7 +100,7 @@ struct load_job {
 int load_args_parse(int argc, char **argv, struct load_args *ret_args);
 void load_args_free(struct load_args *args);
 
-/* Has a --place a SIZE? */
+/* True if a --place has a SIZE. */
 bool load_has_capacity(const struct load_args *a);
 
 /* Find the memory of each --place. Returns 0, EXIT_FAILURE or EXIT_USAGE. */
@@ -140,7 +140,7 @@ double load_rate(const struct load_run *run); /* GB/s */
 const char *load_memory_name(const struct weir_buft *buft);
 const char *load_device_name(const struct weir_buft *buft);
 
-/* The report in words, on stderr. */
+/* The report as text, on stderr. */
 void load_report(const struct load_job *job);
 /* The report as JSON, on stdout. */
 void load_report_json(const struct load_job *job);

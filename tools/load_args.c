@@ -132,7 +132,7 @@ static int load_rank_take(struct load_args *a)
 		"load", "--rank is '%s', not R/N with R of 0 to N - 1", optarg);
 }
 
-/* Is there a slice that needs --rank? */
+/* True if a slice needs --rank. */
 static const struct load_rule *slice_by_rank(const struct load_rules *slices)
 {
 	for (size_t i = 0; i < slices->n; i++)

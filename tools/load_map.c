@@ -16,9 +16,9 @@
 /* The bytes [begin, end) of a buffer that a tensor has. */
 struct map_piece {
 	uint64_t begin, end;
-	size_t tensor;   /* of the weights */
-	size_t buf;      /* its buffer */
-	bool begins_run; /* its neighbour in memory is not that in the file */
+	size_t tensor;    /* of the weights */
+	size_t buf;       /* its buffer */
+	bool begins_span; /* its neighbour in memory is not that in the file */
 };
 
 /* A buffer, not joined. */
@@ -26,7 +26,7 @@ struct map_buf {
 	struct weir_buf *buf;
 	struct weir_buf_info info;
 	size_t first, n; /* its pieces, by address */
-	size_t runs;
+	size_t spans;
 	uint64_t gap_bytes; /* of no tensor, in so many gaps */
 	size_t gaps;
 };
@@ -221,9 +221,9 @@ static int add_pieces(struct map *map, const struct leaves *all)
 	return 0;
 }
 
-/* Do neighbours in memory have the same distance in the file? */
-static bool same_run(const struct map *map, const struct map_piece *a,
-		     const struct map_piece *b)
+/* True if neighbours in memory have the same distance in the file. */
+static bool same_span(const struct map *map, const struct map_piece *a,
+		      const struct map_piece *b)
 {
 	struct weir_entry x = { .size = sizeof(x) }, y = { .size = sizeof(y) };
 
@@ -240,7 +240,7 @@ static void add_gap(struct map_buf *b, uint64_t begin, uint64_t end)
 	b->gaps++;
 }
 
-/* Count the pieces, the runs and the gaps of each buffer. */
+/* Count the pieces, the spans and the gaps of each buffer. */
 static void sum_up(struct map *map)
 {
 	size_t at = 0;
@@ -253,9 +253,9 @@ static void sum_up(struct map *map)
 		for (; at < map->n && map->piece[at].buf == i; at++) {
 			struct map_piece *p = &map->piece[at];
 
-			p->begins_run = at == b->first ||
-					!same_run(map, p - 1, p);
-			b->runs += p->begins_run;
+			p->begins_span = at == b->first ||
+					 !same_span(map, p - 1, p);
+			b->spans += p->begins_span;
 			add_gap(b, end, p->begin);
 			if (p->end > end)
 				end = p->end;
@@ -465,9 +465,9 @@ static bool part_of_row(const struct drawing *d, uint64_t begin, uint64_t end,
 	return true;
 }
 
-/* A line below a row, with a tick where a run begins. */
-static void put_runs(const struct drawing *d, const struct map_buf *b,
-		     uint64_t at)
+/* A line below a row, with a tick where a span begins. */
+static void put_spans(const struct drawing *d, const struct map_buf *b,
+		      uint64_t at)
 {
 	const struct map_piece *p = &d->map->piece[b->first];
 	double y = d->y + BAR_HEIGHT + 4, from = 0, to = 0, tick = 0;
@@ -483,7 +483,7 @@ static void put_runs(const struct drawing *d, const struct map_buf *b,
 		if (to <= 0)
 			from = box.x;
 		to = box.x + box.width;
-		if (p[i].begins_run && p[i].begin >= at && box.x - tick >= 3) {
+		if (p[i].begins_span && p[i].begin >= at && box.x - tick >= 3) {
 			svg_line(d->svg, box.x, y - 3, box.x, y + 3);
 			tick = box.x;
 		}
@@ -515,7 +515,7 @@ static void put_row(struct drawing *d, const struct map_buf *b, uint64_t at)
 		put_tensor(d, b, &p[i], &box);
 	}
 	put_group(d, &group);
-	put_runs(d, b, at);
+	put_spans(d, b, at);
 	d->y += ROW;
 }
 
@@ -536,7 +536,7 @@ static void put_heading(const struct drawing *d, const struct map_buf *b,
 {
 	struct weir_buft_info info = { .size = sizeof(info) };
 	char size[SIZE_TEXT], gaps[80], node[32] = "", host[40] = "";
-	char tensors[COUNT_TEXT], runs[COUNT_TEXT];
+	char tensors[COUNT_TEXT], spans[COUNT_TEXT];
 	struct svg_box sample = { 16, d->y, 22, 14 };
 	void *data = weir_buf_data(b->buf);
 
@@ -552,7 +552,7 @@ static void put_heading(const struct drawing *d, const struct map_buf *b,
 	svg_textf(d->svg, INFO, d->y + 12, SVG_PLAIN, "%s%s%s; %s in %s; %s",
 		  looks[look_of(b)].pages, node, host,
 		  count_text(b->n, "tensor", tensors),
-		  count_text(b->runs, "run", runs),
+		  count_text(b->spans, "span", spans),
 		  gaps_text(b, gaps, sizeof(gaps)));
 }
 
@@ -626,14 +626,14 @@ static void put_legend(struct drawing *d)
 		x = put_sample(d, x, SVG_VERMILION, "staging");
 	svg_line(d->svg, x, d->y + 8, x + 22, d->y + 8);
 	svg_line(d->svg, x, d->y + 5, x, d->y + 11);
-	svg_textf(d->svg, x + 28, d->y + 12, SVG_PLAIN, "a run begins");
+	svg_textf(d->svg, x + 28, d->y + 12, SVG_PLAIN, "a span begins");
 	svg_textf(
 		d->svg, 16, d->y + 12 + LINE, SVG_FAINT,
 		"Each row is %s of a buffer: addresses run from left to right, then down. On the left: the offset in the buffer.",
 		binary_text(d->row, row));
 	svg_textf(
 		d->svg, 16, d->y + 12 + 2 * LINE, SVG_FAINT,
-		"Tensors of a run are neighbours in memory as in the file, so that they are read together. Names are cut to fit, and omit \".weight\".");
+		"Tensors of a span are neighbours in memory as in the file, so that they are read together. Names are cut to fit, and omit \".weight\".");
 	d->y += LEGEND;
 }
 
@@ -694,7 +694,7 @@ static int draw(struct drawing *d, const char *path)
 	snprintf(title, sizeof(title), "Memory of %.300s", path);
 	svg_begin(
 		d->svg, WIDTH, height_of(d), title,
-		"The buffers of a load as bars, with the tensors in them, gaps and runs.");
+		"The buffers of a load as bars, with the tensors in them, gaps and spans.");
 	put_title(d, path);
 	put_legend(d);
 	for (size_t i = 0; i < d->n_bufs; i++)

@@ -217,7 +217,7 @@ static int put_pick(const struct load_job *job, const struct weir_model *model,
 	return r < 0 ? r : 0;
 }
 
-/* The tensors that no rule selects, as one put: the last. */
+/* The tensors that no rule selects, as one selection: the last. */
 static int put_rest(const struct load_job *job, struct weir_plan *plan)
 {
 	struct weir_select_opts opts = put_opts(job, NULL);

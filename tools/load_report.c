@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The report of weir load, in words and as JSON. */
+/* The report of weir load, as text and as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static uint64_t load_tensor_bytes(const struct weir_tensor *t)
 	return bytes;
 }
 
-/* Is @t a part of what @e describes? */
+/* True if @t is a part of what @e describes. */
 static bool load_is_slice(const struct weir_tensor *t,
 			  const struct weir_entry *e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Output: errors on stderr, one line each; results on stdout, whose errors are
- * checked once at the end; sizes in words.
+ * checked once at the end; sizes as text.
  */
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H

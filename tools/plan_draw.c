@@ -313,7 +313,7 @@ static int draw_small(const struct shape *shape, size_t n,
 	return 0;
 }
 
-/* Are there so many buffers that small ones are drawn together? */
+/* True if there are so many buffers that small ones are drawn together. */
 static bool plan_is_crowded(const struct plan_job *job)
 {
 	return job->csv.n > BOXES_MAX;

@@ -62,7 +62,7 @@ static void run_text_end(struct run_text *text)
 
 #define PROMPT_MAX ((size_t)1 << 30)
 
-/* Does the text end with this character? */
+/* True if the text ends with this character. */
 static bool ends_with(const struct run_job *job, char c)
 {
 	return job->said_len && job->said[job->said_len - 1] == c;

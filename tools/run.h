@@ -22,7 +22,7 @@ struct run_args {
 	const char *system;      /* NULL: what the template says */
 	const char *template;    /* of chat_names; NULL: the model's own */
 	int64_t n;               /* most tokens to generate */
-	/* Of the choice of tokens: struct sampler_opts. */
+	/* how tokens are chosen: struct sampler_opts */
 	double temperature, top_p, min_p, repeat;
 	uint64_t seed, top_k;
 	enum weir_precision precision;
@@ -86,7 +86,7 @@ struct run_job {
 int run_args_parse(int argc, char **argv, struct run_args *ret_args);
 
 const char *run_end_name(enum run_end end); /* in JSON */
-/* The report in words, on stderr; as JSON, on stdout. */
+/* The report as text, on stderr; as JSON, on stdout. */
 void run_report(const struct run_job *job);
 void run_report_json(const struct run_job *job);
 

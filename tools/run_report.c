@@ -11,7 +11,7 @@ struct run_facts {
 	double prompt, decode; /* of reading the prompt, of what follows */
 	double prompt_rate, decode_rate;
 	double open, passes, choose, output, rest; /* add up to total */
-	double compute, wait, feed; /* in passes, summed over devices */
+	double compute, wait, prefetch; /* in passes, summed over devices */
 };
 
 static double seconds(int64_t ns)
@@ -46,7 +46,7 @@ static void run_facts(const struct run_job *job, struct run_facts *ret_facts)
 	f.decode_rate = rate(decoded(job), f.decode);
 	f.passes = seconds(job->llama.pass_ns);
 	f.wait = seconds(job->llama.wait_ns);
-	f.feed = seconds(job->llama.feed_ns);
+	f.prefetch = seconds(job->llama.feed_ns);
 	f.compute = seconds(job->llama.compute_ns);
 	f.choose = seconds(t->choose);
 	f.output = seconds(t->output);
@@ -113,8 +113,8 @@ static void report_passes(const struct run_job *job, const struct run_facts *f)
 		     f->wait, sum);
 	else
 		note("  passes  %.3f s computing, %.3f s waiting, %.3f s "
-		     "waiting for weights that are fed%s",
-		     f->compute, f->wait, f->feed, sum);
+		     "waiting for weights that are prefetched%s",
+		     f->compute, f->wait, f->prefetch, sum);
 }
 
 static void report_weights(const struct run_job *job)
@@ -124,7 +124,7 @@ static void report_weights(const struct run_job *job)
 	if (!job->args->budget)
 		note("  weights %s loaded", size_text(job->load.bytes, a));
 	else
-		note("  weights %s loaded, %s kept, %s fed",
+		note("  weights %s loaded, %s kept, %s prefetched",
 		     size_text(job->load.bytes, a),
 		     size_text(job->llama.kept, b),
 		     size_text(job->llama.fed, c));
@@ -201,7 +201,7 @@ void run_report_json(const struct run_job *job)
 		"prompt_rate", f.prompt_rate, "decode_seconds", f.decode,
 		"decode_rate", f.decode_rate, "time", times_json(&f),
 		"compute_seconds", f.compute, "wait_seconds", f.wait,
-		"prefetch_wait_seconds", f.feed, "loaded_bytes",
+		"prefetch_wait_seconds", f.prefetch, "loaded_bytes",
 		(json_int_t)job->load.bytes, "kept_bytes",
 		(json_int_t)job->llama.kept, "prefetched_bytes",
 		(json_int_t)job->llama.fed));

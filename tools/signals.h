@@ -21,7 +21,7 @@ void signals_catch(void (*tidy)(void));
  * calls that nothing can cancel.
  */
 void signals_end(void (*tidy)(void));
-/* Has a signal been caught? */
+/* True if a signal has been caught. */
 bool signals_caught(void);
 /* Restore the handlers. If a signal was caught, end the process by it. */
 void signals_release(void);

@@ -196,18 +196,18 @@ check 'devices that share memory need no copies' says \
 model large.gguf embedding=256 inner=1024
 works 'a graph with a budget is described as JSON' \
 	weir graph large.gguf --budget 3M --json
-check 'a budget of 3 MB leaves the other weights to be fed' says \
-	'j["weights"]["bytes"] - (3 << 20) <= j["devices"][0]["fed"] <
+check 'a budget of 3 MB leaves the other weights to be prefetched' says \
+	'j["weights"]["bytes"] - (3 << 20) <= j["devices"][0]["prefetched"] <
 	j["weights"]["bytes"] and
-	j["splits"][0]["fed"] == j["devices"][0]["fed"]'
+	j["splits"][0]["prefetched"] == j["devices"][0]["prefetched"]'
 refused 1 'm.gguf: with --budget 6144: weights on CPU: ' \
 	'a budget that is too small for a matrix is refused' \
 	weir graph m.gguf --budget 6K
 works 'a graph with a budget is drawn' \
-	weir graph large.gguf --budget 3M --svg fed.svg
-check 'weights that are fed are drawn in another colour' drawn fed.svg \
-	'"fed: a weight that is read in each pass" in text and
-	"of these fed" in text and any(b[0] == "b orange" for b in boxes)'
+	weir graph large.gguf --budget 3M --svg prefetched.svg
+check 'weights that are prefetched are drawn in another colour' drawn prefetched.svg \
+	'"prefetched: a weight that is read in each pass" in text and
+	"of these prefetched" in text and any(b[0] == "b orange" for b in boxes)'
 refused 1 'large.gguf: with --budget 1024: a budget of' \
 	'a budget that is too small is refused' \
 	weir graph large.gguf --budget 1K
