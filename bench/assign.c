@@ -70,9 +70,9 @@ static double divide(const struct weir_graph *g, struct weir_dev *const *devs)
 	begun = raw_cpu();
 	must(weir__assign_graph(g, devs, &a, &assign));
 	o.dev = assign.dev;
-	must(weir__sync(&o, &order));
+	must(weir__sync(&o, &sync));
 	begun = (raw_cpu() - begun) * 1e6;
-	weir__sync_free(&order);
+	weir__sync_free(&sync);
 	weir__assign_free(&assign);
 	weir__reach_free(&reach);
 	weir__reach_in_free(&in);

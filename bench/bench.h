@@ -54,7 +54,7 @@ struct use {
 	struct weir_dev *dev;           /* of bench_device, or the CPU */
 	struct weir_buft *to;           /* the destination of loads */
 	struct weir_buf *open;          /* keeps the device open, or NULL */
-	struct weir_weights *kept;      /* weights whose memory is touched */
+	struct weir_weights *kept;      /* weights whose memory is prefaulted */
 	struct weir_load_report report; /* of the last load */
 	const char *glob;               /* tensors to load; NULL: all */
 	const struct weir_select_opts *select; /* NULL: defaults */
@@ -77,12 +77,12 @@ enum {
 }; /* whether opening is timed, too */
 /*
  * One load: open, plan, memory, reads, the last tensor's event. @into: weights
- * whose touched memory is loaded to again, or NULL.
+ * whose prefaulted memory is loaded to again, or NULL.
  */
 void use_load(struct use *u, const struct file *f, int part,
 	      struct weir_weights *into, struct weir_weights **ret,
 	      struct sample *s);
-/* Load to u->kept, which the first call makes and touches. */
+/* Load to u->kept, which the first call makes and prefaults. */
 void use_load_kept(struct use *u, const struct file *f, int part,
 		   struct sample *s);
 
@@ -90,7 +90,7 @@ extern const char *bench_device; /* of --device, or NULL */
 extern bool bench_tiny;          /* --tiny: only try whether the rows run */
 
 /* The rows. Each adds its results with result_add(). */
-void row_cold_touched(unsigned pairs);
+void row_cold_prefaulted(unsigned pairs);
 void row_cold_fresh(unsigned pairs);
 void row_resident_one(unsigned pairs);
 void row_resident_two(unsigned pairs);

@@ -22,7 +22,7 @@ static double load_little(struct use *u, const struct file *f)
 
 /*
  * How much longer the first load takes than later ones: it opens the copy
- * queue, and touches and page-locks all slots.
+ * queue, and prefaults and page-locks all slots.
  */
 static double ready_ring(const struct file *f, uint64_t *ret_bytes)
 {
@@ -43,8 +43,8 @@ static double ready_ring(const struct file *f, uint64_t *ret_bytes)
 void row_device_lock_ring(unsigned pairs)
 {
 	const struct file *f = model_table(SMALL_FILE);
-	double touch[MAX_PAIRS], ring[MAX_PAIRS], ratio[MAX_PAIRS];
-	struct result r = { .limit = "touching it on 2 threads",
+	double prefault[MAX_PAIRS], ring[MAX_PAIRS], ratio[MAX_PAIRS];
+	struct result r = { .limit = "prefaulting it on 2 threads",
 			    .unit = "ms",
 			    .judged = GOAL_VALUE };
 	struct spread s;
@@ -57,17 +57,18 @@ void row_device_lock_ring(unsigned pairs)
 	for (unsigned i = 0; i < pairs; i++)
 		for (unsigned k = 0; k < 2; k++) /* A B, B A, ... */
 			if (k == i % 2) {
-				raw_touch_fresh(bytes);
-				touch[i] = raw_touch_two(bytes).seconds * 1e3;
+				raw_prefault_fresh(bytes);
+				prefault[i] =
+					raw_prefault_two(bytes).seconds * 1e3;
 			} else {
-				raw_touch_fresh(bytes);
+				raw_prefault_fresh(bytes);
 				ring[i] = ready_ring(f, &bytes) * 1e3;
 			}
 	for (unsigned i = 0; i < pairs; i++)
-		ratio[i] = ring[i] / touch[i];
+		ratio[i] = ring[i] / prefault[i];
 	snprintf(r.name, sizeof(r.name), "ring of %llu MiB ready",
 		 (unsigned long long)bytes >> 20);
-	r.limit_value = spread_of(touch, pairs).mid;
+	r.limit_value = spread_of(prefault, pairs).mid;
 	r.value = spread_of(ring, pairs).mid;
 	s = spread_of(ratio, pairs);
 	r.ratio = s.mid;

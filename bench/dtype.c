@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads that convert, against loads that do not, to touched memory. */
+/* Loads that convert, against loads that do not, to prefaulted memory. */
 #include <stdio.h>
 
 #include "bench.h"

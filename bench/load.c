@@ -16,7 +16,7 @@ static const struct row {
 	void (*run)(unsigned pairs);
 } rows[] = {
 	{ "peak", row_peak }, /* first: it forks */
-	{ "cold-touched", row_cold_touched },
+	{ "cold-prefaulted", row_cold_prefaulted },
 	{ "cold-fresh", row_cold_fresh },
 	{ "resident-1", row_resident_one },
 	{ "resident-2", row_resident_two },

@@ -14,7 +14,7 @@
 #define BYTES ((size_t)4 << 30)
 #define TINY ((size_t)64 << 20)
 
-struct touched {
+struct prefaulted {
 	struct weir_buft *buft;
 	size_t bytes;
 	bool huge, lock; /* what the limit does */
@@ -24,7 +24,7 @@ struct touched {
  * MAP_POPULATE cannot have huge pages where these are granted by madvise(2)
  * only, so the limit populates them by MADV_POPULATE_WRITE, which does the same.
  */
-static unsigned char *map_populated(const struct touched *t)
+static unsigned char *map_populated(const struct prefaulted *t)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	unsigned char *p;
@@ -44,15 +44,15 @@ static unsigned char *map_populated(const struct touched *t)
 
 static void settle(void *arg)
 {
-	const struct touched *t = arg;
+	const struct prefaulted *t = arg;
 
 	if (!bench_tiny)
 		raw_settle(t->bytes);
 }
 
-static void touch_raw(void *arg, struct sample *s)
+static void prefault_raw(void *arg, struct sample *s)
 {
-	struct touched *t = arg;
+	struct prefaulted *t = arg;
 	double begun, cpu;
 	unsigned char *p;
 
@@ -73,10 +73,10 @@ static void touch_raw(void *arg, struct sample *s)
 		munmap(p, t->bytes);
 }
 
-static void touch_weir(void *arg, struct sample *s)
+static void prefault_weir(void *arg, struct sample *s)
 {
 	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
-	struct touched *t = arg;
+	struct prefaulted *t = arg;
 	struct weir_buf *buf;
 	double begun, cpu;
 
@@ -93,7 +93,7 @@ static void touch_weir(void *arg, struct sample *s)
 }
 
 /* Does the kernel grant what is to be measured? If not, *ret_why says why. */
-static bool is_granted(const struct touched *t, char *ret_why, size_t room)
+static bool is_granted(const struct prefaulted *t, char *ret_why, size_t room)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
 	struct weir_buf *buf;
@@ -106,16 +106,16 @@ static bool is_granted(const struct touched *t, char *ret_why, size_t room)
 	       (!t->lock || info.got & WEIR_GOT_LOCKED);
 }
 
-static void touch(struct weir *weir, enum weir_mem kind, bool huge,
-		  const char *what, unsigned pairs)
+static void prefault(struct weir *weir, enum weir_mem kind, bool huge,
+		     const char *what, unsigned pairs)
 {
-	struct touched t = { .bytes = bench_tiny ? TINY : BYTES,
-			     .huge = huge,
-			     .lock = kind == WEIR_MEM_LOCKED };
+	struct prefaulted t = { .bytes = bench_tiny ? TINY : BYTES,
+				.huge = huge,
+				.lock = kind == WEIR_MEM_LOCKED };
 	struct pair p = { .limit = "one thread",
 			  .before = settle,
-			  .a = touch_raw,
-			  .b = touch_weir,
+			  .a = prefault_raw,
+			  .b = prefault_weir,
 			  .arg = &t };
 	static char why[4][240]; /* of each call: results point to it */
 	static unsigned calls;
@@ -123,7 +123,7 @@ static void touch(struct weir *weir, enum weir_mem kind, bool huge,
 	struct result r;
 	char name[64];
 
-	snprintf(name, sizeof(name), "touch 4 GiB%s, %s",
+	snprintf(name, sizeof(name), "prefault 4 GiB%s, %s",
 		 t.lock ? " and lock" : "", what);
 	p.name = name;
 	must(weir_dev_buft(weir_dev_get(weir, 0), kind, &t.buft));
@@ -144,9 +144,9 @@ void row_prefault(unsigned pairs)
 
 	opts.keep = UINT64_MAX; /* each buffer is fresh memory */
 	must(weir_open(&opts, &weir));
-	touch(weir, WEIR_MEM_HUGE, true, "huge pages", pairs);
-	touch(weir, WEIR_MEM_LOCKED, true, "huge pages", pairs);
-	touch(weir, WEIR_MEM_PLAIN, false, "small pages", pairs);
-	touch(weir, WEIR_MEM_LOCKED, false, "small pages", pairs);
+	prefault(weir, WEIR_MEM_HUGE, true, "huge pages", pairs);
+	prefault(weir, WEIR_MEM_LOCKED, true, "huge pages", pairs);
+	prefault(weir, WEIR_MEM_PLAIN, false, "small pages", pairs);
+	prefault(weir, WEIR_MEM_LOCKED, false, "small pages", pairs);
 	weir_close(weir);
 }

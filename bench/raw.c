@@ -100,7 +100,7 @@ void raw_settle(size_t bytes)
 	raw_unmap(p, bytes);
 }
 
-struct raw_result raw_touch_fresh(size_t bytes)
+struct raw_result raw_prefault_fresh(size_t bytes)
 {
 	struct raw_result res = { .bytes = bytes };
 	double cpu = raw_cpu(), begun = raw_now();
@@ -119,7 +119,7 @@ struct half {
 	size_t bytes;
 };
 
-static void *touch_half(void *arg)
+static void *prefault_half(void *arg)
 {
 	struct half *h = arg;
 
@@ -128,7 +128,7 @@ static void *touch_half(void *arg)
 	return NULL;
 }
 
-struct raw_result raw_touch_two(size_t bytes)
+struct raw_result raw_prefault_two(size_t bytes)
 {
 	struct raw_result res = { .bytes = bytes };
 	double cpu = raw_cpu(), begun = raw_now();
@@ -138,9 +138,9 @@ struct raw_result raw_touch_two(size_t bytes)
 	struct half second = { p + middle, bytes - middle };
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, touch_half, &second))
+	if (pthread_create(&thread, NULL, prefault_half, &second))
 		die("no thread");
-	touch_half(&first);
+	prefault_half(&first);
 	pthread_join(thread, NULL);
 	res.seconds = raw_now() - begun;
 	res.cpu_seconds = raw_cpu() - cpu;
@@ -165,10 +165,10 @@ static int open_file(const char *path, int flags, uint64_t *ret_size)
 }
 
 enum how {
-	TOUCHED, /* each byte has its own place, in touched memory */
-	FRESH,   /* each byte has its own place, touched just before */
-	REUSED,  /* one chunk of memory for each thread */
-	DIRECT   /* as TOUCHED, with O_DIRECT, in whole pages */
+	PREFAULTED, /* each byte has its own place, in prefaulted memory */
+	FRESH,      /* each byte has its own place, prefaulted just before */
+	REUSED,     /* one chunk of memory for each thread */
+	DIRECT      /* as PREFAULTED, with O_DIRECT, in whole pages */
 };
 
 struct reader {
@@ -292,7 +292,7 @@ struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
 struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 			    unsigned threads)
 {
-	return read_all(path, mem, chunk, threads, TOUCHED);
+	return read_all(path, mem, chunk, threads, PREFAULTED);
 }
 
 struct raw_result raw_pread_reuse(const char *path, unsigned char *mem,

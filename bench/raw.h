@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The limits of the machine, which weir is compared with, measured by the
- * simplest code that reaches them: no library, no checks, one file, touched
+ * simplest code that reaches them: no library, no checks, one file, prefaulted
  * memory.
  */
 #ifndef BENCH_RAW_H
@@ -16,22 +16,22 @@ struct raw_result {
 	uint64_t bytes;
 };
 
-/* Huge pages, touched. Exits with a message when there is no memory. */
+/* Huge pages, prefaulted. Exits with a message when there is no memory. */
 unsigned char *raw_memory(size_t bytes);
-/* The same without touching it. */
+/* The same without prefaulting it. */
 unsigned char *raw_fresh(size_t bytes);
 void raw_unmap(void *mem, size_t bytes);
 /*
  * Linux reports free memory to a hypervisor two seconds after some was freed.
- * The hypervisor takes it back, and touching it is slow then. After this call
+ * The hypervisor takes it back, and prefaulting it is slow then. After this call
  * @bytes are free that the host still backs, and they are not reported for two
  * seconds.
  */
 void raw_settle(size_t bytes);
 /* Map @bytes of fresh memory, write a byte to each page, and unmap it. */
-struct raw_result raw_touch_fresh(size_t bytes);
+struct raw_result raw_prefault_fresh(size_t bytes);
 /* The same on two threads, half of the memory each. */
-struct raw_result raw_touch_two(size_t bytes);
+struct raw_result raw_prefault_two(size_t bytes);
 
 /*
  * Read the whole file with O_DIRECT through a ring, with @depth reads of @chunk
@@ -47,7 +47,7 @@ struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 /* The same, to one buffer of @chunk bytes for each thread. */
 struct raw_result raw_pread_reuse(const char *path, unsigned char *mem,
 				  size_t chunk, unsigned threads);
-/* As raw_pread, but each chunk's pages are touched just before its read. */
+/* As raw_pread, but each chunk's pages are prefaulted just before its read. */
 struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
 				     size_t chunk, unsigned threads);
 

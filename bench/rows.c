@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One large file against raw loops: cold, resident, touched, fresh memory. */
+/* One large file against raw loops: cold, resident, prefaulted, fresh memory. */
 #include "bench.h"
 
 struct large {
 	const struct file *file;
-	unsigned char *mem; /* touched, or NULL */
+	unsigned char *mem; /* prefaulted, or NULL */
 	struct use use;
-	double touch[REPEATS * (MAX_PAIRS + 1)]; /* CPU, ms for each GB */
-	unsigned n_touch;
+	double prefault[REPEATS * (MAX_PAIRS + 1)]; /* CPU, ms for each GB */
+	unsigned n_prefault;
 };
 
 static void take(struct sample *s, struct raw_result r)
@@ -17,7 +17,7 @@ static void take(struct sample *s, struct raw_result r)
 	s->bytes = r.bytes;
 }
 
-static void raw_cold_touched(void *arg, struct sample *s)
+static void raw_cold_prefaulted(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 
@@ -67,7 +67,7 @@ static void raw_populated_fresh(void *arg, struct sample *s)
 	raw_fresh_by(arg, raw_populate_pread, s);
 }
 
-static void weir_touched(void *arg, struct sample *s)
+static void weir_prefaulted(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 
@@ -91,15 +91,15 @@ static void weir_fresh(void *arg, struct sample *s)
 	load_fresh(l, s);
 }
 
-/* Preceded by touching as much memory, which gives the CPU goal. */
-static void weir_fresh_after_touch(void *arg, struct sample *s)
+/* Preceded by prefaulting as much memory, which gives the CPU goal. */
+static void weir_fresh_after_prefault(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 	uint64_t bytes = l->file->bytes;
 
 	settle(bytes);
-	l->touch[l->n_touch++] =
-		raw_touch_fresh(bytes).cpu_seconds * 1e12 / (double)bytes;
+	l->prefault[l->n_prefault++] =
+		raw_prefault_fresh(bytes).cpu_seconds * 1e12 / (double)bytes;
 	load_fresh(l, s);
 }
 
@@ -119,49 +119,49 @@ static void run(const struct pair *like, unsigned copiers, unsigned pairs,
 	r.judged = GOAL_RATIO;
 	r.goal = goal;
 	r.cpu_goal = cpu_goal;
-	if (l.n_touch)
-		r.cpu_goal += spread_of(l.touch, l.n_touch).mid;
+	if (l.n_prefault)
+		r.cpu_goal += spread_of(l.prefault, l.n_prefault).mid;
 	result_add(&r);
 	use_close(&l.use);
 	if (l.mem)
 		raw_unmap(l.mem, l.file->bytes);
 }
 
-void row_cold_touched(unsigned pairs)
+void row_cold_prefaulted(unsigned pairs)
 {
-	run(&(struct pair){ .name = "cold, touched memory",
+	run(&(struct pair){ .name = "cold, prefaulted memory",
 			    .limit = "O_DIRECT loop, 4 MiB x 8",
-			    .a = raw_cold_touched,
-			    .b = weir_touched },
+			    .a = raw_cold_prefaulted,
+			    .b = weir_prefaulted },
 	    0, pairs, 0.95, 15);
 }
 
 void row_cold_fresh(unsigned pairs)
 {
 	run(&(struct pair){ .name = "cold, fresh memory",
-			    .limit = "O_DIRECT loop, touched memory",
-			    .a = raw_cold_touched,
-			    .b = weir_fresh_after_touch },
+			    .limit = "O_DIRECT loop, prefaulted memory",
+			    .a = raw_cold_prefaulted,
+			    .b = weir_fresh_after_prefault },
 	    0, pairs, 0.90, 15);
 }
 
 void row_resident_one(unsigned pairs)
 {
-	run(&(struct pair){ .name = "resident, touched, 1 thread",
+	run(&(struct pair){ .name = "resident, prefaulted, 1 thread",
 			    .limit = "pread, 1 thread",
 			    .resident = true,
 			    .a = raw_pread_one,
-			    .b = weir_touched },
+			    .b = weir_prefaulted },
 	    1, pairs, 0.95, 0);
 }
 
 void row_resident_two(unsigned pairs)
 {
-	run(&(struct pair){ .name = "resident, touched, 2 threads",
+	run(&(struct pair){ .name = "resident, prefaulted, 2 threads",
 			    .limit = "pread, 2 threads",
 			    .resident = true,
 			    .a = raw_pread_two,
-			    .b = weir_touched },
+			    .b = weir_prefaulted },
 	    2, pairs, 0.95, 0);
 }
 

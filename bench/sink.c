@@ -7,7 +7,7 @@
 
 struct copy {
 	const struct file *file;
-	unsigned char *mem; /* touched */
+	unsigned char *mem; /* prefaulted */
 	uint64_t *place;    /* in mem, of each tensor */
 	struct use use;
 };
@@ -75,7 +75,7 @@ static void run(const char *name, bool resident, unsigned pairs)
 {
 	struct copy c = { .file = model_large() };
 	struct pair p = { .name = name,
-			  .limit = "load into touched memory",
+			  .limit = "load into prefaulted memory",
 			  .file_a = c.file,
 			  .file_b = c.file,
 			  .resident = resident,

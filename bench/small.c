@@ -13,7 +13,7 @@
 #define LINE 64u /* of the caches of the processor */
 #define MAX_PAGES 512u
 
-/* Host memory as one tensor of bytes, touched. */
+/* Host memory as one tensor of bytes, prefaulted. */
 struct space {
 	struct use use;
 	struct weir_stream *stream;

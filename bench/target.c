@@ -2,7 +2,7 @@
 /*
  * Exact destinations: tensors are loaded to places that the caller has chosen,
  * against a load of the same model that places them itself. Both have their
- * plan and their memory, which is touched: timed are the start and the wait.
+ * plan and their memory, which is prefaulted: timed are the start and the wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct places {
 	struct weir_load_report report[2];
 };
 
-static struct weir_buf *touched(struct weir_buft *buft, uint64_t bytes)
+static struct weir_buf *prefaulted(struct weir_buft *buft, uint64_t bytes)
 {
 	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	struct weir_buf *buf;
@@ -110,7 +110,7 @@ static void place_all(struct places *p, bool own)
 	p->n_own = own ? p->n : 1;
 	p->own = get_memory(p->n_own * sizeof(struct weir_buf *));
 	if (!own)
-		p->own[0] = touched(p->use.huge, at);
+		p->own[0] = prefaulted(p->use.huge, at);
 	at = 0;
 	for (size_t i = 0; i < p->n; i++) {
 		size_t number = p->target[i].tensor;
@@ -136,7 +136,7 @@ static void places_open(struct places *p, const struct layout *l)
 	p->target = get_memory(p->n * sizeof(*p->target));
 	describe(p);
 	place_all(p, l->own);
-	p->placed = touched(p->use.huge, p->file->bytes + (64u << 20));
+	p->placed = prefaulted(p->use.huge, p->file->bytes + (64u << 20));
 	select.buf = p->placed;
 	must(weir_plan_new(p->model, &p->plan[0]));
 	must(weir_plan_add(p->plan[0], NULL, p->use.huge, &select));
