@@ -87,7 +87,7 @@ struct weir__timeline_observer {
 
 /*
  * Bytes that this thread has read for streams and loads by itself
- * (io/nowait.h) since it last waited or asked for an event.
+ * (io/caller_read.h) since it last waited or asked for an event.
  */
 extern _Thread_local uint64_t weir__unwaited;
 

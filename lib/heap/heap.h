@@ -17,7 +17,7 @@
 #include "heap/bins.h"
 #include "heap/lock.h"
 #include "heap/threads.h"
-#include "stream/keeper.h"
+#include "stream/stream.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The engine of a root: its limits, and how it is started, trimmed and closed.
+ */
+#include "io/engine_state.h"
+
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "alloc/arena.h"
+#include "alloc/slots.h"
 #include "core/clock.h"
 #include "core/debug.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "alloc/slots.h"
 #include "io/chunk.h"
-#include "io/engine_state.h"
 #include "io/job.h"
 #include "io/queues.h"
 #include "io/reactor.h"
@@ -433,26 +438,31 @@ void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 		weir__pool_push(eng->copiers, task);
 }
 
-int weir__job_start(struct weir__engine *eng, struct weir__job *job)
+bool weir__engine_is_late(const struct weir__engine *eng,
+			  const struct weir__reads *reads, int64_t now)
 {
-	int r = weir__job_cut(job, eng->chunk_bytes);
+	int64_t limit = eng->weir->opts.read_timeout;
 
-	if (r < 0)
-		return r;
-	if (!weir__job_begin(eng, job))
-		return weir__fail(-ESHUTDOWN, "the root has been closed");
-	if (!weir__queues_prepare(eng, job))
-		weir__job_post(job);
-	return 0;
+	if (weir__reads_ended(reads) && reads->cause.end == WEIR__LATE)
+		return true;
+	return limit >= 0 &&
+	       weir__reads_are_late(reads, now, limit + eng->max_sleep);
 }
 
-void weir__job_cancel(struct weir__job *job)
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
 {
-	atomic_store(&job->cancelled, true);
-	weir__reactors_wake(job->eng);
-}
+	char text[sizeof(eng->why)];
+	va_list ap;
+	size_t has;
 
-void weir__job_wake(struct weir__job *job)
-{
-	weir__reactors_wake(job->eng);
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&eng->lock);
+	has = instead ? 0 : strlen(eng->why);
+	if (!has || !strstr(eng->why, text))
+		snprintf(eng->why + has, sizeof(eng->why) - has, "%s%s",
+			 has ? "; " : "", text);
+	pthread_mutex_unlock(&eng->lock);
 }

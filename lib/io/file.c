@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Open files: opening them by a path or a descriptor of the program, reading
+ * headers, and whether a file has changed since it was opened.
+ */
 #include "io/file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -13,18 +20,343 @@
 #include "core/util.h"
 #include "io/lease.h"
 
+#define DEFAULT_ALIGN 4096u     /* if the file system reports none */
 #define DIRECT_FRONT (1u << 20) /* bytes; fewer are fast either way */
 #define SECOND INT64_C(1000000000)
-#define SETTLE_TRIES \
-	3 /* a file that is written to all the time never settles */
+/* A file that is written to all the time never settles. */
+#define SETTLE_TRIES 3
 
-void weir__file_identify(const struct stat *st, struct weir__file_id *id)
+static _Atomic uint32_t next_serial = 1;
+
+static void file_identify(const struct stat *st, struct weir__file_id *id)
 {
 	id->dev = st->st_dev;
 	id->ino = st->st_ino;
 	id->bytes = (uint64_t)st->st_size;
 	id->mtime = st->st_mtim;
 	id->ctime = st->st_ctim;
+}
+
+/* Reads of other kinds of files might block, or never end. */
+static int check_kind(const char *path, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		return 0;
+	if (S_ISDIR(st->st_mode))
+		return weir__fail(-EISDIR, "%s: is a directory", path);
+	return weir__fail(-EINVAL, "%s: not a regular file but a %s", path,
+			  S_ISFIFO(st->st_mode)   ? "pipe"
+			  : S_ISSOCK(st->st_mode) ? "socket"
+						  : "device");
+}
+
+static int fail_open(int r, const char *path)
+{
+	if (r == -EMFILE)
+		return weir__fail_sys(
+			r, "%s: RLIMIT_NOFILE is %llu (ulimit -n)", path,
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	if (r == -ENXIO)
+		return weir__fail(
+			-EINVAL,
+			"%s: not a regular file but a socket, or a device that does not exist",
+			path);
+	return weir__fail_sys(r, "%s", path);
+}
+
+/*
+ * Another process has a lease on the file, so that open(2) with O_NONBLOCK fails.
+ * Only regular files are leased; the path may by now lead to another file.
+ */
+static int open_leased(const char *path, int how)
+{
+	char proc[40];
+	struct stat st;
+	int at = weir__sys_open(path, O_PATH, 0), fd = -EAGAIN;
+
+	if (at < 0)
+		return at;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", at);
+	if (weir__sys_fstat(at, &st) == 0 && S_ISREG(st.st_mode))
+		fd = weir__sys_open(proc, how & ~(O_NONBLOCK | O_CREAT), 0);
+	weir__sys_close(at);
+	return fd == -ENOENT ? -EAGAIN : fd; /* no /proc */
+}
+
+/*
+ * Open with O_NONBLOCK, since other kinds of files may block, then clear it:
+ * with it the ring's reads would fail with -EAGAIN rather than wait.
+ */
+static int open_buffered(const char *path, uint32_t flags, unsigned mode,
+			 struct stat *st)
+{
+	int how = O_NONBLOCK | O_NOCTTY;
+	int fd, r;
+
+	how |= flags & WEIR_FILE_WRITE ? O_RDWR : O_RDONLY;
+	if (flags & WEIR_FILE_CREATE)
+		how |= O_CREAT;
+	fd = weir__sys_open(path, how, mode);
+	if (fd == -EAGAIN)
+		fd = open_leased(path, how);
+	if (fd < 0)
+		return fail_open(fd, path);
+	r = weir__sys_fstat(fd, st);
+	if (r < 0) {
+		r = weir__fail_sys(r, "%s", path);
+		goto out;
+	}
+	r = check_kind(path, st);
+	if (r < 0)
+		goto out;
+	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
+	if (r < 0) {
+		r = weir__fail_sys(r, "%s", path);
+		goto out;
+	}
+	return fd;
+out:
+	weir__sys_close(fd);
+	return r;
+}
+
+/* Open a second descriptor of the very same file, with O_DIRECT. */
+static int reopen_direct(struct weir_file *f)
+{
+	int how = O_DIRECT | (f->writable ? O_RDWR : O_RDONLY);
+	char proc[40];
+	struct stat st;
+	int fd;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", f->fd);
+	fd = weir__sys_open(proc, how, 0);
+	if (fd != -ENOENT || !f->has_path)
+		return fd;
+	fd = weir__sys_open(f->path, how | O_NONBLOCK, 0); /* no /proc */
+	if (fd < 0)
+		return fd;
+	if (weir__sys_fstat(fd, &st) == 0 && st.st_ino == f->id.ino &&
+	    st.st_dev == f->id.dev && !weir__sys_set_flags(fd, how))
+		return fd;
+	weir__sys_close(fd);
+	return -ESTALE;
+}
+
+static void open_direct(struct weir_file *f, const struct weir__fs *fs)
+{
+	int fd;
+
+	f->mem_align = f->off_align = DEFAULT_ALIGN;
+	if (fs->in_memory) {
+		snprintf(f->why, sizeof(f->why),
+			 "the file system keeps its files in memory");
+		return;
+	}
+	fd = reopen_direct(f);
+	if (fd < 0) {
+		snprintf(f->why, sizeof(f->why), "open with O_DIRECT: %s%s",
+			 weir__errno_name(-fd),
+			 fd == -ENOENT ? ": is /proc mounted?" : "");
+		return;
+	}
+	f->direct_fd = fd;
+	if (weir__sys_dio_align(fd, &f->mem_align, &f->off_align) < 0)
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+	if (!f->off_align) {
+		snprintf(f->why, sizeof(f->why),
+			 "statx reports that direct I/O is not possible");
+		weir__sys_close(fd);
+		f->direct_fd = -1;
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+		return;
+	}
+	atomic_init(&f->direct_ok, true);
+}
+
+static void file_fill(struct weir_file *f, uint32_t flags)
+{
+	struct weir__fs fs;
+
+	weir__sys_fs(f->fd, &fs);
+	f->nowait = weir__sys_nowait(f->fd);
+	f->ours = weir__sys_may_write(f->fd);
+	f->network = fs.network;
+	f->fuse = fs.fuse;
+	if (flags & WEIR_FILE_NODIRECT) {
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+		snprintf(f->why, sizeof(f->why),
+			 "WEIR_FILE_NODIRECT was given");
+	} else {
+		open_direct(f, &fs);
+	}
+}
+
+/* A file object without descriptors. */
+static int file_new(struct weir *weir, const char *path,
+		    struct weir_file **ret_file)
+{
+	struct weir_file *f = weir__calloc(1, sizeof(*f));
+	const char *slash;
+
+	if (!f)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a file of %zu bytes", path,
+				  sizeof(*f));
+	f->path = weir__strdup(path);
+	if (!f->path) {
+		weir__free(f);
+		return weir__fail(-ENOMEM, "%s: no memory for its path", path);
+	}
+	slash = strrchr(f->path, '/');
+	f->base = slash && slash[1] ? slash + 1 : f->path;
+	f->fd = f->direct_fd = -1;
+	f->weir = weir__root_ref(weir);
+	atomic_init(&f->refs, 1);
+	atomic_init(&f->serial, atomic_fetch_add(&next_serial, 1));
+	*ret_file = f;
+	return 0;
+}
+
+int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
+		    unsigned mode, struct weir_file **ret_file)
+{
+	struct weir_file *f;
+	struct stat st;
+	int r = file_new(weir, path, &f);
+
+	if (r < 0)
+		return r;
+	r = open_buffered(path, flags, mode, &st);
+	if (r < 0) {
+		weir__file_put(f);
+		return r;
+	}
+	f->fd = r;
+	f->has_path = true;
+	f->writable = flags & WEIR_FILE_WRITE;
+	file_identify(&st, &f->id);
+	file_fill(f, flags);
+	*ret_file = f;
+	return 0;
+}
+
+/* Can @fd be read? Returns its flags. */
+static int check_descriptor(int fd, const char *name, struct stat *st)
+{
+	int flags = weir__sys_get_flags(fd), r;
+
+	if (flags < 0)
+		return weir__fail_sys(flags, "%s: descriptor %d", name, fd);
+	if (flags & O_PATH)
+		return weir__fail(
+			-EBADF,
+			"%s: descriptor %d was opened with O_PATH, which does not allow reads",
+			name, fd);
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		return weir__fail(
+			-EBADF, "%s: descriptor %d was opened for writing only",
+			name, fd);
+	r = weir__sys_fstat(fd, st);
+	if (r < 0)
+		return weir__fail_sys(r, "%s: descriptor %d", name, fd);
+	r = check_kind(name, st);
+	return r < 0 ? r : flags;
+}
+
+/* Open the file of @fd again. Fails without a sentence. */
+static int reopen(int fd, const struct stat *st)
+{
+	struct stat again;
+	char proc[40];
+	int own;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	own = weir__sys_open(proc, O_RDONLY, 0);
+	if (own < 0)
+		return own;
+	if (weir__sys_fstat(own, &again) == 0 && again.st_ino == st->st_ino &&
+	    again.st_dev == st->st_dev)
+		return own;
+	weir__sys_close(own);
+	return -ENOENT; /* what is mounted there is not /proc */
+}
+
+/*
+ * A descriptor of the library for the file of @fd. If possible it has an open
+ * file description of its own: a duplicate shares that of the program, so it
+ * has the flags that the program sets at any time, and to change them would
+ * change them for the program. With O_DIRECT or O_NONBLOCK the buffered reads
+ * would fail.
+ */
+static int open_descriptor(int fd, const char *name, struct stat *st)
+{
+	const int unfit = O_DIRECT | O_NONBLOCK;
+	int flags = check_descriptor(fd, name, st), own, why;
+
+	if (flags < 0)
+		return flags;
+	why = own = reopen(fd, st);
+	if (own >= 0)
+		return own;
+	if (why != -EMFILE && flags & unfit)
+		return weir__fail(
+			-EINVAL,
+			"%s: descriptor %d has the flag %s, and the file cannot be opened again without it: /proc/self/fd/%d: %s",
+			name, fd, flags & O_DIRECT ? "O_DIRECT" : "O_NONBLOCK",
+			fd, weir__errno_words(-why));
+	own = weir__sys_dup(fd);
+	return own < 0 ? fail_open(own, name) : own;
+}
+
+int weir__file_open_fd(struct weir *weir, int fd, const char *name,
+		       struct weir_file **ret_file)
+{
+	char number[32];
+	struct weir_file *f;
+	struct stat st;
+	int r;
+
+	snprintf(number, sizeof(number), "descriptor %d", fd);
+	r = file_new(weir, name ? name : number, &f);
+	if (r < 0)
+		return r;
+	r = open_descriptor(fd, f->base, &st);
+	if (r < 0) {
+		weir__file_put(f);
+		return r;
+	}
+	f->fd = r;
+	file_identify(&st, &f->id);
+	file_fill(f, 0);
+	*ret_file = f;
+	return 0;
+}
+
+int weir_file_open(struct weir *weir, const char *path,
+		   const struct weir_file_opts *opts,
+		   struct weir_file **ret_file)
+{
+	const uint32_t known = WEIR_FILE_WRITE | WEIR_FILE_CREATE |
+			       WEIR_FILE_NODIRECT;
+	struct weir_file_opts o;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0)
+		return r;
+	if (o.flags & ~known)
+		return weir__fail(-EINVAL, "%s: unknown flags %#x", path,
+				  o.flags & ~known);
+	if ((o.flags & WEIR_FILE_CREATE) && !(o.flags & WEIR_FILE_WRITE))
+		return weir__fail(-EINVAL,
+				  "%s: WEIR_FILE_CREATE needs WEIR_FILE_WRITE",
+				  path);
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	return weir__file_open(weir, path, o.flags, o.mode ? o.mode : 0666,
+			       ret_file);
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -39,7 +371,7 @@ static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 
 	if (r < 0)
 		return weir__fail_sys(r, "%s", f->base);
-	weir__file_identify(&st, ret_id);
+	file_identify(&st, ret_id);
 	return 0;
 }
 

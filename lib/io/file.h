@@ -59,7 +59,6 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
  */
 int weir__file_open_fd(struct weir *weir, int fd, const char *name,
 		       struct weir_file **ret_file);
-void weir__file_identify(const struct stat *st, struct weir__file_id *ret_id);
 struct weir_file *weir__file_ref(struct weir_file *file);
 void weir__file_put(struct weir_file *file);
 

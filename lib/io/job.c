@@ -7,7 +7,9 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "dev/dev.h"
+#include "io/chunk.h"
 #include "io/engine_state.h"
+#include "io/queues.h"
 #include "io/reactor.h"
 
 /* Why a job has no queue to @dev. */
@@ -169,7 +171,7 @@ int weir__engine_hold(struct weir__engine *eng)
 		       : weir__fail(-ESHUTDOWN, "the root has been closed");
 }
 
-bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
+static bool job_begin(struct weir__engine *eng, struct weir__job *job)
 {
 	/* Callers that wake the job before it starts have set it already. */
 	if (!job->eng)
@@ -181,4 +183,28 @@ bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
 		return true;
 	job_free_members(job);
 	return false;
+}
+
+int weir__job_start(struct weir__engine *eng, struct weir__job *job)
+{
+	int r = weir__job_cut(job, eng->chunk_bytes);
+
+	if (r < 0)
+		return r;
+	if (!job_begin(eng, job))
+		return weir__fail(-ESHUTDOWN, "the root has been closed");
+	if (!weir__queues_prepare(eng, job))
+		weir__job_post(job);
+	return 0;
+}
+
+void weir__job_cancel(struct weir__job *job)
+{
+	atomic_store(&job->cancelled, true);
+	weir__reactors_wake(job->eng);
+}
+
+void weir__job_wake(struct weir__job *job)
+{
+	weir__reactors_wake(job->eng);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job from its start to its end: its chunks are completed and counted, and
- * the last of them ends it.
+ * A job from its start to its end, for the files of the engine: its chunks are
+ * completed and counted, and the last of them ends it.
  */
 #ifndef WEIR__IO_JOB_H
 #define WEIR__IO_JOB_H
@@ -15,24 +15,12 @@
 
 struct weir_dev;
 
-/*
- * Count the job, which has been cut, as started. False: the root is closing,
- * and the job belongs to the caller again.
- */
-bool weir__job_begin(struct weir__engine *eng, struct weir__job *job);
-/* Pass it to the reactors. It may end before this returns. */
+/* Pass a job whose queues are open to the reactors. It may end before this returns. */
 void weir__job_post(struct weir__job *job);
-
 /*
- * Any thread: one of the job's chunks is no longer in flight. Below the job's
- * depth again: reactors may have deferred a chunk for that.
+ * A chunk, or a reactor's link to the job, is finished. The last one ends the
+ * job.
  */
-static inline void weir__job_out_dec(struct weir__job *job)
-{
-	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
-		weir__reactors_wake(job->eng);
-}
-/* A chunk or a link is finished; the last one ends the job. */
 void weir__job_item_done(struct weir__job *job);
 
 static inline size_t weir__extent_index(const struct weir__job *job,
@@ -40,7 +28,7 @@ static inline size_t weir__extent_index(const struct weir__job *job,
 {
 	return (size_t)(e - job->ext);
 }
-/* weir__chunk_complete, of a chunk of several extents. */
+/* weir__chunk_complete() for a chunk of several extents. */
 void weir__chunk_complete_merged(struct weir__job *job,
 				 const struct weir__extent *e,
 				 const struct weir__outcome *outcome,
@@ -59,19 +47,20 @@ static inline void weir__chunk_complete(struct weir__job *job,
 		weir__chunk_complete_merged(job, e, outcome, way);
 	weir__job_item_done(job);
 }
-/* Its copy is in the driver. The job has chunk_submitted. */
+/* The chunk's copy is submitted to the driver. The job has chunk_submitted. */
 void weir__chunk_submitted(struct weir__job *job, const struct weir__extent *e,
 			   uint64_t lo, uint64_t hi);
 
 /*
- * Devices to which the job has no queue, each with its reason: chunks for such
- * a device fail. Before the job is posted one thread notes them.
+ * Note that no queue to @dev could be opened, with the sentence of the calling
+ * thread's error: the job's chunks for this device fail. One thread calls it,
+ * before the job is posted.
  */
 void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 			    int err);
 bool weir__job_is_refused(const struct weir__job *job,
 			  const struct weir_dev *dev);
-/* The errno, with its sentence. */
+/* Returns the errno of the refusal, and sets its sentence. */
 int weir__job_refusal(const struct weir__job *job, const struct weir_dev *dev);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/nowait.h"
+#include "io/caller_read.h"
 
 #define MAX_PAGES 512u /* of a use */
 #define MAX_LEASES 32u /* in the process: each has a thread */

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/HANGS.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h %D%/open.c %D%/map.c %D%/lease.c %D%/lease.h \
-	%D%/resident.c %D%/nowait.c %D%/nowait.h %D%/blocking.c %D%/blocking.h \
-	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
+	%D%/file.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
+	%D%/caller_read.c %D%/caller_read.h \
+	%D%/engine.c %D%/engine.h %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/chunk.c %D%/chunk.h \
-	%D%/queues.c %D%/queues.h \
-	%D%/loop.c %D%/loop.h %D%/dispatch.c %D%/dispatch.h \
+	%D%/queues.c %D%/queues.h %D%/loop.c %D%/loop.h \
 	%D%/method.h %D%/method_uring.c %D%/method_sync.c \
-	%D%/op.c %D%/op.h %D%/op_task.c \
-	%D%/copy.c %D%/copy.h %D%/scatter.c %D%/unpack.c %D%/unpack.h \
-	%D%/past_cache.c %D%/past_cache.h \
-	%D%/reactor.c %D%/reactor.h \
-	%D%/owner.c %D%/owner.h %D%/wakefd.c %D%/wakefd.h \
-	%D%/pool.c %D%/pool.h
+	%D%/op.c %D%/op.h %D%/op_task.c %D%/device_copy.c %D%/device_copy.h \
+	%D%/reactor.c %D%/reactor.h %D%/owner.c %D%/owner.h \
+	%D%/wakefd.c %D%/wakefd.h %D%/pool.c %D%/pool.h

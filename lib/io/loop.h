@@ -31,7 +31,7 @@ struct weir__loop {
 	struct weir__op *ops;     /* all */
 	struct weir__op *free;    /* those that are FREE */
 	unsigned n_ops;           /* at most; the method may lower it */
-	unsigned n_lanes;         /* rows of a trace */
+	unsigned n_tracks;        /* rows of a trace */
 	unsigned n_out;           /* ops that are neither FREE nor ORPHANED */
 	unsigned n_caller_copies; /* in flight, of jobs with submit_copy */
 	uint64_t bytes_out;       /* being read or written */

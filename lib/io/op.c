@@ -8,13 +8,12 @@
 #include "core/trace.h"
 #include "core/util.h"
 #include "io/chunk.h"
-#include "io/copy.h"
+#include "io/device_copy.h"
 #include "io/engine_state.h"
 #include "io/job.h"
 #include "io/loop.h"
 #include "io/method.h"
 #include "io/op.h"
-#include "io/unpack.h"
 
 /* The reactor's owner makes copies up to this size itself. */
 #define INLINE_COPY (64u << 10)
@@ -31,7 +30,7 @@ bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *))
 	op->msg.kind = WEIR__MSG_OP;
 	op->task.run = run;
 	op->reactor = &loop->reactor;
-	op->lane = ++loop->n_lanes; /* row 0 shows the reactor's waits */
+	op->track = ++loop->n_tracks; /* row 0 shows the reactor's waits */
 	op->next_all = loop->ops;
 	loop->ops = op;
 	op->next_free = loop->free;
@@ -46,7 +45,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	loop->free = op->next_free;
 	op->state = WEIR__OP_QUEUED;
 	op->tries = 0;
-	op->fetched = op->missed = false;
+	op->requested = op->missed = false;
 	op->counted = op->skipped = false;
 	op->fixed = -1;
 	op->native = 0;
@@ -99,7 +98,7 @@ static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
 	op->end = e->off + weir__chunk_data_end(e, op->hi);
 	need = to = weir__up(op->end, unit) - from;
 	if (e->dev && e->convert)
-		need += WEIR__RESULT_ALIGN + weir__op_reserves(op);
+		need += WEIR__RESULT_ALIGN + weir__op_slot_bytes(op);
 	if (!take_slot(loop, op, need))
 		return false;
 	op->direct = direct;
@@ -130,7 +129,7 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 	}
 	op->payload = op->buf = op->slot ? op->slot->addr : NULL;
 	return op->slot ||
-	       weir__slot_reserve(loop->reactor.slots, weir__op_reserves(op));
+	       weir__slot_reserve(loop->reactor.slots, weir__op_slot_bytes(op));
 }
 
 /*
@@ -359,33 +358,17 @@ static void op_trace(const struct weir__op *op)
 {
 	const struct weir__reactor *r = op->reactor;
 
-	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
+	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->track,
 			 span_name(op), op->begun, op->extent->off + op->lo,
 			 op->hi - op->lo);
 }
 
-static uint64_t over_read_unpacked(const struct weir__op *op)
+/* One of the job's chunks is no longer in flight. */
+static void job_out_dec(struct weir__job *job)
 {
-	const struct weir__extent *e = op->extent;
-	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
-	uint64_t wanted = e->n_merged == 1 ? rows.n * rows.width
-					   : weir__chunk_sum(e);
-
-	if (weir__op_unpacks_cached(op))
-		return weir__unpack_cached_gaps(e, &rows);
-	return (uint64_t)(op->buf - op->slot->addr) - wanted;
-}
-
-/* Bytes read that belong to no extent of the chunk. */
-static uint64_t over_read(const struct weir__op *op)
-{
-	const struct weir__extent *e = op->extent;
-	uint64_t wanted = e->n_merged == 1 ? op->hi - op->lo
-					   : weir__chunk_sum(e);
-
-	if (e->unpack)
-		return over_read_unpacked(op);
-	return (uint64_t)(op->buf - op->slot->addr) - wanted;
+	/* Reactors may have deferred a chunk until it is below its depth. */
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		weir__reactors_wake(job->eng);
 }
 
 /*
@@ -401,7 +384,8 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	const struct weir__extent *e = op->extent;
 
 	if (outcome->end == WEIR__DONE && (op->slot || e->unpack))
-		atomic_fetch_add_explicit(&job->over_read, over_read(op),
+		atomic_fetch_add_explicit(&job->over_read,
+					  weir__op_over_read(op),
 					  memory_order_relaxed);
 	if (outcome->end == WEIR__FAILED && !outcome->after)
 		note_failure(loop, op, outcome);
@@ -415,7 +399,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		loop->bytes_out -= hi - lo;
 	loop->n_caller_copies -= job->submit_copy != NULL;
 	op_put(loop, op);
-	weir__job_out_dec(job);
+	job_out_dec(job);
 	weir__chunk_complete(job, e, lo, hi, outcome, way);
 }
 
@@ -439,7 +423,7 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 	loop->n_out--;
 	weir__op_add(loop, op->task.run);
 	atomic_store(&job->leaked, true);
-	weir__job_out_dec(job);
+	job_out_dec(job);
 	weir__chunk_complete(job, op->extent, op->lo, op->hi, outcome,
 			     way_of(op));
 }

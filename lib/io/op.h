@@ -22,16 +22,17 @@ struct weir__slot;
 #define WEIR__OP_MAX_TRIES 16 /* without progress */
 
 /*
- * Changed by the reactor's owner.
+ * The reactor's owner changes the state.
  *
  *	FREE -> QUEUED		a chunk was dispatched
- *	FREE -> FETCHING	the same, of a write from a device's memory: it
- *				is copied to a slot first
- *	FETCHING -> QUEUED	the copy has ended: it is written from the slot
- *	QUEUED -> QUEUED	short, interrupted or refused: the rest again
+ *	FREE -> FETCHING	a write from a device's memory was dispatched: its
+ *				bytes are copied to a slot first
+ *	FETCHING -> QUEUED	that copy has ended: it is written from the slot
+ *	QUEUED -> QUEUED	the read or write was short, interrupted or
+ *				refused: the rest is requested again
  *	QUEUED -> COPYING	it was read into a slot, and is copied out
- *	QUEUED -> CONVERTING	it was read into a slot, and is for a device: it
- *				is converted in the slot first
+ *	QUEUED -> CONVERTING	it was read into a slot, is for a device, and is
+ *				converted in the slot first
  *	CONVERTING -> COPYING	the result is copied to the device
  *	all but ORPHANED -> FREE	the chunk was completed
  *	all but FREE -> ORPHANED	the chunk was completed as failed, although
@@ -48,35 +49,42 @@ enum weir__op_state {
 	WEIR__OP_ORPHANED
 };
 
-/* For the owner, except while a pool has its task, or a device its work. */
+/* The owner uses it, except while a pool runs its task or a device its work. */
 struct weir__op {
 	struct weir__msg msg;
 	struct weir__task task;
 	struct weir__reactor *reactor;
 	struct weir__op *next_free, *next_all;
-	unsigned lane;       /* its row in a trace */
+	unsigned track;      /* in a trace */
 	bool in_ring;        /* method_uring.c: the ring has it */
 	uint64_t sqe_number; /* method_uring.c: of its submission entry */
 	_Atomic(enum weir__op_state) state;
 
 	struct weir__job *job;
 	const struct weir__extent *extent; /* the first, if some are merged */
-	uint64_t lo, hi;                   /* bytes of it */
+	uint64_t lo, hi;                   /* bytes of the extent */
 	bool write, direct;
-	bool counted;      /* in job->reads->running */
-	bool skipped;      /* no thread has read it: job->reads ended before */
-	bool fetched;      /* what the page cache lacked of it was requested */
-	bool missed;       /* ... by the last call, which left it out */
+	bool counted; /* in job->reads->running */
+	bool skipped; /* the thread did not read: job->reads had ended */
+	/*
+	 * Read from the page cache. @requested: the kernel was asked to read the
+	 * missing pages. @missed: the last call found pages missing, and only
+	 * asked for them.
+	 */
+	bool requested, missed;
 	uint8_t tries;     /* repeated without progress */
 	int fixed;         /* entry in the ring's table of files, or -1 */
-	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
+	uint64_t off, end; /* in the file: next byte; where lo..hi ends */
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 
 	struct weir__slot *slot;        /* NULL: in place, or not taken yet */
 	unsigned char *payload;         /* address of byte lo in the slot */
-	struct weir__slot *repack_slot; /* scatter.c */
-	/* To a device, e->unpack: payload has the rows as unpack.c packs them. */
+	struct weir__slot *repack_slot; /* device_copy.c */
+	/*
+	 * Of an unpacked extent, to a device: payload has the rows one after
+	 * another.
+	 */
 	bool packed;
 	struct weir_backend_work work; /* the copy to or from a device */
 
@@ -86,40 +94,39 @@ struct weir__op {
 };
 
 /*
- * Add an op to the reactor; without memory it goes on with fewer. @run is
- * called on a pool's thread: it executes the op and posts it back.
+ * Add an op to the reactor. Returns false without memory: the reactor goes on with
+ * fewer. A pool's thread calls @run, which executes the op and posts it back.
  */
 bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *));
 /*
- * Start a free op (there must be one) for the chunk. @fixed: by the ring's
- * table of files. False: no slot is free, and nothing was started.
+ * Start an op for the chunk; one must be free. @fixed: use the ring's table of
+ * files. Returns false, and starts nothing, if no slot is free.
  */
 bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed);
-/* Its read, write or copy has ended with @res: take the next step. */
+/* Take the next step: the op's read, write or copy has ended with @res. */
 void weir__op_advance(struct weir__loop *loop, struct weir__op *op,
 		      int64_t res);
-/* Complete its chunk and free it. */
+/* Complete the op's chunk and free the op. */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
-/* Complete its chunk as failed, without waiting for its read, write or copy. */
+/*
+ * Complete the op's chunk as failed, without waiting for its read, write or copy.
+ */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
 
 /*
- * op_task.c: read, write or copy, blocking; the result is in op->res. On a
- * pool's thread, or on the owner's for a small copy. False: it was orphaned
- * before a thread ran it, and must not be posted.
+ * op_task.c. Read, write or copy, blocking; the result is in op->res. Runs on a
+ * pool's thread or, for a small copy, on the owner's. Returns false if the op was
+ * orphaned before a thread ran it: it must not be posted.
  */
 bool weir__op_execute(struct weir__op *op);
-/* A read of the page cache by threads: it needs nothing of the ring. */
+/* True if threads read it from the page cache, so that it does not need the ring. */
 bool weir__op_is_cached(const struct weir__op *op);
-/*
- * Its extent is unpacked, and the copier that reads it from the page cache does
- * that too: it needs a slot only for a device.
- */
-bool weir__op_unpacks_cached(const struct weir__op *op);
-/* Bytes of the slot that is reserved for a cached read to a device. */
-uint64_t weir__op_reserves(const struct weir__op *op);
+/* Bytes of the slot that a cached read to a device reserves. */
+uint64_t weir__op_slot_bytes(const struct weir__op *op);
+/* Bytes that were read and belong to no extent of the chunk. */
+uint64_t weir__op_over_read(const struct weir__op *op);
 
 #endif

@@ -9,10 +9,55 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/trace.h"
 #include "mem/access.h"
 #include "stream/stream.h"
+
+/*
+ * In a trace a stream has track 0 for its queue, where one operation follows
+ * another, and tracks for the file operations that run beside it: returns the
+ * lowest of these that is not in use.
+ */
+static unsigned track_get(struct weir_stream *s)
+{
+	for (unsigned i = 0; i < WEIR__STREAM_FILES; i++) {
+		uint64_t bit = 1ull << i % 64;
+
+		if (s->tracks[i / 64] & bit)
+			continue;
+		s->tracks[i / 64] |= bit;
+		return i + 1;
+	}
+	return 0;
+}
+
+static void trace_issued(struct weir_stream *s, struct weir__stream_op *op)
+{
+	op->begun = weir__trace_now(s->timeline.weir);
+	if (op->begun && op->file)
+		op->track = track_get(s);
+}
+
+static void trace_finished(struct weir_stream *s, struct weir__stream_op *op)
+{
+	if (!op->begun)
+		return;
+	weir__trace_name(s->timeline.weir, WEIR__TRACK_STREAM, s->id, s->label,
+			 &s->named);
+	if (op->track)
+		s->tracks[(op->track - 1) / 64] &=
+			~(1ull << (op->track - 1) % 64);
+	else if (op->begun < s->queue_end)
+		/* It was issued early, and began when its predecessor ended. */
+		op->begun = s->queue_end;
+	weir__trace_span(s->timeline.weir, WEIR__TRACK_STREAM, s->id, op->track,
+			 op->what, op->begun, op->file_range.lo, op->bytes);
+	if (!op->track)
+		s->queue_end = weir__now();
+}
 
 int weir__stream_op_new(struct weir_stream *s, const char *what,
 			struct weir__stream_op **ret_op)
@@ -108,7 +153,7 @@ static void mark_issued(struct weir_stream *s, struct weir__stream_op *op)
 		(*list)->newer = op;
 	*list = op;
 	s->n_files += op->file != NULL;
-	weir__stream_trace_issued(s, op);
+	trace_issued(s, op);
 	if (weir__races_on(s->timeline.weir))
 		weir__op_races_issued(op);
 }
@@ -119,7 +164,7 @@ static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
 	assert(op->state == WEIR__STREAM_ISSUED);
 	op->state = WEIR__STREAM_FINISHED;
 	op->err = err;
-	weir__stream_trace_finished(s, op);
+	trace_finished(s, op);
 	if (op->older)
 		op->older->newer = op->newer;
 	if (op->newer)

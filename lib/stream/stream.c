@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stream as an object, and as a timeline.
+ * The stream as an object, as a timeline, and what keeps it after the
+ * program has freed it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -202,13 +203,68 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 	return weir__stream_new(dev, o.flags, o.name, ret_stream);
 }
 
+int weir__stream_keep(struct weir_stream *s, struct weir__stream_keeper *keeper)
+{
+	int r = 0;
+
+	if (s->mode == &weir__stream_native)
+		r = weir__stream_reserve_marker(s);
+	if (r < 0)
+		return r;
+	weir__timeline_ref(&s->timeline);
+	pthread_mutex_lock(&s->lock);
+	keeper->next = s->keepers;
+	keeper->link = &s->keepers;
+	if (keeper->next)
+		keeper->next->link = &keeper->next;
+	s->keepers = keeper;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* The lock is held. */
+static void keeper_del(struct weir__stream_keeper *keeper)
+{
+	*keeper->link = keeper->next;
+	if (keeper->next)
+		keeper->next->link = keeper->link;
+	keeper->link = NULL;
+}
+
+void weir__stream_unkeep(struct weir_stream *s,
+			 struct weir__stream_keeper *keeper)
+{
+	pthread_mutex_lock(&s->lock);
+	if (keeper->link)
+		keeper_del(keeper);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void tell_keepers(struct weir_stream *s)
+{
+	struct weir__stream_keeper *keeper;
+
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		keeper = s->keepers;
+		if (keeper) {
+			keeper_del(keeper);
+			keeper->hold(keeper);
+		}
+		pthread_mutex_unlock(&s->lock);
+		if (!keeper)
+			return;
+		keeper->freed(keeper);
+	}
+}
+
 void weir_stream_free(struct weir_stream *stream)
 {
 	if (!stream || !weir__root_is_ours(stream->timeline.weir))
 		return;
 	if (stream->mode == &weir__stream_native)
 		weir__stream_leave(stream);
-	weir__stream_tell_keepers(stream);
+	tell_keepers(stream);
 	weir__timeline_put(&stream->timeline);
 }
 

@@ -18,9 +18,8 @@
 #include "io/file.h"
 #include "mem/access.h"
 #include "mem/buf.h"
-#include "stream/keeper.h"
 #include "stream/mode.h"
-#include "stream/races.h"
+#include "stream/stream_races.h"
 #include "stream/range.h"
 
 /* File operations of one stream that are issued at the same time. */
@@ -29,13 +28,13 @@
 #define WEIR__STREAM_SPARE 1024u
 /* Jobs of file operations kept for use again by one stream. */
 #define WEIR__STREAM_SPARE_IO 64u
-/* Accesses to buffers that an operation has without allocating. */
+/* Accesses to buffers that an operation stores without allocating. */
 #define WEIR__STREAM_ACCESSES 2u
 
 enum weir__stream_op_state {
 	/*
 	 * Queued in the stream: set by weir__stream_op_queue() on the caller's
-	 * thread. Then it is issued or, once the stream has failed, retired.
+	 * thread. Then it is issued or, if the stream has failed, retired.
 	 */
 	WEIR__STREAM_PENDING,
 	/*
@@ -46,13 +45,14 @@ enum weir__stream_op_state {
 	WEIR__STREAM_ISSUED,
 	/*
 	 * Its effect is visible, or it failed: set by weir__stream_op_finish()
-	 * on the thread that completed it. Retired when all before it are.
+	 * on the thread that completed it. It is retired when all operations
+	 * before it are.
 	 */
 	WEIR__STREAM_FINISHED
 };
 
 struct weir__stream_op {
-	struct weir__stream_op *next; /* newer one that is not retired; spare */
+	struct weir__stream_op *next; /* the next newer open one; spare list */
 	struct weir__stream_op *older, *newer; /* issued and not finished */
 	struct weir_stream *stream;
 	uint64_t number;
@@ -60,20 +60,20 @@ struct weir__stream_op {
 	const char *what; /* "set": for sentences */
 	bool exclusive;   /* conflicts with everything: a call, a wait */
 	/*
-	 * A wait that the device makes: later device work is ordered after it
-	 * by the device; other operations conflict with it.
+	 * A wait that the device makes: the device itself orders later work of
+	 * its queue after it; other operations conflict with it.
 	 */
 	bool barrier;
-	/* A marker: gets the errno if the queue refuses it. */
+	/* A marker: where the errno goes if the queue refuses it. */
 	int *ret_refused;
 	/*
-	 * A marker: refused with -EAGAIN if another caller submits work for
-	 * longer than so many nanoseconds; 0: no limit.
+	 * A marker: it is refused with -EAGAIN if another thread holds the
+	 * submit lock for longer than this, ns. 0: no limit.
 	 */
 	int64_t within;
-	/* A wait that ends well even if what it waits for fails. */
+	/* A wait that succeeds even if what it waits for fails. */
 	bool any_end;
-	/* A file's copies go through queues of the I/O engine. */
+	/* A file operation whose copies go through queues of the I/O engine. */
 	bool engine_copies;
 	/* A read that the thread which queues it may not make itself. */
 	bool by_engine;
@@ -82,11 +82,11 @@ struct weir__stream_op {
 	struct weir_file *file; /* referenced; NULL: no file operation */
 	struct weir__range file_range;
 	/*
-	 * Start it, without the lock; op may be gone on return. NULL: it is
+	 * Start it, without the lock; op may be freed on return. NULL: it is
 	 * device work, for queue->submit.
 	 */
 	void (*start)(struct weir__stream_op *op);
-	/* Drop its references besides buffers and file; NULL: it has none. */
+	/* Drop its references except buffers and file; NULL: it has none. */
 	void (*release)(struct weir__stream_op *op);
 	/*
 	 * For the backend. The library allocates works, a module never does,
@@ -95,23 +95,26 @@ struct weir__stream_op {
 	 */
 	struct weir_backend_work work;
 	struct weir__fileio *io; /* of a file operation */
-	/* File: bytes whose copies are not in the driver; under the lock. */
+	/*
+	 * A file operation: bytes whose copies are not submitted to the driver;
+	 * under the lock.
+	 */
 	uint64_t unsubmitted;
 	struct weir__timeline
 		*timeline; /* of the event waited for, referenced */
 	int64_t begun;     /* if a trace runs, else 0 */
-	unsigned lane;     /* in it */
+	unsigned track;    /* in the trace */
 	struct weir__waiter waiter;
-	/* Called last, when nothing uses what @owner has lent; NULL: no owner. */
+	/* Called last, when nothing uses the arrays of @owner; NULL: no owner. */
 	void (*gone)(void *owner);
 	void *owner;
-	/* Gets the number when it is queued; NULL: nobody asks. */
+	/* Set to the number when it is queued; NULL: not wanted. */
 	uint64_t *ret_number;
 	/* Any number of each, by weir__stream_op_access before it is queued. */
 	struct weir__access *access; /* each references its buffer */
 	size_t n_access, access_cap;
 	bool lent; /* weir__stream_op_lend */
-	/* From here on weir__stream_op_new does not clear it. */
+	/* weir__stream_op_new does not clear the members from here on. */
 	struct weir__access_ranges mem;
 	struct weir__access few_access[WEIR__STREAM_ACCESSES];
 	struct weir__op_races races;
@@ -123,6 +126,17 @@ struct weir__failed_range {
 	uint64_t lo, hi; /* lo UINT64_MAX: none */
 	bool all;        /* each with the cause: the stream was abandoned */
 	struct weir_failure cause;
+};
+
+/*
+ * References the stream, and is called when the program has freed it: see
+ * weir__stream_keep().
+ */
+struct weir__stream_keeper {
+	struct weir__stream_keeper *next, **link; /* NULL: on no list */
+	/* Called one after the other; the first under the stream's lock. */
+	void (*hold)(struct weir__stream_keeper *keeper);
+	void (*freed)(struct weir__stream_keeper *keeper);
 };
 
 struct weir_stream {
@@ -145,13 +159,14 @@ struct weir_stream {
 	pthread_mutex_t submit_lock;
 	bool owns_queue; /* the queue is the library's, not the program's */
 	/*
-	 * Native: the program has freed the stream, so its queue may be gone
-	 * (changes under submit_lock and lock); and the queue refused the last
-	 * marker, so the end of the program's work there is not known.
+	 * Native. @freed: the program has freed the stream, so its queue may
+	 * have been destroyed (changes under submit_lock and lock). @unmarked:
+	 * the queue refused the last marker, so the end of the program's work
+	 * there is not known.
 	 */
 	_Atomic bool freed, unmarked;
 
-	pthread_mutex_t lock;  /* guards all down to fail_lock */
+	pthread_mutex_t lock;  /* guards all members down to fail_lock */
 	_Atomic uint64_t tail; /* newest number given out; written under lock */
 	struct weir__stream_op *open, *newest; /* not retired, by number */
 	struct weir__stream_op *first_pending; /* the oldest, or NULL */
@@ -167,10 +182,10 @@ struct weir_stream {
 	struct weir__stream_keeper *keepers;
 	/* Native: for weir_stream_free(), if a heap uses the stream. */
 	struct weir__stream_op *last_marker;
-	/* Native: they wait for the next marker that the queue takes. */
+	/* Native: waiters for the next marker that the queue takes. */
 	struct weir__waiter *owed;
-	uint64_t lanes[WEIR__STREAM_FILES / 64]; /* in use by traced files */
-	int64_t queue_end;      /* of the last traced operation of lane 0 */
+	uint64_t tracks[WEIR__STREAM_FILES / 64]; /* in use by traced files */
+	int64_t queue_end;      /* of the last traced operation of track 0 */
 	uint32_t named;         /* in which trace; weir__trace_name */
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* an operation failed: issue nothing */
@@ -178,7 +193,7 @@ struct weir_stream {
 	bool closed; /* with the root: nothing is queued any more */
 	struct weir_failure failure; /* if stopped: lowest number so far */
 
-	/* Guards the two that follow; taken last. */
+	/* Guards failed_now and failed_past; taken last. */
 	pthread_mutex_t fail_lock;
 	struct weir__failed_range failed_now;   /* of the failure not reset */
 	struct weir__failed_range *failed_past; /* of those that were reset */
@@ -192,27 +207,28 @@ static inline struct weir_stream *weir__stream_of(struct weir__timeline *tl)
 	return (struct weir_stream *)(void *)tl;
 }
 
-/* The backend's queue runs it, in the order in which it was submitted. */
+/* True if the backend's queue runs it, in the order in which works are submitted. */
 static inline bool
 weir__stream_op_is_device_work(const struct weir__stream_op *op)
 {
 	return !op->start && !op->exclusive;
 }
 
-/* order.c. Make a zeroed operation; free one that was not queued. */
+/* order.c. Make a zeroed operation. */
 int weir__stream_op_new(struct weir_stream *s, const char *what,
 			struct weir__stream_op **ret_op);
+/* Free an operation that was not queued. */
 void weir__stream_op_drop(struct weir__stream_op *op);
 /*
- * Queue it; the stream owns it from here on, also if this fails. -ECANCELED:
+ * Queue it. The stream owns it from here on, even if this fails. -ECANCELED:
  * the stream has failed.
  */
 int weir__stream_op_queue(struct weir__stream_op *op);
-/* For the modes: issue first_pending. s->lock is held, released meanwhile. */
+/* For the modes: issue first_pending. s->lock is held, and released meanwhile. */
 void weir__stream_issue_first(struct weir_stream *s);
 /*
- * It has ended: with failure @f if that is not NULL. Called once, on any
- * thread, with no lock held; op may be gone on return.
+ * Note that @op has ended, with failure @f if that is not NULL. Called once, on
+ * any thread, with no lock held; op may be freed on return.
  */
 void weir__stream_op_finish(struct weir__stream_op *op,
 			    const struct weir_failure *f);
@@ -220,24 +236,27 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 			  const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Only set @f, for a caller that finishes the operation later. */
+/* Set only @f, for a caller that finishes the operation later. */
 void weir__stream_op_failure(const struct weir__stream_op *op,
 			     struct weir_failure *f, int err, int32_t native,
 			     const char *fmt, va_list ap)
 	__attribute__((format(printf, 5, 0)));
-/* The stream's numbers above done fail with -ESHUTDOWN. False: none is open. */
+/*
+ * Make the stream's numbers above done fail with -ESHUTDOWN. Returns false if no
+ * operation is open.
+ */
 bool weir__stream_abandon(struct weir_stream *s);
 
 /*
- * ops.c. Begin a public call: check that the stream takes work, and make an
+ * stream_ops.c. Begin a public call: check that the stream takes work, and make an
  * operation of @kind (which is not used if op->start is set).
  */
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  enum weir_backend_work_kind kind,
 			  struct weir__stream_op **ret_op);
 /*
- * Queue @op if @r, the result of filling it in, is 0. Else, or if it accesses
- * no bytes, drop it.
+ * Queue @op if @r, the result of filling it in, is 0. Otherwise, or if it
+ * accesses no bytes, drop it.
  */
 int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
@@ -248,75 +267,76 @@ int weir__stream_op_end(struct weir__stream_op *op, int r);
 int weir__stream_op_access(struct weir__stream_op *op,
 			   const struct weir_tensor *t, uint64_t off,
 			   uint64_t n, bool write, unsigned char **ret_addr);
-/* The same for bytes of a buffer that belong to @t. */
+/* The same for bytes of @buf that belong to @t. */
 int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       const struct weir_tensor *t,
 			       struct weir_buf *buf, uint64_t off, uint64_t n,
 			       bool write);
 
 /*
- * Let @op, which has no access yet, keep up to @n of them in arrays of its owner
- * until it is gone, instead of allocating.
+ * Let @op, which has no access yet, store up to @n accesses in arrays of its owner
+ * instead of allocating. The arrays are used until op->gone is called.
  */
 void weir__stream_op_lend(struct weir__stream_op *op,
 			  struct weir__access *access,
 			  struct weir__range *range, size_t n);
 /*
- * For start(): give op->work to the queue of @op's stream, which is managed. Its
- * done() may submit it again, or finish @op. < 0: not taken.
+ * For start(): submit op->work to the queue of @op's stream, which is managed. Its
+ * done() may submit it again, or finish @op. < 0: the queue did not take it.
  */
 int weir__stream_op_submit(struct weir__stream_op *op);
 
 /*
- * stream.c: the failure that follows from @cause: -ECANCELED. Its sentence
- * names the first cause, however many streams waited for each other.
+ * stream.c. Set @f to the failure that follows from @cause: -ECANCELED. Its
+ * sentence names the first cause, however many streams waited for each other.
  */
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause);
-/* 0; -ECANCELED with the first cause if the stream has failed. */
+/* Returns 0, or -ECANCELED with the first cause if the stream has failed. */
 int weir__stream_check(struct weir_stream *s);
-/* The same as a question, whose answer is no failure of the call. */
+/* True if the stream has failed. Sets no sentence. */
 bool weir__stream_has_failed(struct weir_stream *s);
 /*
- * The same as soon as an operation has failed, though earlier ones have not ended:
- * later ones are not issued.
+ * As weir__stream_check(), but fails as soon as an operation has failed, even if
+ * earlier ones have not ended: later ones are not issued.
  */
 int weir__stream_check_issued(struct weir_stream *s);
-/*
- * A stream of @dev around a queue of its backend, which the stream then owns.
- */
+/* Make a stream for a queue of the backend of @dev; the stream then owns it. */
 int weir__stream_around(struct weir_dev *dev, void *queue,
 			const struct weir__stream_mode *mode, const char *name,
 			struct weir_stream **ret_stream);
-/* weir_stream_new() for use inside the library; @flags are known ones. */
+/* As weir_stream_new(), for use inside the library; all @flags are known. */
 int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 		     struct weir_stream **ret_stream);
-/* The device if @tl is a stream, else NULL. */
+/* Returns the device if @tl is a stream, else NULL. */
 struct weir_dev *weir__timeline_dev(struct weir__timeline *tl);
 
 /*
- * fileio.c: read all bytes of @dst on a thread of the engine, for callers whose
+ * fileio.c. Read all bytes of @dst on a thread of the engine, for callers whose
  * thread must not spend time on copies.
  */
 int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
 		      uint64_t file_off, const struct weir_tensor *dst);
-/* copy.c: weir_stream_copy() for use inside the library. */
+/* stream_ops.c. As weir_stream_copy(), for use inside the library. */
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
 
-/* wait.c: waits, for the modes. Both take over the reference to @tl. */
+/*
+ * wait.c. Waits, for the modes: on the host, or by the device for what @queue, of
+ * the stream's backend, has submitted. Both take over the reference to @tl.
+ */
 int weir__stream_wait_on_host(struct weir_stream *s, struct weir__timeline *tl,
 			      uint64_t number);
-/* @queue is of the stream's backend: the device waits for what it has. */
 int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__timeline *tl,
 			       uint64_t number, void *queue);
-/* The native stream for which @op waits in the driver, or NULL. */
+/* Returns the native stream for which @op waits on the device, or NULL. */
 struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op);
-/* A pending wait in the driver becomes one on the host. The lock is held. */
+/* Turn a pending wait of the device into one on the host. The lock is held. */
 void weir__stream_wait_to_host(struct weir__stream_op *op);
 /*
- * The stream @tl, if the queue of @s can wait in the driver for its operations
- * up to @number; else NULL. *ret_copies: except for copies of files, which are
- * in queues of the I/O engine, and also in the driver.
+ * Returns the stream @tl if all its operations up to @number are submitted to the
+ * driver, where the queue of @s can wait for them; else NULL. *ret_copies is set to
+ * true if some of them are copies of files, which are submitted too, but by queues
+ * of the I/O engine.
  */
 struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
 					   struct weir__timeline *tl,
@@ -327,45 +347,56 @@ struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
  */
 int weir__stream_wait_timeline(struct weir_stream *s, struct weir__timeline *tl,
 			       uint64_t number);
-/* The same for what @event has recorded; nothing if it was never recorded. */
+/* The same for what @event has recorded; no wait if it was never recorded. */
 int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
 /*
- * For heaps, runs and feeders. Make work that is queued from now on wait until
- * @number of @tl has ended, well or not. Never blocks. -EAGAIN, without a
- * sentence: a native stream could only wait by blocking the caller.
+ * For heaps, runs and prefetchers. Make work that is queued from now on wait until
+ * @number of @tl has ended, successfully or not. Never blocks. -EAGAIN, without a
+ * sentence: a native stream could wait only by blocking the caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__timeline *tl,
 			    uint64_t number);
-/* The program frees the stream: call its keepers. No lock is held. */
-void weir__stream_tell_keepers(struct weir_stream *s);
-/* Native: the marker of weir__stream_leave() must not fail for lack of memory. */
+/*
+ * stream.c. Reference the stream, and call @keeper when the program has freed it.
+ * If the stream is native, weir_stream_free() queues a marker from now on. -ENOMEM.
+ */
+int weir__stream_keep(struct weir_stream *s,
+		      struct weir__stream_keeper *keeper);
+/* From now on @keeper is not called. The stream stays referenced. */
+void weir__stream_unkeep(struct weir_stream *s,
+			 struct weir__stream_keeper *keeper);
+/*
+ * mode_native.c. Allocate the marker that weir__stream_leave() queues, so that it
+ * cannot fail for lack of memory.
+ */
 int weir__stream_reserve_marker(struct weir_stream *s);
 /*
- * As mode->tail, for callers that may not block: -EAGAIN, without a sentence, if
- * another caller, who may be blocked, submits work to the native queue for longer
- * than @ns > 0.
+ * As mode->tail, for callers that may not block. -EAGAIN, without a sentence:
+ * another thread, which may be blocked in the driver, holds the submit lock of the
+ * native stream for longer than @ns > 0.
  */
 int weir__stream_tail_within(struct weir_stream *s, int64_t ns,
 			     uint64_t *ret_tail);
 /*
- * Wake @waiter when all work that is now in the queue, also that of others, has
- * ended. Returns as weir__timeline_wait(). Never blocks: if a native queue takes no
- * marker now, @waiter waits for the next one, which follows the next operation or
- * is that of weir_stream_free(). No lock is held; the caller references the stream
- * until the wake.
+ * Wake @waiter when all work that is now in the queue has ended, including the
+ * program's own work in a native queue. Returns as weir__timeline_wait(). Never
+ * blocks: if a native queue takes no marker now, @waiter waits for the next marker,
+ * which is queued after the next operation or by weir_stream_free(). No lock is
+ * held; the caller references the stream until the wake.
  */
 int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter);
 /*
- * The program frees its native stream, and may then destroy the queue: nothing
- * is submitted to it any more.
+ * The program frees its native stream, and may then destroy the queue: submit
+ * nothing to it any more.
  */
 void weir__stream_leave(struct weir_stream *s);
-/* The newest number that the library has given out. Takes no lock. */
+
+/* Returns the newest number that the library has given out. Takes no lock. */
 static inline uint64_t weir__stream_tail(struct weir_stream *s)
 {
 	return atomic_load_explicit(&s->tail, memory_order_acquire);
 }
-/* Has all work up to @number ended, done or failed? Takes no lock. */
+/* True if all work up to @number is done or has failed. Takes no lock. */
 static inline bool weir__stream_ended(const struct weir_stream *s,
 				      uint64_t number)
 {
@@ -380,17 +411,14 @@ static inline uint64_t weir__stream_number(struct weir_stream *s)
 	atomic_store_explicit(&s->tail, number, memory_order_release);
 	return number;
 }
-/* Did the device's part of a wait or a marker fail? Then so has @op. */
+/*
+ * Fail @op if the device's part of it, a wait or a marker, has failed with @res.
+ * Returns true if so.
+ */
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 			      int32_t native);
 
-/* trace.c; the lock is held. */
-void weir__stream_trace_issued(struct weir_stream *s,
-			       struct weir__stream_op *op);
-void weir__stream_trace_finished(struct weir_stream *s,
-				 struct weir__stream_op *op);
-
-/* part.c */
+/* streams.c */
 int weir__streams_add(struct weir_stream *s);
 void weir__streams_del(struct weir_stream *s);
 /* Work was submitted to its queue. s->lock is held. */

@@ -9,7 +9,7 @@
 
 #include "core/timeline.h"
 #include "files.h"
-#include "io/nowait.h"
+#include "io/caller_read.h"
 #include "sample.h"
 #include "streams.h"
 

@@ -10,9 +10,8 @@
 
 #include "core/sys.h"
 #include "graph/prefetch/feed.h"
-#include "io/blocking.h"
 #include "io/lease.h"
-#include "io/nowait.h"
+#include "io/caller_read.h"
 #include "stream/stream.h"
 
 #define LINE 64u /* bytes, of a cache: kernels expect no other alignment */

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/nowait.h"
+#include "io/caller_read.h"
 #include "model/load/load.h"
 
 #define UNIT_BYTES (16ull << 20)

@@ -10,7 +10,7 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "io/nowait.h"
+#include "io/caller_read.h"
 #include "model/load/chunk_tensors.h"
 #include "model/load/sink.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "stream/races.h"
+#include "stream/stream_races.h"
 
 #include <stdio.h>
 #include <string.h>

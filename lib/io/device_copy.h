@@ -16,7 +16,4 @@ int weir__copy_start(struct weir__loop *loop, struct weir__op *op);
 /* Look for copies that have ended. True: some are in flight. */
 bool weir__copy_poll(struct weir__loop *loop);
 
-/* scatter.c: the segments of op->work, of a chunk of several extents. */
-void weir__scatter_make(struct weir__loop *loop, struct weir__op *op);
-
 #endif
