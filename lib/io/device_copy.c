@@ -18,7 +18,7 @@
 #include "io/loop.h"
 #include "io/op.h"
 
-/* Repacking an extent of this size costs less than a segment of its own. */
+/* Repacking an extent of up to this size costs less than a copy of its own. */
 #define SMALL 1024u
 #define MAX_PADDING 4096u
 
@@ -31,9 +31,9 @@ static bool are_neighbours(const struct weir__extent *a,
 	       (size_t)(b->addr - a->addr) <= a->len + MAX_PADDING;
 }
 
-/* How many of @n extents are neighbours, and together fit @room bytes? */
-static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
-			   size_t room)
+/* Returns how many of @n extents are neighbours, and together fit @room bytes. */
+static uint32_t count_neighbours(const struct weir__extent *e, uint32_t n,
+				 size_t room)
 {
 	uint32_t k = 1;
 
@@ -43,7 +43,7 @@ static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 	return k;
 }
 
-/* Bytes left in the second slot. If no slot is free, nothing is repacked. */
+/* Bytes left in the second slot. 0 if no slot is free: nothing is repacked. */
 static size_t room_for_more(struct weir__loop *loop, struct weir__op *op,
 			    size_t used)
 {
@@ -70,10 +70,16 @@ static struct weir_backend_copy repack(const struct weir__op *op,
 	};
 }
 
+/*
+ * Fill in op->work for a merged chunk: a scatter copy with a copy for each extent,
+ * from its place in the slot. Small extents that are neighbours on the device too
+ * are repacked in a second slot, with their distances on the device: they and the
+ * padding between them become one copy.
+ */
 static void scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
-	struct weir_backend_copy *segment = &op->job->copy[e - op->job->ext];
+	struct weir_backend_copy *copy = &op->job->copy[e - op->job->ext];
 	size_t n = 0, used = 0, bytes = 0;
 	uint32_t k;
 
@@ -82,27 +88,28 @@ static void scatter_make(struct weir__loop *loop, struct weir__op *op)
 
 		k = left > 1 && are_neighbours(&e[i], &e[i + 1]) ? left : 1;
 		if (k > 1)
-			k = neighbours(&e[i], k, room_for_more(loop, op, used));
+			k = count_neighbours(&e[i], k,
+					     room_for_more(loop, op, used));
 		if (k > 1) {
-			segment[n] = repack(op, &e[i], k,
-					    op->repack_slot->addr + used);
-			used += segment[n].bytes;
+			copy[n] = repack(op, &e[i], k,
+					 op->repack_slot->addr + used);
+			used += copy[n].bytes;
 		} else {
-			segment[n] = (struct weir_backend_copy){
+			copy[n] = (struct weir_backend_copy){
 				.dst = e[i].addr,
 				.src = op->payload + (e[i].off - e->off),
 				.bytes = e[i].len,
 			};
 		}
-		bytes += segment[n++].bytes;
+		bytes += copy[n++].bytes;
 	}
-	op->work.copy = segment;
+	op->work.copy = copy;
 	op->work.n_copies = n;
-	op->work.src = segment->src;
+	op->work.src = copy->src;
 	op->work.width = bytes;
 }
 
-/* Called by the reactor's owner, in poll, or on a thread of the backend. */
+/* Called by the reactor's owner, in poll(), or on a thread of the backend. */
 static void copy_work_done(struct weir_backend_work *work, int res,
 			   int32_t native)
 {
@@ -122,8 +129,8 @@ static void copy_work_done(struct weir_backend_work *work, int res,
 }
 
 /*
- * Is the copy just submitted in the driver? Only this thread polls the queue,
- * so the copy has not ended meanwhile.
+ * True if the copy just queued is submitted to the driver. Only this thread polls
+ * the queue, so the copy has not ended meanwhile.
  */
 static bool is_submitted(struct weir__copy_queue *q)
 {
@@ -132,7 +139,7 @@ static bool is_submitted(struct weir__copy_queue *q)
 	return ops->poll && ops->all_submitted && ops->all_submitted(q->queue);
 }
 
-/* The rows in the slot to the device; as one, if there are no gaps. */
+/* Copy the rows in the slot to the device; as one row if there are no gaps. */
 static void work_set_rows(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
@@ -150,7 +157,7 @@ static void work_set_rows(struct weir__op *op)
 	}
 }
 
-/* Members that only other kinds of work use stay 0, as the op was made. */
+/* Members that only other kinds of work use are 0 since the op was made. */
 static void work_fill(struct weir__op *op)
 {
 	struct weir_backend_work *work = &op->work;
@@ -173,8 +180,8 @@ static void work_fill(struct weir__op *op)
 }
 
 /*
- * A job with a queue of its own (submit_copy) needs the engine's queue too:
- * opening that one has page-locked the slots.
+ * A job with a queue of its own (submit_copy) needs the engine's queue too, because
+ * opening the engine's queue has page-locked the slots.
  */
 int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {

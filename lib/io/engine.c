@@ -22,10 +22,10 @@
 #include "io/reactor.h"
 
 #define LOCAL_WINDOW (32ull << 20) /* bytes in flight per reactor */
-/* The same for network file systems, whose answers take longer. */
+/* The same for network file systems, which answer later. */
 #define NETWORK_WINDOW (256ull << 20)
 #define MIN_OPS 64u /* per reactor: small chunks do not fill the window */
-/* Threads have this time to end, ns, even if the deadline is earlier. */
+/* Threads have at least this time to end, ns, even if the deadline is earlier. */
 #define THREADS_NS 1000000000
 /* A reactor looks for late reads and lost wakeups at least this often. */
 #define MAX_SLEEP_NS 1000000000
@@ -37,7 +37,7 @@ static struct weir__engine *engine_of(struct weir__part *part)
 	return (struct weir__engine *)part;
 }
 
-/* Returns false if a thread still runs at @deadline. */
+/* Returns false if a thread is still running at @deadline. */
 static bool reactors_join(struct weir__engine *eng, int64_t deadline)
 {
 	bool ended = true;
@@ -62,8 +62,7 @@ static bool engine_idle_by(struct weir__engine *eng, int64_t deadline)
 
 /*
  * Idle threads end at once. Threads that hang in the kernel, and a reactor that a
- * sink still needs, do not: they are left running, and with them a reference to
- * the root.
+ * sink still needs, do not: they are left running, with a reference to the root.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
@@ -189,8 +188,9 @@ static uint64_t least_staging(const struct weir__engine *eng)
 }
 
 /*
- * Slots take at most a quarter of the memory that is available, since the weights
- * need it too; the smallest that are of use may take a half. 0: no slots.
+ * Slots take at most a quarter of the available memory, since the weights need it
+ * too. If that is not enough for the smallest usable slots, those may take half of
+ * it. Returns 0 if there is not even room for them.
  */
 static uint64_t staging_in_ram(struct weir__engine *eng,
 			       const struct weir_opts *o)
@@ -211,7 +211,7 @@ static uint64_t staging_in_ram(struct weir__engine *eng,
 }
 
 /*
- * Slots take at most what the root's budget has left, and if that is little the
+ * Slots take at most what is left of the root's budget. If that is little, the
  * engine has fewer reactors. Slots are in whole huge pages.
  */
 static void choose_staging(struct weir__engine *eng, const struct weir_opts *o)
@@ -227,7 +227,7 @@ static void choose_staging(struct weir__engine *eng, const struct weir_opts *o)
 		eng->n_reactors--;
 	if (eng->staging == left)
 		eng->staging -= left % (eng->n_reactors * WEIR__HUGE_PAGE);
-	/* A budget without room for them refuses them. */
+	/* If the budget has no room for the smallest slots, it refuses them. */
 	if (most && eng->staging < least_staging(eng))
 		eng->staging = least_staging(eng);
 }
@@ -274,7 +274,7 @@ static int make_pools(struct weir__engine *eng)
 	return 0;
 }
 
-/* Why no reactor runs: no thread could be started, or no method opened. */
+/* Say why no reactor runs: no thread could be started, or no method opened. */
 static int fail_start(struct weir__engine *eng, int err)
 {
 	char limits[WEIR__LIMITS_TEXT];
@@ -378,22 +378,22 @@ bool weir__engine_joins_rows(const struct weir__engine *eng,
 	return weir__extent_joins_rows(e, eng->chunk_bytes);
 }
 
-/* Why the ring is not used or, if it is, why a thread could not be started. */
+/* Say why the ring is not used or, if it is, why a thread could not be started. */
 static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 {
-	int lacks = weir__pool_lacks(eng->copiers);
+	int err = weir__pool_start_error(eng->copiers);
 	char limits[WEIR__LIMITS_TEXT];
 
-	if (!lacks)
-		lacks = weir__pool_lacks(eng->readers);
+	if (!err)
+		err = weir__pool_start_error(eng->readers);
 	pthread_mutex_lock(&eng->lock);
 	snprintf(why, room, "%s", eng->why);
 	pthread_mutex_unlock(&eng->lock);
-	if (!lacks || *why)
+	if (!err || *why)
 		return;
 	weir__thread_limits(limits);
 	snprintf(why, room, "one more thread could not be started: %s%s",
-		 weir__errno_name(-lacks), limits);
+		 weir__errno_name(-err), limits);
 }
 
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)

@@ -6,7 +6,7 @@
  *
  * A job belongs to its caller until weir__job_start(), and again from the call
  * of job->done() on, which is made once and last. In between every chunk is
- * reported exactly once, after a cancel as well.
+ * reported exactly once, also after the job was cancelled.
  */
 #ifndef WEIR__IO_ENGINE_H
 #define WEIR__IO_ENGINE_H
@@ -43,41 +43,42 @@ struct weir__extent {
 	unsigned char *addr;
 	struct weir_dev *dev; /* NULL: host memory */
 	/*
-	 * Memory between two extents that follow each other in the job and
-	 * have the same gap group may be overwritten. NULL: no group.
+	 * If two extents follow each other in the job and have the same gap
+	 * group, the memory between them may be overwritten. NULL: no group.
 	 */
 	const void *gap_group;
 	struct weir__prefault
 		*prefault;     /* NULL: memory is prefaulted already */
-	size_t prefault_range; /* of it */
+	size_t prefault_range; /* number of the range there */
 	bool buffered;         /* through the page cache */
 	/*
 	 * rows > 1: row k is @width bytes at off + k * file_pitch, and goes to
-	 * addr + k * mem_pitch. @len is from the first byte in the file to the
-	 * last. A row and the blocks around it must fit a chunk. Neither rows
-	 * in the file nor in memory overlap. 0 or 1: the extent is contiguous.
+	 * addr + k * mem_pitch. @len counts from the first byte in the file to
+	 * the last. A row and the blocks around it must fit a chunk. Rows
+	 * overlap neither in the file nor in memory. 0 or 1: the extent is
+	 * contiguous.
 	 *
 	 * The gaps in the file may be read, so rows that are far apart are
-	 * better an extent each. Bytes in the gaps in memory are not written.
+	 * read faster as an extent each. Gaps in memory are not written.
 	 */
 	uint64_t rows, width, file_pitch, mem_pitch;
 	/*
-	 * The elements are converted on the way to memory: @len, @width and
-	 * @file_pitch are bytes of the file, @mem_pitch is of memory. A row, or
-	 * a contiguous extent, is whole elements. NULL: they are not.
+	 * How elements are converted on the way to memory; NULL: they are
+	 * copied. @len, @width and @file_pitch are bytes of the file, @mem_pitch
+	 * is bytes of memory. A row, or a contiguous extent, has whole elements.
 	 *
 	 * Extents with rows or a conversion can only be read.
 	 */
 	const struct weir_backend_convert *convert;
 	/* Set by weir__job_start: */
 	/*
-	 * 1: not merged. More: so many extents from this one on are one chunk:
-	 * a scatter copy to the device, or unpacked to host memory. 0: merged
-	 * into an earlier extent's.
+	 * 1: not merged. n > 1: this and the n - 1 extents after it are one
+	 * chunk, which is copied to the device by a scatter copy, or unpacked to
+	 * host memory. 0: it is part of an earlier extent's chunk.
 	 */
 	uint32_t n_merged;
-	bool unpack;    /* its chunks are unpacked: see unpack.h */
-	uint64_t block; /* in place: unit of offsets; 0: all staged */
+	bool unpack;    /* its chunks are unpacked: see op_task.c */
+	uint64_t block; /* read in place in such blocks; 0: all is staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
 
@@ -95,11 +96,11 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__job *job;
 	const struct weir__extent *extent; /* of the last chunk */
 	uint64_t deferred;      /* a chunk taken and not started, or -1 */
-	struct weir_file *file; /* fixed was asked for this; or NULL */
+	struct weir_file *file; /* the file of @fixed, or NULL */
 	int fixed;              /* entry in the ring's table of files, or -1 */
 };
 
-/* How the bytes of a chunk came to their place. */
+/* How the bytes of a chunk are moved to their place. */
 enum weir__chunk_way {
 	WEIR__CHUNK_IN_PLACE, /* read there */
 	WEIR__CHUNK_STAGED,   /* read to a slot, and copied */
@@ -111,38 +112,38 @@ struct weir__job {
 	struct weir__extent *ext;
 	size_t n_ext;
 	bool write;
-	uint32_t depth; /* chunks in flight at most, 0: engine's */
-	bool held;      /* may start while the root is closing: the caller has
-			   called weir__engine_hold */
-	/* When it is true, chunks end as after weir__job_cancel. NULL: none. */
+	uint32_t depth; /* chunks in flight at most; 0: the engine's limit */
+	bool held;      /* it may start while the root is closing, since the
+			   caller has called weir__engine_hold */
+	/* Once it is true, chunks end as after weir__job_cancel. NULL: none. */
 	const _Atomic bool *stopped;
 	/*
-	 * Shared with the caller's jobs that end together with this one, which
-	 * must not outlive it. NULL: the job's own.
+	 * Shared by the caller's jobs that end together; it must outlive them.
+	 * NULL: own_reads, of which the caller sets only @whole.
 	 */
 	struct weir__reads *reads;
-	struct weir__reads own_reads; /* only whole is the caller's to set */
+	struct weir__reads own_reads;
 	/*
-	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
-	 * says. They count in the file from its offset on, gaps between rows
-	 * included: rows begin at lo and at hi, and a chunk has whole elements.
-	 * On a thread of the engine; must not block.
+	 * Called when bytes [lo, hi) of extent @ext have arrived, or failed as
+	 * @outcome says. They are counted in the file from the extent's offset
+	 * on, gaps between rows included: a row begins at lo and at hi, and a
+	 * chunk has whole elements. On a thread of the engine; must not block.
 	 */
 	void (*chunk_done)(struct weir__job *job, size_t ext, uint64_t lo,
 			   uint64_t hi, const struct weir__outcome *outcome,
 			   enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
-	 * The copy of these bytes to a device is in the driver; the chunk is
-	 * completed later. Optional; not called for every chunk. Otherwise as
-	 * chunk_done.
+	 * Called when the copy of these bytes is submitted to the device's
+	 * driver; the chunk is completed later. Optional; not called for every
+	 * chunk. Otherwise as chunk_done.
 	 */
 	void (*chunk_submitted)(struct weir__job *job, size_t ext, uint64_t lo,
 				uint64_t hi);
 	/*
 	 * Submit the copy of a chunk between its slot and a device to a queue
-	 * of the caller, which must call work->done. NULL: the engine's queue
-	 * gets it. On a thread of the engine; must not block.
+	 * of the caller, which must call work->done. NULL: it is submitted to
+	 * the engine's own queue. On a thread of the engine; must not block.
 	 */
 	void (*submit_copy)(struct weir__job *job,
 			    struct weir_backend_work *work);
@@ -173,48 +174,48 @@ struct weir__job {
 	_Atomic uint32_t fallbacks;
 };
 
-/* The root's engine, started at the first call. */
+/* Return the root's engine, which the first call starts. */
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
 /*
- * Are the rows of @e, which has all that its job's caller sets, better one
- * extent than an extent for each? False: a row does not fit a chunk, or direct
- * reads would read large gaps.
+ * True if the rows of @e are read faster as one extent than as an extent each.
+ * False: a row does not fit a chunk, or direct reads would read large gaps. The
+ * caller has set all members of @e that a job's caller sets.
  */
 bool weir__engine_joins_rows(const struct weir__engine *eng,
 			     const struct weir__extent *e);
 
 /*
- * Cut the extents and dispatch the chunks. After 0 the job belongs to the
- * engine; job->chunk_done and job->done may be called before it returns.
+ * Divide the extents into chunks and dispatch them. If this returns 0 the job
+ * belongs to the engine; job->chunk_done and job->done may be called earlier.
  * -EBADF: a write to a file opened for reading. -EINVAL: a write of rows, or a
  * row that does not fit a chunk. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
-/* Any thread. Chunks that have not started end as cancelled. */
+/* Let chunks that have not started end as cancelled. Any thread. */
 void weir__job_cancel(struct weir__job *job);
-/* Any thread: something that deferred chunks waited for has changed. */
+/* Something that deferred chunks waited for has changed. Any thread. */
 void weir__job_wake(struct weir__job *job);
 
 /*
- * Call @fn for each of the engine's queues whose functions are @ops, until it
- * returns < 0. They are not closed meanwhile. @fn may block: other calls of
- * this and the opening of queues go on.
+ * Call @fn for each of the engine's queues with the functions @ops, until it
+ * returns < 0. The queues are not closed meanwhile. @fn may block: other calls of
+ * this function and the opening of queues are not delayed.
  */
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir_backend_queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg);
 
 /*
- * Closing waits, as for a job, until weir__engine_release() has been called; the
- * caller may start jobs with held set meanwhile. It references the root.
+ * Make closing wait, as for a job, until weir__engine_release() has been called.
+ * The caller, which references the root, may start jobs with @held set meanwhile.
  * -ESHUTDOWN: the root is being closed. Any thread.
  */
 int weir__engine_hold(struct weir__engine *eng);
 void weir__engine_release(struct weir__engine *eng);
 
-/* Any thread: run @task on a thread that may block. */
+/* Run @task on a thread that may block. Any thread. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of a root as its own files see it: limits, pools, the flags by
- * which it ends. Any thread of the engine reads it. Members that are neither
- * atomic nor under a lock do not change once the first reactor has started.
+ * The engine of a root, for its own files: limits, pools, and the flags that end
+ * it. Any thread of the engine reads it. Members that are neither atomic nor under
+ * a lock do not change after the first reactor has started.
  */
 #ifndef WEIR__IO_ENGINE_STATE_H
 #define WEIR__IO_ENGINE_STATE_H
@@ -25,16 +25,16 @@ struct weir__engine {
 
 	/* Limits, from the options. */
 	uint32_t wanted; /* enum weir_io */
-	bool only_ring;  /* WEIR_IO_URING: no thread reads, except FUSE */
+	bool only_ring;  /* WEIR_IO_URING: threads read only FUSE files */
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	uint64_t chunk_bytes;
 	uint64_t window;         /* bytes in flight of each reactor */
-	uint64_t network_window; /* the same, of network file systems */
+	uint64_t network_window; /* the same, for network file systems */
 	unsigned n_ops;          /* of each reactor, at most */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	uint64_t staging;  /* bytes of slots, of all reactors together */
 	int64_t max_sleep; /* how long a reactor sleeps at most, ns */
-	char late_why[64]; /* why a read was given up, in words */
+	char late_why[64]; /* the sentence of a read that was given up */
 
 	struct weir__reactor *reactor[WEIR__MAX_REACTORS];
 	struct weir__pool *copiers; /* page cache and slots to memory */
@@ -49,37 +49,38 @@ struct weir__engine {
 	bool opening;              /* open_task is queued or runs */
 	struct weir__task open_task;
 	_Atomic bool queues_closed;
-	_Atomic uint32_t queue_users; /* in weir__engine_queues; a futex */
+	_Atomic uint32_t
+		queue_users; /* calls of weir__engine_queues; a futex */
 
 	_Atomic uint32_t next_reactor; /* for the next short job */
-	_Atomic uint32_t jobs;  /* that have not ended, and holds; a futex */
-	_Atomic uint32_t ready; /* reactors that have started; a futex */
+	_Atomic uint32_t jobs;         /* not ended, and holds; a futex */
+	_Atomic uint32_t ready;        /* reactors that have started; a futex */
 	_Atomic int start_err;
 
-	int64_t deadline;    /* of closing; set before closed */
+	int64_t deadline;    /* of closing; set before @closed */
 	_Atomic bool closed; /* no job starts any more */
 	_Atomic bool leaked; /* the kernel may still write: never freed */
 	_Atomic bool stop;   /* reactors end when nothing is in flight */
-	_Atomic bool abort;  /* reactors orphan what is in flight, and end */
+	_Atomic bool abort;  /* reactors orphan all ops in flight, and end */
 };
 
 /*
- * Has no byte arrived for read_timeout, at @now of a reactor's clock? A clock may
- * be old by max_sleep, which is added to the limit.
+ * True if no byte has arrived for read_timeout, at @now of a reactor's clock. The
+ * clock may be max_sleep behind, which is added to the limit.
  */
 bool weir__engine_is_late(const struct weir__engine *eng,
 			  const struct weir__reads *reads, int64_t now);
 
 /*
- * Make an engine with @method (NULL: as the root's options say): for benches
- * that replace the disk by a source of their own.
+ * Make an engine with @method (NULL: as the root's options say). A bench replaces
+ * the disk by a method of its own.
  */
 int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
 /*
- * Why the ring or the slots do not work, or not in full: see weir_io_info. Any
- * thread. Reasons add up, unless one is given @instead.
+ * Add a reason to weir_io_info's @why: why the ring or the slots do not work, or
+ * only in part. @instead: it replaces the earlier reasons. Any thread.
  */
 void weir__engine_explain(struct weir__engine *eng, bool instead,
 			  const char *fmt, ...)

@@ -37,7 +37,7 @@ static void file_identify(const struct stat *st, struct weir__file_id *id)
 	id->ctime = st->st_ctim;
 }
 
-/* Reads of other kinds of files might block, or never end. */
+/* Reads of other kinds of files might block or never end. */
 static int check_kind(const char *path, const struct stat *st)
 {
 	if (S_ISREG(st->st_mode))
@@ -65,8 +65,8 @@ static int fail_open(int r, const char *path)
 }
 
 /*
- * Another process has a lease on the file, so that open(2) with O_NONBLOCK fails.
- * Only regular files are leased; the path may by now lead to another file.
+ * Another process has a lease on the file, so open(2) with O_NONBLOCK fails. Only
+ * regular files are leased; the path may by now lead to another file.
  */
 static int open_leased(const char *path, int how)
 {
@@ -240,7 +240,7 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 	return 0;
 }
 
-/* Can @fd be read? Returns its flags. */
+/* Check that @fd can be read. Returns its flags. */
 static int check_descriptor(int fd, const char *name, struct stat *st)
 {
 	int flags = weir__sys_get_flags(fd), r;
@@ -263,7 +263,7 @@ static int check_descriptor(int fd, const char *name, struct stat *st)
 	return r < 0 ? r : flags;
 }
 
-/* Open the file of @fd again. Fails without a sentence. */
+/* Open the file of @fd again. -errno without a sentence. */
 static int reopen(int fd, const struct stat *st)
 {
 	struct stat again;
@@ -282,11 +282,10 @@ static int reopen(int fd, const struct stat *st)
 }
 
 /*
- * A descriptor of the library for the file of @fd. If possible it has an open
- * file description of its own: a duplicate shares that of the program, so it
- * has the flags that the program sets at any time, and to change them would
- * change them for the program. With O_DIRECT or O_NONBLOCK the buffered reads
- * would fail.
+ * Open a descriptor of the library for the file of @fd. If possible it has an open
+ * file description of its own: a duplicate shares that of the program, so it has
+ * the flags that the program sets at any time, and changing them would change them
+ * for the program. With O_DIRECT or O_NONBLOCK the buffered reads would fail.
  */
 static int open_descriptor(int fd, const char *name, struct stat *st)
 {
@@ -388,7 +387,7 @@ void weir__file_put(struct weir_file *file)
 	weir__lease_free(file);
 	weir__sys_close(file->fd);
 	weir__sys_close(file->direct_fd);
-	/* Its inode may be another file's next. */
+	/* Another file may get its inode next. */
 	if (weir__races_on(file->weir))
 		weir__races_forget(file->weir,
 				   weir__races_file(file->id.dev, file->id.ino),
@@ -431,9 +430,9 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 }
 
 /*
- * Readahead begins with small requests, at which some disks have a tenth of
- * their rate: so all is read by one direct read. If that is refused or
- * interrupted, the rest is read buffered.
+ * Readahead begins with small requests, for which some disks have a tenth of their
+ * rate, so one direct read gets all bytes. If that is refused or interrupted, the
+ * rest is read buffered.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 {
@@ -453,14 +452,14 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 }
 
 /*
- * Nanoseconds until a write would change the file's ctime. 0: it would do so
- * now, or the ctime comes from another clock, and waiting would not help.
+ * Nanoseconds until a write changes the file's ctime. 0: a write changes it now, or
+ * the ctime comes from another clock, and waiting would not help.
  */
 static int64_t until_next_step(const struct weir__file_id *id)
 {
 	const struct timespec *c = &id->ctime;
 	int64_t tick, now = weir__file_clock(&tick);
-	/* Whole seconds: FAT counts in steps of two. */
+	/* The times are whole seconds: FAT counts in steps of two. */
 	bool whole = !c->tv_nsec && !id->mtime.tv_nsec;
 	int64_t step = whole ? 2 * SECOND : 1;
 	int64_t left;

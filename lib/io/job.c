@@ -12,7 +12,7 @@
 #include "io/queues.h"
 #include "io/reactor.h"
 
-/* Why a job has no queue to @dev. */
+/* The reason why a job has no queue to @dev. */
 struct weir__refusal {
 	struct weir__refusal *next;
 	struct weir_dev *dev;
@@ -45,7 +45,7 @@ int weir__job_refusal(const struct weir__job *job, const struct weir_dev *dev)
 	return weir__fail(refusal->err, "%s", refusal->why);
 }
 
-/* If memory runs out, the job fails with a general reason. */
+/* If memory runs out, the job fails with a general sentence. */
 void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 			    int err)
 {
@@ -61,8 +61,8 @@ void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 }
 
 /*
- * If the job is leaked, a device may still read its segments, and the thread
- * that opens queues may still add refusals: neither is freed.
+ * If the job is leaked, a device may still read the copies of a scatter copy, and
+ * the thread that opens queues may still add refusals: neither is freed.
  */
 static void job_free_members(struct weir__job *job)
 {
@@ -78,7 +78,7 @@ static void job_free_members(struct weir__job *job)
 	}
 }
 
-/* The closing thread waits for this, and so do reactors that were aborted. */
+/* The closing thread waits for this, and so do reactors that are aborted. */
 void weir__engine_release(struct weir__engine *eng)
 {
 	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
@@ -122,7 +122,7 @@ void weir__chunk_submitted(struct weir__job *job, const struct weir__extent *e,
 		job->chunk_submitted(job, ext + k, 0, e[k].len);
 }
 
-/* A short job goes to as many reactors as it has chunks. */
+/* A short job is passed to as many reactors as it has chunks. */
 static unsigned n_links(const struct weir__job *job)
 {
 	const struct weir__engine *eng = job->eng;
@@ -154,7 +154,7 @@ void weir__job_post(struct weir__job *job)
 				   &job->link[i].msg);
 }
 
-/* Either the closing thread waits for the caller, or this sees closed. */
+/* Either the closing thread waits for the caller, or this call sees @closed. */
 static bool engine_enter(struct weir__engine *eng, bool held)
 {
 	atomic_fetch_add(&eng->jobs, 1);
@@ -187,7 +187,7 @@ static bool job_begin(struct weir__engine *eng, struct weir__job *job)
 
 int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 {
-	int r = weir__job_cut(job, eng->chunk_bytes);
+	int r = weir__job_divide(job, eng->chunk_bytes);
 
 	if (r < 0)
 		return r;

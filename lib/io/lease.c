@@ -11,10 +11,10 @@
 #include "core/util.h"
 #include "io/caller_read.h"
 
-#define MAX_PAGES 512u /* of a use */
+#define MAX_PAGES 512u /* in one use */
 #define MAX_LEASES 32u /* in the process: each has a thread */
-#define PAUSE_NS 20000 /* between looks whether uses have ended */
-/* Times between looks at the lease, ms: if no signal came, and if one is pending. */
+#define PAUSE_NS 20000 /* between checks whether uses have ended */
+/* Times between checks of the lease, ms: no signal came, or one is pending. */
 #define LOOK_MS 5000
 #define PENDING_MS 20
 
@@ -23,14 +23,14 @@ struct weir__lease {
 	unsigned char *map;
 	uint64_t bytes;
 	pthread_t thread;
-	int wake;  /* an eventfd: armed or quit was set */
-	pid_t tid; /* of the thread that the kernel tells of a break */
+	int wake; /* an eventfd: armed or quit was set */
+	pid_t tid; /* the thread that the kernel signals when it breaks the lease */
 	_Atomic uint32_t ready;
 	_Atomic bool armed, quit;
 	/*
-	 * A use counts itself and then looks whether the lease is broken; the
-	 * thread says that it is broken and then waits for uses. So the thread
-	 * waits for each use that has not seen it.
+	 * A use increments @users and then reads @broken; the thread sets
+	 * @broken and then waits until @users is 0. So the thread waits for each
+	 * use that has not seen @broken.
 	 */
 	_Atomic uint32_t users;
 	_Atomic bool broken;
@@ -48,10 +48,11 @@ static void lease_break(struct weir__lease *l)
 }
 
 /*
- * The kernel sends SIGIO to this thread when somebody wants to write. It is blocked
- * here, as all signals are in threads of the library, and stays pending: the thread
- * does not take it, since a SIGIO for the process, which looks the same, is the
- * program's. While one is pending, @signals is readable, so the thread then pauses.
+ * The kernel sends SIGIO to this thread when another process wants to write. The
+ * signal is blocked here, as all signals are in threads of the library, and stays
+ * pending: the thread does not take it, since a SIGIO for the process, which looks
+ * the same, is the program's. While one is pending, @signals stays readable, so the
+ * thread pauses before it looks again.
  */
 static void lease_wait(const struct weir__lease *l, int signals)
 {
@@ -83,7 +84,7 @@ static void *lease_watch(void *arg)
 	return NULL;
 }
 
-/* The file is as long as when it was opened, and stays so. */
+/* Map the file, which under the lease stays as long as when it was opened. */
 static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 {
 	struct stat st;
@@ -98,7 +99,7 @@ static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 	return true;
 }
 
-/* Given up in any case: a child of fork(2) has the description, too. */
+/* The lease is ended in any case: a child of fork(2) has the description too. */
 static void lease_end(struct weir__lease *l)
 {
 	atomic_store(&l->quit, true);
@@ -120,7 +121,7 @@ static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
 		lease_end(l);
 		return false;
 	}
-	/* A break that came before this is seen now. */
+	/* A lease that was broken before this is noticed now. */
 	atomic_store(&l->armed, true);
 	weir__sys_eventfd_set(l->wake, true);
 	return true;
@@ -154,7 +155,7 @@ static struct weir__lease *lease_new(const struct weir_file *file)
 	return NULL;
 }
 
-/* mincore(2) tells the truth of files that we own. */
+/* mincore(2) reports the truth for files that we own. */
 void weir__file_lease(struct weir_file *file)
 {
 	if (file->ours && weir__nowait_file(file) && file->id.bytes &&

@@ -47,8 +47,8 @@ static void jobs_drop_first(struct weir__loop *loop)
 }
 
 /*
- * A long job keeps the file that it currently reads in the ring's table, so
- * that its reads need no lookup in the process's table of descriptors.
+ * A long job keeps the file that it currently reads in the ring's table, so its
+ * reads need no lookup in the process's table of descriptors.
  */
 static void link_file_get(struct weir__loop *loop, struct weir__job_link *link,
 			  struct weir_file *file)
@@ -94,12 +94,12 @@ static bool caller_copies_full(const struct weir__loop *loop,
 
 enum dispatched {
 	DISPATCHED, /* a chunk is in flight, or was completed without a read */
-	BLOCKED,    /* the job waits for a slot, its memory or its depth */
-	FOR_THREAD, /* a borrower may not dispatch it, the thread must */
+	BLOCKED, /* the job waits for a slot, its memory, or to be below its depth */
+	FOR_THREAD, /* not a borrower, only the thread may dispatch it */
 	SPENT       /* the job has no more chunks: release the link */
 };
 
-/* May the chunk be started now? weir__op_start checks for a free slot. */
+/* True if the chunk may be started now. weir__op_start checks for a free slot. */
 static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 		     const struct weir__extent *e,
 		     const struct weir__chunk *chunk)
@@ -139,7 +139,10 @@ static enum dispatched start_op(struct weir__loop *loop,
 	return DISPATCHED;
 }
 
-/* Are the job's chunks completed without being started? Then @ret is why. */
+/*
+ * True if the job's chunks are completed without being started: then @ret is set to
+ * the reason.
+ */
 static bool skipped(const struct weir__job *job, struct weir__outcome *ret)
 {
 	if (atomic_load(&job->cancelled) ||
@@ -204,9 +207,9 @@ static void dispatch(struct weir__loop *loop)
 		case FOR_THREAD:
 			loop->thread_needed = true;
 			/*
-			 * Nothing of this job is in flight: keep it first.
-			 * Otherwise copiers would spend all of the window on
-			 * their jobs.
+			 * If nothing of this job is in flight, it stays first.
+			 * Otherwise copiers would use up the window for their
+			 * own jobs.
 			 */
 			if (!atomic_load(&link->job->out))
 				return;
@@ -242,7 +245,7 @@ static void jobs_cancel(struct weir__loop *loop)
 
 static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
 
-/* Called by the owner, or by the engine while no thread runs. */
+/* The caller is the owner, or the engine while no thread runs. */
 static struct weir__loop *loop_of(struct weir__reactor *r)
 {
 	return (struct weir__loop *)r;
@@ -286,20 +289,20 @@ static void take_messages(struct weir__loop *loop)
 		loop->for_thread_end = &loop->for_thread;
 		handle_messages(loop, for_thread);
 	}
-	if (weir__owner_has_news(&loop->reactor.owner))
+	if (weir__owner_is_notified(&loop->reactor.owner))
 		handle_messages(loop,
 				weir__reactor_take_messages(&loop->reactor));
 }
 
-/* One iteration, without sleeping, by a borrower. */
+/* One iteration of a borrower, which does not sleep. */
 static void loop_iterate(struct weir__loop *loop)
 {
 	const struct weir__engine *eng = loop->reactor.eng;
 
 	take_messages(loop);
 	/*
-	 * These flags are set before the reactor is woken. That wake may have
-	 * been consumed by take_messages, so they are read after it.
+	 * These flags are set before the reactor is woken. take_messages may
+	 * have consumed that wake, so they are read after it.
 	 */
 	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
 	    atomic_load(&loop->reactor.trim)) {
@@ -307,17 +310,17 @@ static void loop_iterate(struct weir__loop *loop)
 		return;
 	}
 	dispatch(loop);
-	/* The thread may have gone to sleep before there was a copy to poll. */
+	/* The thread may have fallen asleep before there was a copy to poll. */
 	if (weir__copy_poll(loop) && !loop->polling)
 		loop->thread_needed = true;
 }
 
 /*
- * On a thread of a pool: execute the op, and post it back. After a cached read
- * the copier does the rest too if the reactor's thread sleeps: it borrows the
- * reactor, completes the op, dispatches the next chunks and polls the copies to
- * devices. If the thread did that, each chunk would cost four switches between
- * threads, and one more slot, which is not in the CPU's cache.
+ * On a thread of a pool: execute the op, and post it back. If the reactor's thread
+ * sleeps after a cached read, the copier does the rest too: it borrows the reactor,
+ * completes the op, dispatches the next chunks and polls the copies to devices. If
+ * the thread did that, each chunk would cost four switches between threads, and one
+ * more slot, which is not in the CPU's cache.
  */
 static void execute_task(struct weir__task *task)
 {
@@ -343,8 +346,8 @@ static void execute_task(struct weir__task *task)
 }
 
 /*
- * The root closes and waits no longer. The kernel may use the memory of what is
- * in flight forever: the jobs are completed, and that memory is not freed.
+ * The root closes and waits no longer. The kernel may use the memory of ops in
+ * flight forever: their jobs are completed, and that memory is not freed.
  */
 static void orphan_all(struct weir__loop *loop)
 {
@@ -355,7 +358,7 @@ static void orphan_all(struct weir__loop *loop)
 			weir__op_orphan(loop, op, &abandoned);
 }
 
-/* Is it a read, and has no byte of its job arrived for too long? */
+/* True if it is a read, and no byte of its job has arrived for too long. */
 static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 {
 	return op->state == WEIR__OP_QUEUED && op->counted &&
@@ -367,7 +370,7 @@ static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
  * Set the clock. The thread sleeps for at most max_sleep. If much more time has
  * passed, it could not run: the process was stopped (SIGSTOP, a frozen cgroup, a
  * paused virtual machine), or a driver blocked the thread. Bytes may have arrived
- * meanwhile that nobody has seen, so reads that run have all of their time again.
+ * meanwhile unnoticed, so the time of running reads starts again.
  */
 static void set_clock(struct weir__loop *loop)
 {
@@ -385,9 +388,10 @@ static void set_clock(struct weir__loop *loop)
 }
 
 /*
- * Orphan late reads, those that were started a moment ago too: their job has
- * failed, and starts no more. The kernel may still write to their memory, and a thread
- * of a pool may hang in one: the pool may start another thread instead.
+ * Orphan late reads, and with them those of the same job that were started a moment
+ * ago: the job has failed, and starts no more. The kernel may still write to their
+ * memory, and a thread of a pool may hang in one: the pool may start another thread
+ * instead.
  */
 static void give_up_late(struct weir__loop *loop)
 {
@@ -408,7 +412,7 @@ static void give_up_late(struct weir__loop *loop)
 		copiers += !op->in_ring && !op->direct;
 		weir__op_orphan(loop, op, &late);
 	}
-	/* Only now: new threads would execute ops that are still queued. */
+	/* Not earlier: new threads would execute ops that are still queued. */
 	while (readers--)
 		weir__pool_more(eng->readers);
 	while (copiers--)
@@ -470,8 +474,8 @@ static void wait_for_more(struct weir__loop *loop)
 	int64_t begun = weir__trace_now(r->eng->weir);
 	bool copying = weir__copy_poll(loop);
 
-	/* News often means that a copy has ended: poll soon again. */
-	if (!copying || weir__owner_has_news(&r->owner))
+	/* A notification often means that a copy has ended: poll soon again. */
+	if (!copying || weir__owner_is_notified(&r->owner))
 		loop->pause = PAUSE_MIN;
 	loop->thread_needed = false;
 	loop->polling = copying;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of kind MAPPED: ranges of files. */
+/* Buffers of kind MAPPED: each maps a range of a file. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static int map_check(struct weir_buft *buft, struct weir_file *file)
 	return 0;
 }
 
-/* In the file as it is now, which may differ from when it was opened. */
+/* Check against the file as it is now, which may have changed since it was opened. */
 static int check_range(struct weir_file *file, uint64_t off, size_t size)
 {
 	struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How reads and writes reach the kernel: a table of functions. All are called
- * on the reactor's thread, which owns the reactor. method_uring.c,
- * method_sync.c; a bench has another.
+ * on the reactor's thread, which owns the reactor. The tables are in method_uring.c
+ * and method_sync.c; a bench has another.
  */
 #ifndef WEIR__IO_METHOD_H
 #define WEIR__IO_METHOD_H
@@ -20,11 +20,11 @@ struct weir__method_ops {
 	uint32_t io; /* enum weir_io */
 	const char *name;
 	/*
-	 * Make what the method needs. Required. < 0, with a sentence in
-	 * eng->why: it does not work here.
+	 * Make what the method needs. Required. < 0, with a reason in
+	 * eng->why: the method does not work here.
 	 */
 	int (*open)(struct weir__loop *loop);
-	/* Nothing is in flight. Required. */
+	/* Undo open. Nothing is in flight. Required. */
 	void (*close)(struct weir__loop *loop);
 	/*
 	 * Take one op. Required. Never blocks and never fails, since at most
@@ -32,17 +32,17 @@ struct weir__method_ops {
 	 */
 	void (*submit)(struct weir__loop *loop, struct weir__op *op);
 	/*
-	 * Pass on what was submitted, and call weir__op_advance() for what has
-	 * completed. Sleep until something completes or there is news, for
-	 * @limit ns at most (-1: weir__reactor_max_sleep, 0: do not sleep);
-	 * the reactor is released while the thread sleeps. Required.
+	 * Pass submitted ops to the kernel, and call weir__op_advance() for
+	 * those that have completed. Sleep until an op completes or the reactor
+	 * is notified, for at most @limit ns (-1: weir__reactor_max_sleep, 0: do
+	 * not sleep); the reactor is released while the thread sleeps. Required.
 	 */
 	void (*wait)(struct weir__loop *loop, int64_t limit);
 	/* @slot is about to be used for the first time. Optional. */
 	void (*slot)(struct weir__loop *loop, struct weir__slot *slot);
 	/*
-	 * Reference @file in the ring's table of files: its entry, or -1; and
-	 * drop that reference. Optional, both or none.
+	 * Reference @file in the ring's table of files: returns its entry, or
+	 * -1; and drop that reference. Optional, both or none.
 	 */
 	int (*file_get)(struct weir__loop *loop, struct weir_file *file);
 	void (*file_put)(struct weir__loop *loop, int fixed);

@@ -29,7 +29,7 @@
 /* A trial of the ring that takes longer has failed. */
 #define TRIAL_SECONDS 10
 
-/* A file in the ring's table while ops or links reference it. */
+/* A file that is in the ring's table while ops or links reference it. */
 struct fixed_file {
 	struct weir_file *file;
 	unsigned users;
@@ -37,7 +37,7 @@ struct fixed_file {
 
 struct uring {
 	struct io_uring ring;
-	uint64_t ring_id; /* of its descriptor: weir__sys_file_id */
+	uint64_t ring_id; /* weir__sys_file_id of its descriptor */
 	bool dead;
 	unsigned n_out;           /* reads in the ring */
 	uint64_t n_sqes;          /* submission entries used so far */
@@ -48,7 +48,7 @@ struct uring {
 };
 
 /*
- * Reads of the eventfds write here. Nobody uses the value; it is static since a
+ * Reads of the eventfds write here. Nobody uses the value. It is static because a
  * ring that failed may still write to it.
  */
 static uint64_t eventfd_count;
@@ -71,7 +71,7 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* The setting that forbids the ring: a sysctl, or a seccomp filter. */
+/* Name the setting that forbids the ring: a sysctl, or a seccomp filter. */
 static void who_forbids(char *hint, size_t room)
 {
 	char text[16] = "?";
@@ -100,7 +100,7 @@ static void which_limit(uint64_t need, char *hint, size_t room)
 			(unsigned long long)need, (unsigned long long)limit);
 }
 
-/* Add to the engine's reasons: what failed, and what forbids it. */
+/* Add a reason for weir_io_info: what failed, and what forbids it. */
 static void explain_ring(struct weir__engine *eng, const char *what, int err,
 			 uint64_t need)
 {
@@ -117,7 +117,7 @@ static void explain_ring(struct weir__engine *eng, const char *what, int err,
 			     weir__errno_name(-err), hint);
 }
 
-/* Per entry: 64 bytes, two completions of 16, and an index of 4. */
+/* An entry takes 64 bytes, two completions of 16, and an index of 4. */
 static uint64_t ring_bytes(unsigned entries)
 {
 	return weir__up(entries * 64ull, 4096) +
@@ -126,7 +126,7 @@ static uint64_t ring_bytes(unsigned entries)
 
 /*
  * Submit one request and wait for it. Returns its result; -ETIME: the kernel has
- * it and does not complete it.
+ * taken it and does not complete it.
  */
 static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
@@ -229,7 +229,7 @@ static int set_up(struct weir__loop *loop, struct uring *u)
 		exit_ring(u);
 		return err;
 	}
-	/* Never more ops in flight than the ring has entries. */
+	/* No more ops may be in flight than the ring has entries. */
 	if (u->ring.sq.ring_entries < loop->n_ops + 2)
 		loop->n_ops = u->ring.sq.ring_entries - 2;
 	place_workers(loop, u);
@@ -248,7 +248,7 @@ static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* An empty table is always allowed: only filling an entry meets the limit. */
+/* An empty table is always allowed: only filling an entry can exceed the limit. */
 static int try_buffers(struct weir__loop *loop, struct uring *u)
 {
 	unsigned n = weir__slots_count(loop->reactor.slots);
@@ -325,7 +325,7 @@ static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 	struct uring *u = loop->method;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
-	/* n_ops leaves room, except for ops that were repeated meanwhile. */
+	/* There is room for n_ops, but not for ops that were repeated meanwhile. */
 	while (!sqe && io_uring_submit(&u->ring) > 0) {
 		atomic_fetch_add_explicit(&loop->reactor.enters, 1,
 					  memory_order_relaxed);
@@ -482,13 +482,16 @@ static void close_dead_ring(struct weir__loop *loop, int err)
 	uring_close(loop);
 }
 
-/* An enter that neither submits nor waits returns -EAGAIN. */
+/* True if -EAGAIN means only that the enter neither submitted nor waited. */
 static bool has_nothing(const struct uring *u, unsigned n, int err)
 {
 	return err == -EAGAIN && !n && !io_uring_sq_ready(&u->ring);
 }
 
-/* Temporary: memory is short, completions were not reaped, or a signal came. */
+/*
+ * True for temporary errors: memory is short, completions were not reaped, or a
+ * signal came.
+ */
 static bool may_pass(int err)
 {
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||

@@ -30,7 +30,7 @@ bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *))
 	op->msg.kind = WEIR__MSG_OP;
 	op->task.run = run;
 	op->reactor = &loop->reactor;
-	op->track = ++loop->n_tracks; /* row 0 shows the reactor's waits */
+	op->track = ++loop->n_tracks; /* track 0 has the reactor's waits */
 	op->next_all = loop->ops;
 	loop->ops = op;
 	op->next_free = loop->free;
@@ -85,8 +85,8 @@ static bool take_slot(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * Read all rows to a slot, for copies out of it: @direct, the whole blocks
- * around them.
+ * Aim the op at a slot: read all rows there, to be copied out of it. @direct: read
+ * whole blocks.
  */
 static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
 			  bool direct)
@@ -110,8 +110,8 @@ static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * The whole chunk again, through the page cache. The copier that reads it
- * unpacks it, and to a device packs it in a slot.
+ * Aim the op at the page cache: read the whole chunk again from there. The copier
+ * that reads it unpacks it, or for a device packs it in a slot.
  */
 static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 {
@@ -124,7 +124,7 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 	op->end = e->off + weir__chunk_data_end(e, op->hi);
 	if (!e->dev) {
 		drop_slots(loop, op);
-		op->buf = e->addr; /* it is not used */
+		op->buf = e->addr; /* not NULL: no slot is taken */
 		return true;
 	}
 	op->payload = op->buf = op->slot ? op->slot->addr : NULL;
@@ -133,10 +133,9 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 }
 
 /*
- * The rest of lo..hi, from byte @from of the file on, goes through the page
- * cache: without a slot for host memory, through a slot for a device. If a read
- * to a device has no slot yet, one is only reserved: the copier takes it
- * (op_task.c).
+ * Aim the op at the page cache: read the rest of lo..hi, from byte @from of the file
+ * on, without a slot to host memory, through a slot to a device. If a read to a
+ * device has no slot yet, one is only reserved: the copier takes it (op_task.c).
  */
 static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 			 uint64_t from)
@@ -165,7 +164,7 @@ static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 	return true;
 }
 
-/* Read the whole blocks around lo..hi to a slot. */
+/* Aim the op at a slot: read the whole blocks around lo..hi there. */
 static bool aim_slot(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
@@ -209,8 +208,8 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 }
 
 /*
- * No slot is free. Slots in use come back, unless a failed ring has kept them
- * all, or there was no memory for any: then the op goes through the page cache,
+ * No slot is free. Slots in use are returned later, unless a failed ring keeps them
+ * all, or there was no memory for any: then the op reads through the page cache,
  * without a slot.
  */
 static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
@@ -237,7 +236,7 @@ static void op_route(struct weir__loop *loop, struct weir__op *op)
 				&op->task);
 }
 
-/* Copy between the slot and the device; the op is in @state meanwhile. */
+/* Copy between the slot and the device. The op is in @state meanwhile. */
 static void start_copy(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
 {
@@ -253,7 +252,7 @@ static void start_copy(struct weir__loop *loop, struct weir__op *op,
 	weir__op_finish(loop, op, &failed);
 }
 
-/* @err is the kernel's or a backend's. */
+/* Complete the chunk as failed, with an errno of the kernel or a backend. */
 static void op_fail(struct weir__loop *loop, struct weir__op *op, int err)
 {
 	struct weir__outcome failed = weir__failed(err, NULL);
@@ -263,7 +262,7 @@ static void op_fail(struct weir__loop *loop, struct weir__op *op, int err)
 	weir__op_finish(loop, op, &failed);
 }
 
-/* Lost devices or a failed ring keep all slots, or there never were any. */
+/* No slot will ever be free: devices or a ring keep them, or there were none. */
 static void op_fail_slotless(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__outcome failed = weir__failed(
@@ -309,7 +308,7 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	return true;
 }
 
-/* Its bytes have arrived, or never will. */
+/* The op's bytes have arrived, or never will. */
 static void stop_counting(struct weir__op *op)
 {
 	if (op->counted)
@@ -353,7 +352,7 @@ static const char *span_name(const struct weir__op *op)
 	return op->write ? "write" : name[way_of(op)];
 }
 
-/* Only while a trace runs. */
+/* Called only while a trace runs. */
 static void op_trace(const struct weir__op *op)
 {
 	const struct weir__reactor *r = op->reactor;
@@ -372,8 +371,8 @@ static void job_out_dec(struct weir__job *job)
 }
 
 /*
- * The job may end when its chunk is completed, so the op first frees all that
- * it has.
+ * The job may end when its chunk is completed, so the op is freed first, with all
+ * that it has.
  */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -404,9 +403,9 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * The op, its slot and the memory that it reads to are never used again, since
- * something may still write to them. A new op replaces it. A job that has lost
- * memory for ever reads no more.
+ * The op, its slot and the memory that it reads to are never used again, since the
+ * kernel or a device may still write to them. A new op replaces it. A job that has
+ * lost memory for ever reads no more.
  */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -449,8 +448,7 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 	}
 }
 
-/* Copy or convert the bytes in the slot: a copier does it, or for few bytes the
- * owner. */
+/* Copy or convert the bytes in the slot: a copier does it, or the owner if they are few. */
 static void start_task(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
 {
@@ -464,8 +462,8 @@ static void start_task(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * All bytes of lo..hi have been read or written. Bytes that were read to a slot
- * are copied from there, and no longer count in the window.
+ * All bytes of lo..hi have been read or written. Bytes that were read to a slot are
+ * copied from there, and are no longer counted in the window.
  */
 static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {
@@ -508,8 +506,8 @@ static void op_direct_refused(struct weir__loop *loop, struct weir__op *op)
 }
 
 /*
- * The transfer was short: request the rest. A direct read requests whole
- * blocks, so it goes back to the last boundary.
+ * The read or write was short: request the rest. A direct read requests whole
+ * blocks, so it goes back to the last boundary of one.
  */
 static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 			      uint32_t got)
@@ -541,7 +539,7 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 	enum weir__op_state state = op->state;
 
 	if (state == WEIR__OP_ORPHANED)
-		return; /* too late: the chunk was completed */
+		return; /* its chunk was completed as failed */
 	if (state != WEIR__OP_QUEUED) {
 		op_copied(loop, op, (int)res);
 		return;

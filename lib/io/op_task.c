@@ -26,7 +26,7 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-/* Of fewer bytes the two ends are a large part, and the cache has room for them. */
+/* In fewer bytes the two ends are a large part, and the cache has room for them. */
 #define LEAST 4096u
 
 static void copy_lines(unsigned char *dst, const unsigned char *src, size_t n)
@@ -48,7 +48,12 @@ static void copy_lines(unsigned char *dst, const unsigned char *src, size_t n)
 	_mm_sfence();
 }
 
-static void copy_past_cache(void *dst, const void *src, size_t n)
+/*
+ * memcpy() out of a slot with stores that bypass the CPU's cache, where it has such
+ * (non-temporal): the slot's lines stay in the cache for the next read to it. What is
+ * copied is too large to stay there.
+ */
+static void copy_non_temporal(void *dst, const void *src, size_t n)
 {
 	unsigned char *to = dst;
 	const unsigned char *from = src;
@@ -67,7 +72,7 @@ static void copy_past_cache(void *dst, const void *src, size_t n)
 
 #else
 
-static void copy_past_cache(void *dst, const void *src, size_t n)
+static void copy_non_temporal(void *dst, const void *src, size_t n)
 {
 	memcpy(dst, src, n);
 }
@@ -75,7 +80,7 @@ static void copy_past_cache(void *dst, const void *src, size_t n)
 #endif
 
 /*
- * Bytes of a read to the stack, from where they are unpacked: few enough to stay
+ * Bytes of one read to the stack, from where they are unpacked: few enough to stay
  * in the CPU's cache.
  */
 #define PIECE (64u << 10)
@@ -96,12 +101,19 @@ static void unpack_bytes(const struct weir__extent *e, unsigned char *dst,
 		memcpy(dst, src, n);
 }
 
+/*
+ * Unpack a chunk from @src, which has the rows with their distances in the file.
+ * Merged extents, which go to host memory, are copied each to its place. Otherwise
+ * each row is copied or converted: to its place in host memory or, for a device, to a
+ * slot, where the rows follow one another.
+ */
 static void unpack(const struct weir__extent *e, const struct weir__rows *rows,
 		   const unsigned char *src, unsigned char *dst,
 		   uint64_t dst_pitch)
 {
 	for (uint32_t k = 0; k < e->n_merged && e->n_merged > 1; k++)
-		copy_past_cache(e[k].addr, src + (e[k].off - e->off), e[k].len);
+		copy_non_temporal(e[k].addr, src + (e[k].off - e->off),
+				  e[k].len);
 	if (e->n_merged > 1)
 		return;
 	for (uint64_t k = 0; k < rows->n; k++)
@@ -109,7 +121,7 @@ static void unpack(const struct weir__extent *e, const struct weir__rows *rows,
 			     rows->width);
 }
 
-/* 1, or 0: the file ends before the last byte; or -errno. */
+/* Returns 1; 0 if the file ends before the last byte; or -errno. */
 static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
 		    uint64_t off, bool wait)
 {
@@ -126,7 +138,7 @@ static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
 	return 1;
 }
 
-/* Whole elements, in pieces: a row, or a contiguous chunk. */
+/* Read and convert the elements of a row or a contiguous chunk, PIECE bytes at a time. */
 static int convert_cached(const struct weir__extent *e, uint64_t n,
 			  uint64_t off, unsigned char *dst, bool wait)
 {
@@ -154,7 +166,7 @@ static bool reads_gaps(const struct weir__rows *rows)
 	       rows->pitch + rows->width <= PIECE;
 }
 
-/* Each row by a call of its own. */
+/* Read each row by a call of its own. */
 static int rows_cached(const struct weir__extent *e,
 		       const struct weir__rows *rows, uint64_t off,
 		       unsigned char *dst, uint64_t dst_pitch, bool wait)
@@ -171,7 +183,7 @@ static int rows_cached(const struct weir__extent *e,
 	return r;
 }
 
-/* As many rows as fit a piece by one call, with the gaps between them. */
+/* Read by each call as many rows as fit PIECE, with the gaps between them. */
 static int spans_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
 			unsigned char *dst, uint64_t dst_pitch, bool wait)
@@ -199,8 +211,8 @@ static uint64_t gap_after(const struct weir__extent *e, uint32_t k)
 }
 
 /*
- * How many of the @n extents from @e on does one call read, with the gaps
- * between them, which go to @piece? Fills in @iov.
+ * Returns how many of the @n extents from @e on one call reads, with the gaps
+ * between them, which go to @piece. Fills in @iov.
  */
 static uint32_t vector_of(const struct weir__extent *e, uint32_t n,
 			  unsigned char *piece, struct iovec *iov,
@@ -226,7 +238,7 @@ static uint32_t vector_of(const struct weir__extent *e, uint32_t n,
 	return k;
 }
 
-/* Several extents, each to its place. */
+/* Read merged extents, each to its place. */
 static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
 {
 	unsigned char piece[MAX_GAP];
@@ -252,6 +264,12 @@ static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
 	return r;
 }
 
+/*
+ * The same from the page cache: the rows begin at @off of the file. @wait: the reads
+ * may block; otherwise -EAGAIN at a missing page, when some rows may be in their
+ * places. Returns 1 if all is read, 0 if the file ends before the last row, or the
+ * -errno of a read, without a sentence.
+ */
 static int unpack_cached(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
 			 unsigned char *dst, uint64_t dst_pitch, bool wait)
@@ -263,6 +281,10 @@ static int unpack_cached(const struct weir__extent *e,
 		       : rows_cached(e, rows, off, dst, dst_pitch, wait);
 }
 
+/*
+ * Make the kernel begin to read the pages that unpack_cached() lacks. @bytes: of all
+ * rows and gaps.
+ */
 static void unpack_fetch(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
 			 uint64_t bytes)
@@ -281,6 +303,7 @@ static void unpack_fetch(const struct weir__extent *e,
 		weir__sys_fetch(fd, off + k * rows->pitch, rows->width);
 }
 
+/* Bytes of gaps that unpack_cached() reads. */
 static uint64_t unpack_cached_gaps(const struct weir__extent *e,
 				   const struct weir__rows *rows)
 {
@@ -297,6 +320,10 @@ static uint64_t unpack_cached_gaps(const struct weir__extent *e,
 
 #define CACHED_PIECE (256u << 10)
 
+/*
+ * True if the copier that reads the op's extent from the page cache also unpacks it:
+ * it needs a slot only for a device.
+ */
 static bool unpacks_cached(const struct weir__op *op)
 {
 	return op->extent->unpack && !op->direct &&
@@ -313,7 +340,10 @@ uint64_t weir__op_slot_bytes(const struct weir__op *op)
 	return rows.n * rows.out;
 }
 
-/* To the place of the rows or, for a device, to the slot after what was read */
+/*
+ * Unpack the chunk to the place of its rows or, for a device, to the slot after the
+ * bytes that were read.
+ */
 static void unpack_slot(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
@@ -331,7 +361,7 @@ static void unpack_slot(struct weir__op *op)
 	unpack(e, &rows, from, op->payload, rows.out);
 }
 
-/* Out of the slot to where the bytes belong. */
+/* Copy the bytes out of the slot to their place. */
 static void copy_out(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
@@ -341,15 +371,17 @@ static void copy_out(struct weir__op *op)
 	if (e->unpack)
 		unpack_slot(op);
 	else
-		copy_past_cache(e->addr + op->lo, op->payload, op->hi - op->lo);
+		copy_non_temporal(e->addr + op->lo, op->payload,
+				  op->hi - op->lo);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->track,
 			 "copy", begun, e->off + op->lo, op->hi - op->lo);
 	op->res = 0;
 }
 
 /*
- * Take the reserved slot only when the copier is about to fill it: then the
- * slots used last are used again, and a few of them stay in the CPU's cache.
+ * The copier takes its reserved slot only now, when it is about to fill it: so the
+ * slots that were used last are used again, and a few of them stay in the CPU's
+ * cache.
  */
 static void bind_slot(struct weir__op *op)
 {
@@ -359,8 +391,8 @@ static void bind_slot(struct weir__op *op)
 }
 
 /*
- * Orphaned with a slot that is reserved and not taken, or that an earlier call has
- * filled in part: free the slot for others.
+ * The op was orphaned before this call. Free its slot, which is reserved and not
+ * taken, or which an earlier call has filled in part.
  */
 static void drop_cached_slot(struct weir__op *op)
 {
@@ -376,9 +408,9 @@ static void drop_cached_slot(struct weir__op *op)
 }
 
 /*
- * At the first page that is missing a read of the page cache requests all that
- * are, and leaves them to a later call, which waits for them or reports why they
- * cannot be read: so the copier goes on with other chunks meanwhile.
+ * A read of the page cache does not wait at its first call: at the first missing
+ * page it requests all missing pages and ends. A later call waits for them, or
+ * reports why they cannot be read. So the copier goes on with other chunks meanwhile.
  */
 static bool may_wait(const struct weir__op *op)
 {
@@ -392,7 +424,7 @@ static int64_t missed(struct weir__op *op)
 }
 
 /*
- * In short calls: a kernel without preemption runs no other thread on this CPU
+ * Reads in short calls: a kernel without preemption runs no other thread on this CPU
  * during a call, not even one that computes with earlier bytes.
  */
 static int64_t read_cached(struct weir__op *op, int fd)
@@ -416,7 +448,7 @@ static int64_t read_cached(struct weir__op *op, int fd)
 	return done ? (int64_t)done : r;
 }
 
-/* All of it again in the later call, since rows have no byte where one may stop. */
+/* The later call reads all rows again: no byte says where the first one stopped. */
 static int64_t read_and_unpack(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;

@@ -3,12 +3,12 @@
 
 #include "core/sys.h"
 
-bool weir__owner_take_news(struct weir__owner *o)
+bool weir__owner_take_notifications(struct weir__owner *o)
 {
-	/* News missed here are seen by the next call, or by release. */
-	if (!weir__owner_has_news(o))
+	/* The next call, or release, sees a notification that is missed here. */
+	if (!weir__owner_is_notified(o))
 		return false;
-	atomic_fetch_and_explicit(&o->word, ~(uint32_t)WEIR__OWNER_NEWS,
+	atomic_fetch_and_explicit(&o->word, ~(uint32_t)WEIR__OWNER_NOTIFIED,
 				  memory_order_acquire);
 	return true;
 }
@@ -30,7 +30,7 @@ void weir__owner_acquire(struct weir__owner *o)
 	while ((word & WEIR__OWNER_STATE) != WEIR__OWNER_THREAD) {
 		uint32_t next = (word & WEIR__OWNER_STATE) == WEIR__OWNER_NONE
 					? WEIR__OWNER_THREAD |
-						  (word & WEIR__OWNER_NEWS)
+						  (word & WEIR__OWNER_NOTIFIED)
 					: word | WEIR__OWNER_WANTED;
 
 		if (word == next) { /* WANTED already */
@@ -55,9 +55,10 @@ enum weir__owner_given weir__owner_give_back(struct weir__owner *o,
 	do {
 		wanted = (word & WEIR__OWNER_STATE) == WEIR__OWNER_WANTED;
 		next = wanted || to_thread
-			       ? WEIR__OWNER_THREAD | (word & WEIR__OWNER_NEWS)
+			       ? WEIR__OWNER_THREAD |
+					 (word & WEIR__OWNER_NOTIFIED)
 			       : WEIR__OWNER_NONE;
-		if (next == WEIR__OWNER_NONE && (word & WEIR__OWNER_NEWS))
+		if (next == WEIR__OWNER_NONE && (word & WEIR__OWNER_NOTIFIED))
 			return WEIR__OWNER_KEPT;
 	} while (!atomic_compare_exchange_weak_explicit(&o->word, &word, next,
 							memory_order_release,

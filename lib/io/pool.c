@@ -29,8 +29,8 @@ struct weir__pool {
 	_Alignas(64) _Atomic uint32_t pushes; /* idle threads sleep on it */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
-	_Atomic int lacks;    /* errno of a thread that could not be started */
-	pthread_mutex_t lock; /* guards the start of threads */
+	_Atomic int start_err; /* of a thread that could not be started */
+	pthread_mutex_t lock;  /* guards the start of threads */
 	_Atomic unsigned n_threads;
 	_Atomic unsigned max_threads;
 	pthread_t *thread;
@@ -106,8 +106,8 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
 }
 
 /*
- * How many threads to wake for the task at @at: one, and one for each task at a
- * later position that was published earlier. This order makes it necessary:
+ * Returns how many threads to wake for the task at @at: one, and one for each task at
+ * a later position that was published earlier. This order of events needs it:
  *
  *	pusher A		pusher B		a thread
  *	reserves position 0
@@ -115,7 +115,7 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
  *				publishes, wakes
  *							finds position 0
  *							empty, sleeps
- *	publishes: must wake for both
+ *	publishes: must wake threads for both
  *
  * No task is missed. A thread sleeps on a value of pushes that it read before it
  * found @at empty; so A's increment came after that value, or the thread would
@@ -161,7 +161,7 @@ static void start_thread(struct weir__pool *p)
 			atomic_store(&p->n_threads, n + 1);
 		} else {
 			atomic_fetch_sub(&p->idle, 1);
-			atomic_store(&p->lacks, r);
+			atomic_store(&p->start_err, r);
 		}
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -257,9 +257,9 @@ void weir__pool_place(struct weir__pool *pool, const struct weir__cpu_set *cpus)
 	pool->cpus = cpus;
 }
 
-int weir__pool_lacks(struct weir__pool *pool)
+int weir__pool_start_error(struct weir__pool *pool)
 {
-	return atomic_load(&pool->lacks);
+	return atomic_load(&pool->start_err);
 }
 
 void weir__pool_more(struct weir__pool *pool)

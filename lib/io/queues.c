@@ -36,7 +36,7 @@ static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
 	       NULL;
 }
 
-/* Did a device of this backend page-lock the slots? That covers them all. */
+/* True if a device of the same backend has page-locked the slots, which is enough. */
 static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 {
 	for (unsigned i = 0; i < r->n_queues; i++)
@@ -48,8 +48,8 @@ static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 
 /*
  * Page-lock the slots for the device, once: then copies run at the rate of the
- * bus, and do not block the host. Otherwise they are slower, and the engine's
- * info has the reason.
+ * bus, and do not block the host. If that fails they are slower, and weir_io_info
+ * has the reason.
  */
 static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 {
@@ -62,7 +62,7 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 		return;
 	weir__slots_pinned(r->slots, true);
 	weir__slots_range(r->slots, &addr, &bytes);
-	/* Otherwise the driver would fault the pages in, one by one. */
+	/* Otherwise the driver would fault the pages in one by one. */
 	weir__prefault_all(r->eng->weir, addr, bytes, NULL);
 	if (mem->pin(q->dev, addr, bytes) == 0) {
 		q->pinned = r->slots;
@@ -91,7 +91,7 @@ static void unpinned(struct weir__reclaimed *x)
 	(void)x;
 }
 
-/* Unlocking may wait for the device: the thread that frees does it. */
+/* Unlocking may wait for the device, so the thread that frees memory does it. */
 static void queue_close(struct weir__reactor *r, struct weir__copy_queue *q)
 {
 	size_t bytes;
@@ -107,7 +107,7 @@ static void queue_close(struct weir__reactor *r, struct weir__copy_queue *q)
 	weir__reclaim(q->dev, &q->unpin);
 }
 
-/* Returns false if slots are locked still: then the engine is never freed. */
+/* Returns false if slots are still locked: then the engine is never freed. */
 static bool slots_unpinned(struct weir__engine *eng)
 {
 	int64_t deadline = weir__deadline(WEIR__RECLAIM_NS);
@@ -287,7 +287,7 @@ int weir__engine_queues(struct weir__engine *eng,
 {
 	int ret = 0;
 
-	/* This call sees queues_closed, or the closing thread waits for it. */
+	/* Either this call sees queues_closed, or the closing thread waits for it. */
 	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
@@ -302,7 +302,7 @@ int weir__engine_queues(struct weir__engine *eng,
 	return ret < 0 ? ret : 0;
 }
 
-/* Returns false if a device still blocked a caller at the deadline. */
+/* Returns false if a device still blocks a caller at the deadline. */
 static bool drain_queue_users(struct weir__engine *eng)
 {
 	uint32_t n;

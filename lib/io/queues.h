@@ -9,16 +9,16 @@ struct weir__engine;
 struct weir__job;
 
 /*
- * True: a device of the job has no queue yet. A reader thread opens it and then
- * posts the job, even if that failed. False: the caller posts it.
+ * Returns true if a device of the job has no queue yet: a reader thread tries to open
+ * it and then posts the job. Returns false if the caller has to post it.
  */
 bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job);
 /*
- * The closing thread, after it has set eng->abort: jobs that wait for queues
- * are posted as cancelled.
+ * For the closing thread, after it has set eng->abort: post the jobs that wait for
+ * queues as cancelled.
  */
 void weir__queues_abandon(struct weir__engine *eng);
-/* The closing thread, after the reactors have ended. */
+/* For the closing thread, after the reactors have ended: close all queues. */
 void weir__queues_close(struct weir__engine *eng);
 
 #endif

@@ -43,12 +43,12 @@ void weir__reactors_wake(struct weir__engine *eng)
 		weir__reactor_wake(eng->reactor[i]);
 }
 
-/* Without news the inbox is empty: see owner.h. */
+/* If the owner was not notified, the inbox is empty: see owner.h. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r)
 {
 	struct weir__msg *m, *next, *list = NULL;
 
-	if (!weir__owner_take_news(&r->owner))
+	if (!weir__owner_take_notifications(&r->owner))
 		return NULL;
 	m = atomic_exchange_explicit(&r->inbox, NULL, memory_order_acquire);
 	for (; m; m = next) {

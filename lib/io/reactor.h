@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reactor as any thread sees it: its inbox, its owner, and how its thread is
- * woken. Members that only the owner may access are in struct weir__loop
- * (loop.h), which only files that run as owner include.
+ * The part of a reactor that any thread may use: its inbox, its owner, and how its
+ * thread is woken. Members that only the owner may access are in struct weir__loop
+ * (loop.h), which is included only by files that run as owner.
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -36,14 +36,14 @@ struct weir__reactor {
 	unsigned index;
 	struct weir__slots *slots; /* slots.h says which calls need the owner */
 
-	/* For the thread of the engine that starts and closes it. */
+	/* For the thread that starts and closes the engine. */
 	pthread_t thread;
 	bool started;
 
 	_Alignas(64) struct weir__owner owner;
 	_Atomic(struct weir__msg *) inbox; /* a stack, newest first */
 	struct weir__wakefd wakefd;
-	_Atomic bool trim; /* asked: give the pages of free slots back */
+	_Atomic bool trim; /* a request: give the pages of free slots back */
 
 	/* Added by queues.c; an entry is complete before n_queues counts it. */
 	_Alignas(64) struct weir__copy_queue queue[WEIR__MAX_QUEUES];
@@ -55,26 +55,26 @@ struct weir__reactor {
 	_Atomic uint64_t enters;   /* of the ring */
 };
 
-/* loop.c. Nothing runs yet. -errno with a sentence. */
+/* loop.c. Make a reactor whose thread does not run yet. -errno with a sentence. */
 int weir__reactor_new(struct weir__engine *eng, unsigned index,
 		      struct weir__reactor **ret_reactor);
 int weir__reactor_start(struct weir__reactor *r);
-/* Its thread has ended, or was never started. Takes NULL. */
+/* Free a reactor whose thread has ended, or was never started. Takes NULL. */
 void weir__reactor_free(struct weir__reactor *r);
 
-/* Any thread; never blocks. The owner finds @msg in its next iteration. */
+/* Pass @msg to the owner's next iteration. Any thread; never blocks. */
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 /*
- * The same; true: nobody owned it, and the caller is the borrower now. It must
- * run the loop until weir__owner_give_back() has taken the reactor.
+ * The same. Returns true if nobody owned the reactor and the caller is now its
+ * borrower, which must run the loop until weir__owner_give_back() accepts it.
  */
 bool weir__reactor_post_or_borrow(struct weir__reactor *r,
 				  struct weir__msg *msg);
-/* Any thread; never blocks. The owner looks again at what it deferred. */
+/* Make the owner examine deferred chunks again. Any thread; never blocks. */
 void weir__reactor_wake(struct weir__reactor *r);
 void weir__reactors_wake(struct weir__engine *eng); /* all of them */
 
-/* NULL: none to @dev has been opened. */
+/* Returns NULL if no queue to @dev has been opened. */
 static inline struct weir__copy_queue *
 weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 {
@@ -86,14 +86,16 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 	return NULL;
 }
 
-/* The owner: all messages since its last call, oldest first. */
+/* For the owner: take all messages since its last call, oldest first. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r);
 /*
- * The thread, before it sleeps. True: it has a new eventfd, and a queued read
- * of the old one is useless.
+ * For the thread, before it sleeps. Returns true if it has a new eventfd, so that
+ * a queued read of the old one is useless.
  */
 bool weir__reactor_check_wakefd(struct weir__reactor *r);
-/* How long the thread may sleep, ns; then it looks whether a wake was lost. */
+/*
+ * How long the thread may sleep, ns. It then checks whether a wakeup was lost.
+ */
 int64_t weir__reactor_max_sleep(struct weir__reactor *r);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "io/file.h"
 
-/* So many reads fail in a row if it is not for single blocks of a disk. */
+/* Single bad blocks of a disk do not make this many reads fail in a row. */
 #define MAX_FAILED 32u
 
-/* The clocks of two reactors differ: an older time does not replace a newer. */
+/* The clocks of reactors differ: an older time does not replace a newer one. */
 static void advance(struct weir__reads *r, int64_t now)
 {
 	int64_t moved = atomic_load_explicit(&r->moved, memory_order_relaxed);
@@ -49,13 +49,13 @@ bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 	       limit;
 }
 
-/* Would any other read of the file, or its device, fail in the same way? */
+/* True if any other read of the file, or its device, would fail in the same way. */
 static bool is_of_the_file(int err)
 {
 	switch (-err) {
 	case EAGAIN:
 	case EBADF:
-	case ECONNABORTED: /* of FUSE: its process has ended */
+	case ECONNABORTED: /* FUSE: its process has ended */
 	case EINTR:
 	case ENODEV:
 	case ENOTCONN:

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reads of one or more jobs that end together, such as those of a load: how
- * many are running, when bytes arrived last, and why no more are started.
+ * The reads of one or more jobs that end together, such as the jobs of a load: how
+ * many are running, when bytes last arrived, and why no more are started.
  *
- * An error of single bytes, such as a bad block, fails their chunk, and the
- * others are still read. The reads end, which means that no more are started,
- * if the next one would fail in the same way, perhaps after a long time:
+ * If some bytes cannot be read, as those of a bad block, their chunk fails, and the
+ * other chunks are still read. The reads *end*, which means that no more are
+ * started, if the next one would fail in the same way, perhaps after a long time:
  *  - no byte arrived for read_timeout although reads were running;
  *  - the kernel says that the file or its device is gone, or cannot be read now
  *    (it was asked several times);
@@ -25,23 +25,26 @@
 struct weir_file;
 
 struct weir__reads {
-	bool whole; /* one failure ends them: the rest would be of no use */
+	bool whole; /* one failure ends them: the other bytes would be useless */
 
 	_Atomic uint32_t running;
-	_Atomic uint32_t failed; /* since bytes arrived last */
+	_Atomic uint32_t failed; /* since bytes last arrived */
 	/*
-	 * When bytes arrived last, the first of those running began, or the process
-	 * ran again after it was stopped.
+	 * The latest of: bytes arrived; a read began while none was running; the
+	 * process went on after it had been stopped.
 	 */
 	_Atomic int64_t moved;
 
 	/* The thread that sets @claimed writes the cause, then sets @ended. */
 	_Atomic bool claimed, ended;
 	struct weir__outcome cause;
-	const struct weir_file *file; /* that could not be read */
+	const struct weir_file *file; /* the one that could not be read */
 };
 
-/* Times are those of the reactor's clock, which may be old by a max_sleep. */
+/*
+ * A read begins; bytes have arrived; a read ends. Times are those of the reactor's
+ * clock, which may be max_sleep behind.
+ */
 void weir__reads_begin(struct weir__reads *r, int64_t now);
 void weir__reads_moved(struct weir__reads *r, int64_t now);
 static inline void weir__reads_end(struct weir__reads *r)
@@ -49,17 +52,17 @@ static inline void weir__reads_end(struct weir__reads *r)
 	atomic_fetch_sub_explicit(&r->running, 1, memory_order_relaxed);
 }
 
-/* The process was stopped until @now: that time does not count. */
+/* Do not count the time until @now, in which the process was stopped. */
 void weir__reads_wait_anew(struct weir__reads *r, int64_t now);
 
-/* Have reads been running for @limit ns while no byte arrived? */
+/* True if reads have been running for @limit ns and no byte has arrived. */
 bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 			  int64_t limit);
 
-/* A read of @file has failed with @err. True: therefore they should be ended. */
+/* A read has failed with @err. Returns true if the reads should therefore end. */
 bool weir__reads_failed(struct weir__reads *r, int err);
 
-/* Start no more of them. False: they have ended before. */
+/* End the reads: start no more. Returns false if they had ended already. */
 bool weir__reads_stop(struct weir__reads *r, const struct weir_file *file,
 		      const struct weir__outcome *cause);
 
@@ -67,7 +70,7 @@ static inline bool weir__reads_ended(const struct weir__reads *r)
 {
 	return atomic_load_explicit(&r->ended, memory_order_acquire);
 }
-/* They have ended: the outcome of a chunk that was not started. */
+/* Once they have ended: the outcome of a chunk that was not started. */
 struct weir__outcome weir__reads_outcome(const struct weir__reads *r);
 
 #endif

@@ -7,12 +7,12 @@
 #include "io/file.h"
 
 #define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
-#define COUNTED 256u     /* pages: so few are counted, not sampled */
-#define PART 512u        /* pages of which one is sampled ... */
-#define SAMPLES 8u       /* ... but at least so many of a range */
-#define MORE 8u          /* times as many, if they disagree */
-#define ALIKE 2048u      /* pages of which one is sampled in a long range */
-#define SPOTS 5u         /* pages that stand for a short range */
+#define COUNTED 256u     /* pages: up to so many are counted, not sampled */
+#define PART 512u        /* one page of so many is sampled ... */
+#define SAMPLES 8u       /* ... but at least so many pages of a range */
+#define MORE 8u          /* times as many samples, if the first disagree */
+#define LONG_PART 2048u  /* one page of so many is sampled in a long range */
+#define FEW 5u           /* pages that are sampled of a short range */
 
 /*
  * Some file systems keep their pages in another inode (overlayfs): cachestat
@@ -40,7 +40,7 @@ static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 	return (unsigned)(in * 1000 / pages);
 }
 
-/* The resident pages of a range, by cachestat(2); -errno if it fails. */
+/* Count the resident pages of a range by cachestat(2). -errno if it fails. */
 static int64_t count_resident(struct weir_file *file, uint64_t first,
 			      uint64_t pages)
 {
@@ -51,9 +51,10 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 }
 
 /*
- * One page of each of @n parts of the range: how many are resident; -errno. At
- * random offsets, since regular ones would see one side of a regular pattern.
- * Ends at the first that disagrees, unless @all of them are wanted.
+ * Sample one page of each of @n parts of the range. Returns how many are resident, or
+ * -errno. The offsets are random, since regular ones could see one side of a regular
+ * pattern. Ends at the first sample that differs from the others, unless @all are
+ * wanted.
  */
 static int64_t count_samples(struct weir_file *file, uint64_t first,
 			     uint64_t pages, uint64_t n, bool all)
@@ -76,11 +77,11 @@ static int64_t count_samples(struct weir_file *file, uint64_t first,
 }
 
 /*
- * Per mille of the range, or -errno. Counting takes the kernel 12 ns for each
- * page, and 80 ns for one that memory pressure has evicted: for a whole model, 5 %
- * of the time to copy it. A sample takes 200 to 500 ns. Pages come and go many at a
- * time, so a few samples are enough unless they disagree; then more are. Of a hole,
- * or an island, that is shorter than two parts, they may see nothing.
+ * Returns the resident pages in 1/1000 of the range, or -errno. Counting takes the
+ * kernel 12 ns for each page, and 80 ns for one that memory pressure has evicted: for
+ * a whole model, 5 % of the time to copy it. A sample takes 200 to 500 ns. Pages come
+ * and go many at a time, so a few samples are enough; if they disagree, more are
+ * taken. They may miss a hole, or an island, that is shorter than two parts.
  */
 static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 				   uint64_t pages)
@@ -101,12 +102,12 @@ static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 	return hits < 0 ? hits : hits * 1000 / (int64_t)(n * MORE);
 }
 
-/* With fewer samples than resident_by_samples() takes of all parts. */
-int weir__file_alike(struct weir_file *file, uint64_t off, uint64_t len)
+/* Takes fewer samples than resident_by_samples(). */
+int weir__file_is_uniform(struct weir_file *file, uint64_t off, uint64_t len)
 {
 	uint64_t first = off / WEIR__PAGE;
 	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
-	uint64_t n = pages / ALIKE > SAMPLES ? pages / ALIKE : SAMPLES;
+	uint64_t n = pages / LONG_PART > SAMPLES ? pages / LONG_PART : SAMPLES;
 	int64_t hits = count_samples(file, first, pages, n, false);
 
 	if (hits == (int64_t)n)
@@ -115,10 +116,10 @@ int weir__file_alike(struct weir_file *file, uint64_t off, uint64_t len)
 }
 
 /*
- * Sample pages by reads that do not wait. Asking for a page that is not
- * resident makes the kernel fetch it: so a few misses end the sampling, and the
- * next call samples other pages. Without read-ahead: that would fetch megabytes,
- * which later samples would find resident.
+ * Sample pages by reads that do not wait. A read of a page that is not resident makes
+ * the kernel fetch it: so a few misses end the sampling, and the next call samples
+ * other pages. Read-ahead is off meanwhile: it would fetch megabytes, which later
+ * samples would find resident.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)
@@ -153,11 +154,14 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	return resident_by_reads(file, first, pages);
 }
 
-/* By reads of other pages each time: the first that is missing is fetched. */
+/*
+ * Reads a few pages until one is missing, other pages at each call, since the kernel
+ * fetches that one.
+ */
 static bool is_cached_by_reads(struct weir_file *file, uint64_t first,
 			       uint64_t pages)
 {
-	uint64_t part = pages > SPOTS ? pages / SPOTS : 1;
+	uint64_t part = pages > FEW ? pages / FEW : 1;
 	uint64_t skip = (uint64_t)weir__now() / 64 % part;
 	bool in = true;
 
@@ -173,8 +177,8 @@ bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len)
 	uint64_t first = off / WEIR__PAGE;
 	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
 
-	for (uint64_t i = 0; i < SPOTS; i++) {
-		uint64_t at = (pages - 1) * i / (SPOTS - 1);
+	for (uint64_t i = 0; i < FEW; i++) {
+		uint64_t at = (pages - 1) * i / (FEW - 1);
 		int64_t r = count_resident(file, first + at, 1);
 
 		/* cachestat(2) is refused for files that we may not write. */

@@ -20,7 +20,7 @@ int weir__wakefd_open(struct weir__wakefd *w)
 
 	if (fd < 0)
 		return fd;
-	/* Without its inode nobody would dare to signal it. */
+	/* Without its inode no thread could check that it is the library's. */
 	r = weir__sys_fstat(fd, &st);
 	if (r < 0) {
 		weir__sys_close(fd);

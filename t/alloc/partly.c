@@ -172,7 +172,7 @@ static int see_part(bool island)
 		for (uint64_t at = 0; at < 128 * MIB; at += MIB)
 			if ((at >= from && at < from + 18 * MIB) == island)
 				cache_mib(at);
-		if (weir__file_alike(file, 0, 128 * MIB) >= 0)
+		if (weir__file_is_uniform(file, 0, 128 * MIB) >= 0)
 			return (int)(from / MIB);
 	}
 	return -1;
@@ -183,9 +183,9 @@ static void sees_what_differs(void)
 	int at;
 
 	make_state(16);
-	ok(weir__file_alike(file, 0, 128 * MIB) == 1, "all is cached");
+	ok(weir__file_is_uniform(file, 0, 128 * MIB) == 1, "all is cached");
 	make_state(0);
-	ok(weir__file_alike(file, 0, 128 * MIB) == 0, "nothing is cached");
+	ok(weir__file_is_uniform(file, 0, 128 * MIB) == 0, "nothing is cached");
 	at = see_part(false);
 	ok(at < 0, "a hole of 18 MiB is seen");
 	if (at >= 0)

@@ -39,7 +39,8 @@ static void releases(void)
 	ok(!weir__owner_notify(&o), "a thread that is awake is not woken");
 	ok(!weir__owner_release(&o) && !weir__owner_is_borrowed(&o),
 	   "the thread keeps an object that has news");
-	ok(weir__owner_take_news(&o) && !weir__owner_take_news(&o),
+	ok(weir__owner_take_notifications(&o) &&
+		   !weir__owner_take_notifications(&o),
 	   "news is taken once");
 	ok(weir__owner_release(&o),
 	   "the thread releases an object after it took the news");
@@ -52,7 +53,8 @@ static void notifies(void)
 	ok(weir__owner_notify(&o) && !weir__owner_notify(&o),
 	   "of two notifications of a sleeping thread the first wakes it");
 	weir__owner_acquire(&o);
-	ok(weir__owner_take_news(&o), "the thread that was woken finds news");
+	ok(weir__owner_take_notifications(&o),
+	   "the thread that was woken finds news");
 }
 
 static void borrows(void)
@@ -65,13 +67,13 @@ static void borrows(void)
 	   "an object that is borrowed is not borrowed again");
 	is_int(weir__owner_give_back(&o, false), WEIR__OWNER_KEPT,
 	       "a borrower keeps an object that has news");
-	weir__owner_take_news(&o);
+	weir__owner_take_notifications(&o);
 	ok(weir__owner_give_back(&o, false) == WEIR__OWNER_GIVEN &&
 		   o.word == WEIR__OWNER_NONE,
 	   "a borrower gives back an object without news to nobody");
 	weir__owner_notify_or_borrow(&o);
 	ok(weir__owner_give_back(&o, true) == WEIR__OWNER_WAKE &&
-		   o.word == (WEIR__OWNER_THREAD | WEIR__OWNER_NEWS),
+		   o.word == (WEIR__OWNER_THREAD | WEIR__OWNER_NOTIFIED),
 	   "a borrower that leaves work wakes the thread, and leaves the news");
 }
 
@@ -95,7 +97,7 @@ static void wants(void)
 	is_int(weir__owner_give_back(&o, false), WEIR__OWNER_GIVEN,
 	       "a borrower gives the object to the thread that waits");
 	pthread_join(thread, NULL);
-	is_int(o.word, WEIR__OWNER_THREAD | WEIR__OWNER_NEWS,
+	is_int(o.word, WEIR__OWNER_THREAD | WEIR__OWNER_NOTIFIED,
 	       "the thread that waited owns the object, with its news");
 }
 
@@ -121,7 +123,7 @@ static void wake_thread(void)
 static void work(uint64_t *count)
 {
 	object.overlaps += object.inside++ != 0;
-	if (weir__owner_take_news(&object.owner)) {
+	if (weir__owner_take_notifications(&object.owner)) {
 		object.seen = atomic_load_explicit(&object.sent,
 						   memory_order_relaxed);
 		++*count;

@@ -164,7 +164,7 @@ static int add_long(struct weir_load *l, uint32_t number)
 	int cached = -1;
 
 	if (span->way == WEIR_WAY_AUTO && atomic_load(&file->direct_ok))
-		cached = weir__file_alike(file, span->off, span->len);
+		cached = weir__file_is_uniform(file, span->off, span->len);
 	return cached < 0 ? add_units(l, number)
 			  : add_extent(l, number, 0, 0, span->len, cached);
 }
