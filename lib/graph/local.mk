@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
-	%D%/graph.c %D%/graph.h %D%/node.c %D%/bump.c %D%/bump.h \
-	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/shapes.c %D%/arrange.c %D%/views.c \
-	%D%/overlap.c %D%/overlap.h \
-	%D%/compile/reach.c %D%/compile/reach.h %D%/compile/reach_order.c %D%/compile/reach_graph.c \
-	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/assign_graph.c %D%/compile/pins.c %D%/compile/pins.h \
+	%D%/graph.c %D%/graph.h %D%/bump.c %D%/bump.h \
+	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/shapes.c %D%/views.c \
+	%D%/compile/reach.c %D%/compile/reach.h \
+	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/pins.c %D%/compile/pins.h \
 	%D%/compile/sync.c %D%/compile/sync.h %D%/compile/imports.c %D%/compile/imports.h \
 	%D%/prefetch/feed.c %D%/prefetch/feed.h %D%/prefetch/feed_source.c %D%/prefetch/provider.c %D%/prefetch/store.c \
 	%D%/prefetch/passes.c %D%/prefetch/unchanged.c \
@@ -14,5 +13,5 @@ lib_libweir_core_la_SOURCES += \
 	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/schedule.c %D%/exec/explain.c \
 	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/end.c \
 	%D%/exec/transfer.c %D%/exec/races.h %D%/exec/races.c %D%/exec/progress.c %D%/exec/progress.h \
-	%D%/copy.c %D%/compare/compare.c %D%/compare/difference.c %D%/compare/difference.h
+	%D%/graph_copy.c %D%/compare/compare.c %D%/compare/difference.c %D%/compare/difference.h
 EXTRA_DIST += %D%/README.md %D%/compile/PASSES.md %D%/exec/RUN.md %D%/prefetch/FEED.md

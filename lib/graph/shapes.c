@@ -11,18 +11,29 @@
 #include "graph/ops.h"
 #include "mem/dtype.h"
 
+/* Source @i, which the operation requires. */
 static const struct weir_tensor *source(const struct weir__made *m, unsigned i)
+{
+	return &m->src[i]->t;
+}
+
+/* Source @i; NULL: it was left out. */
+static const struct weir_tensor *optional(const struct weir__made *m,
+					  unsigned i)
 {
 	return i < m->n_src && m->src[i] ? &m->src[i]->t : NULL;
 }
 
-/* Is @n a multiple of @of? 0 is one of 0 only. */
+/* True if @n is a multiple of @of. 0 is a multiple of 0 only. */
 static bool multiple(int64_t n, int64_t of)
 {
 	return of ? n % of == 0 : n == 0;
 }
 
-/* Are the dimensions of @a, but the last @skip ones, multiples of those of @b? */
+/*
+ * True if the dimensions of @a, without the last @skip ones, are multiples of those
+ * of @b.
+ */
 static bool outer_multiples(const struct weir_tensor *a,
 			    const struct weir_tensor *b, unsigned skip)
 {
@@ -32,7 +43,10 @@ static bool outer_multiples(const struct weir_tensor *a,
 	return true;
 }
 
-/* The same for equal ones. The last @skip_b of @b have none of @a. */
+/*
+ * True if the dimensions of @a without the last @skip_a ones are those of @b without
+ * the last @skip_b ones.
+ */
 static bool outer_equal(const struct weir_tensor *a, unsigned skip_a,
 			const struct weir_tensor *b, unsigned skip_b)
 {
@@ -119,7 +133,6 @@ int weir__rule_mul_mat(struct weir__made *m)
 
 	if (r < 0)
 		return r;
-
 	if (weir__dim_back(a, 0) != weir__dim_back(b, 0))
 		return weir__op_refuse(m, "rows of %lld and %lld elements",
 				       (long long)weir__dim_back(a, 0),
@@ -143,7 +156,6 @@ int weir__rule_mul_mat_id(struct weir__made *m)
 
 	if (r < 0)
 		return r;
-
 	if (as->ndim != 3 || b->ndim != 3 || ids->ndim != 2)
 		return weir__op_refuse(
 			m, "%u, %u and %u dimensions, not 3, 3 and 2", as->ndim,
@@ -212,8 +224,10 @@ int weir__rule_set_rows(struct weir__made *m)
 	return 0;
 }
 
-/* A mask [.., T or more, S] of @rows rows of @columns for what has @of's outer
- * dimensions. */
+/*
+ * The mask has @rows rows or more, of @columns elements each, and its outer
+ * dimensions are repeated to those of @of.
+ */
 static int check_mask(const struct weir__made *m,
 		      const struct weir_tensor *mask, int64_t rows,
 		      int64_t columns, const struct weir_tensor *of)
@@ -244,11 +258,11 @@ static int check_bias(const struct weir__made *m, float max_bias, bool mask)
 		       : 0;
 }
 
-/* Source @i, if it is there: one for each head of @of [.., H, T, ..]. */
+/* Source @i, if there is one, has an element for each head of @of [.., H, T, ..]. */
 static int check_sinks(const struct weir__made *m, unsigned i,
 		       const struct weir_tensor *of)
 {
-	const struct weir_tensor *sinks = source(m, i);
+	const struct weir_tensor *sinks = optional(m, i);
 
 	if (!sinks ||
 	    (sinks->ndim == 1 && sinks->shape[0] == weir__dim_back(of, 2)))
@@ -260,7 +274,7 @@ static int check_sinks(const struct weir__made *m, unsigned i,
 int weir__rule_soft_max(struct weir__made *m)
 {
 	struct weir_op_soft_max *p = m->params;
-	const struct weir_tensor *a = source(m, 0), *mask = source(m, 1);
+	const struct weir_tensor *a = source(m, 0), *mask = optional(m, 1);
 	int r;
 
 	if (p->scale == 0)
@@ -316,7 +330,7 @@ int weir__rule_rope(struct weir__made *m)
 {
 	struct weir_op_rope *p = m->params;
 	const struct weir_tensor *a = source(m, 0), *pos = source(m, 1);
-	const struct weir_tensor *factors = source(m, 2);
+	const struct weir_tensor *factors = optional(m, 2);
 	int r = rope_params(m, p, weir__dim_back(a, 0));
 
 	if (r < 0)
@@ -372,7 +386,7 @@ static int attention_params(const struct weir__made *m,
 int weir__rule_attention(struct weir__made *m)
 {
 	const struct weir_tensor *q = source(m, 0), *k = source(m, 1);
-	const struct weir_tensor *v = source(m, 2), *mask = source(m, 3);
+	const struct weir_tensor *v = source(m, 2), *mask = optional(m, 3);
 	int64_t shape[WEIR_MAX_DIMS];
 	int r = check_heads(m, q, k, v);
 
@@ -391,4 +405,219 @@ int weir__rule_attention(struct weir__made *m)
 	shape[q->ndim - 2] = weir__dim_back(q, 2);
 	shape[q->ndim - 1] = weir__dim_back(v, 0);
 	return weir__op_result(m, WEIR_DTYPE_F32, q->ndim, shape);
+}
+
+static uint64_t elements(const struct weir_tensor *t)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		n *= (uint64_t)t->shape[i];
+	return n;
+}
+
+static bool is_number(uint32_t dtype)
+{
+	return dtype == WEIR_DTYPE_F32 || dtype == WEIR_DTYPE_F16 ||
+	       dtype == WEIR_DTYPE_BF16 || dtype > WEIR_DTYPE_GGML;
+}
+
+static int check_convert(const struct weir__made *m, uint32_t from, uint32_t to)
+{
+	if (from == to || (is_number(from) && is_number(to)))
+		return 0;
+	return weir__op_refuse(m, "%s is not converted to %s",
+			       weir__dtype(from)->name, weir__dtype(to)->name);
+}
+
+/* -EINVAL: the rows of the result would not be whole blocks. */
+static int check_blocks(const struct weir__made *m, uint32_t dtype,
+			unsigned ndim, const int64_t *shape)
+{
+	const struct weir_dtype_info *info = weir__dtype(dtype);
+	int64_t row = ndim ? shape[ndim - 1] : 1;
+
+	if (row % info->block == 0)
+		return 0;
+	return weir__op_refuse(
+		m,
+		"rows of %lld elements are not whole blocks of %u, which %s has",
+		(long long)row, info->block, info->name);
+}
+
+int weir__rule_copy(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0), *dst = source(m, 1);
+
+	if (elements(a) != elements(dst))
+		return weir__op_refuse(m, "%llu elements, dst has %llu",
+				       (unsigned long long)elements(a),
+				       (unsigned long long)elements(dst));
+	return check_convert(m, a->dtype, dst->dtype);
+}
+
+int weir__rule_cont(struct weir__made *m)
+{
+	struct weir_op_cont *p = m->params;
+	const struct weir_tensor *a = source(m, 0);
+	int r;
+
+	if (!p->dtype)
+		p->dtype = a->dtype;
+	if (!weir__dtype(p->dtype))
+		return weir__op_refuse(m, "%u is not a dtype", p->dtype);
+	if ((r = check_convert(m, a->dtype, p->dtype)) < 0 ||
+	    (r = check_blocks(m, p->dtype, a->ndim, a->shape)) < 0)
+		return r;
+	return weir__op_result(m, p->dtype, a->ndim, a->shape);
+}
+
+int weir__rule_concat(struct weir__made *m)
+{
+	const struct weir_op_concat *p = m->params;
+	const struct weir_tensor *a = source(m, 0), *b = source(m, 1);
+	int64_t shape[WEIR_MAX_DIMS], sum;
+	int r;
+
+	if (a->dtype != b->dtype || a->ndim != b->ndim)
+		return weir__op_refuse(
+			m, "dtypes or numbers of dimensions differ");
+	if (p->dim >= a->ndim)
+		return weir__op_refuse(m, "dimension %u of %u", p->dim,
+				       a->ndim);
+	for (uint32_t i = 0; i < a->ndim; i++)
+		if (i != p->dim && a->shape[i] != b->shape[i])
+			return weir__op_refuse(m,
+					       "dimension %u is %lld and %lld",
+					       i, (long long)a->shape[i],
+					       (long long)b->shape[i]);
+	if (__builtin_add_overflow(a->shape[p->dim], b->shape[p->dim], &sum))
+		return weir__fail(-EOVERFLOW,
+				  "concat: dimension %u is over 2^63 - 1",
+				  p->dim);
+	if ((r = check_blocks(m, a->dtype, a->ndim, a->shape)) < 0 ||
+	    (r = check_blocks(m, b->dtype, b->ndim, b->shape)) < 0)
+		return r;
+	memcpy(shape, a->shape, sizeof(shape));
+	shape[p->dim] = sum;
+	return weir__op_result(m, a->dtype, a->ndim, shape);
+}
+
+static int check_reserved(const struct weir__made *m, uint32_t reserved)
+{
+	return reserved
+		       ? weir__op_refuse(m, "reserved %u (must be 0)", reserved)
+		       : 0;
+}
+
+/*
+ * The result has the shape of the parameters. Entries of the shape beyond @ndim
+ * become 0, so that they do not change the fingerprint.
+ */
+static int result_shaped(struct weir__made *m, uint32_t dtype, uint32_t ndim,
+			 int64_t shape[WEIR_MAX_DIMS])
+{
+	int r = weir__op_result(m, dtype, ndim, shape);
+
+	for (uint32_t i = ndim; i < WEIR_MAX_DIMS; i++)
+		shape[i] = 0;
+	return r;
+}
+
+int weir__rule_repeat(struct weir__made *m)
+{
+	struct weir_op_repeat *p = m->params;
+	const struct weir_tensor *a = source(m, 0);
+	int r;
+
+	if ((r = check_reserved(m, p->reserved)) < 0)
+		return r;
+	if (p->ndim > WEIR_MAX_DIMS)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"repeat: the result would have %u dimensions, at most %d",
+			p->ndim, WEIR_MAX_DIMS);
+	if (p->ndim < a->ndim)
+		return weir__op_refuse(m, "%u dimensions, needs %u to %d",
+				       p->ndim, a->ndim, WEIR_MAX_DIMS);
+	for (uint32_t i = 0; i < a->ndim; i++) {
+		int64_t from = weir__dim_back(a, i);
+		int64_t to = p->shape[p->ndim - 1 - i];
+
+		if (from ? to % from : to)
+			return weir__op_refuse(
+				m, "shape %s: %lld is no multiple of %lld",
+				weir__shape_words(p->ndim, p->shape),
+				(long long)to, (long long)from);
+	}
+	if ((r = check_blocks(m, a->dtype, a->ndim, a->shape)) < 0)
+		return r;
+	return result_shaped(m, a->dtype, p->ndim, p->shape);
+}
+
+int weir__rule_sum(struct weir__made *m)
+{
+	const int64_t one = 1;
+
+	return weir__op_result(m, WEIR_DTYPE_F32, 1, &one);
+}
+
+int weir__rule_sum_rows(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0);
+	int64_t shape[WEIR_MAX_DIMS];
+
+	memcpy(shape, a->shape, sizeof(shape));
+	shape[a->ndim - 1] = 1;
+	return weir__op_result(m, WEIR_DTYPE_F32, a->ndim, shape);
+}
+
+/* Indices are I32, and a row without elements has none. */
+static int check_indices(const struct weir__made *m)
+{
+	int64_t row = weir__dim_back(source(m, 0), 0);
+
+	if (row < 1 || row > INT32_MAX)
+		return weir__op_refuse(m, "rows of %lld elements, not 1 to %d",
+				       (long long)row, INT32_MAX);
+	return 0;
+}
+
+int weir__rule_argmax(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0);
+	int r = check_indices(m);
+
+	return r < 0 ? r
+		     : weir__op_result(m, WEIR_DTYPE_I32, a->ndim - 1,
+				       a->shape);
+}
+
+int weir__rule_top_k(struct weir__made *m)
+{
+	const struct weir_op_top_k *p = m->params;
+	const struct weir_tensor *a = source(m, 0);
+	int64_t shape[WEIR_MAX_DIMS], row = weir__dim_back(a, 0);
+	int r = check_indices(m);
+
+	if (r < 0)
+		return r;
+	if (p->k < 1 || p->k > row)
+		return weir__op_refuse(m, "k %lld, not 1 to %lld",
+				       (long long)p->k, (long long)row);
+	memcpy(shape, a->shape, sizeof(shape));
+	shape[a->ndim - 1] = p->k;
+	return weir__op_result(m, WEIR_DTYPE_I32, a->ndim, shape);
+}
+
+int weir__rule_call(struct weir__made *m)
+{
+	struct weir_op_call *p = m->params;
+	int r = check_reserved(m, p->reserved);
+
+	if (r < 0)
+		return r;
+	if (!p->fn)
+		return weir__op_refuse(m, "fn is NULL");
+	return result_shaped(m, p->dtype, p->ndim, p->shape);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The pass "assign": which device computes each operation. First the pass over
+ * arrays; at the end its arrays for a graph, and the sentences of refusals.
+ */
 #include "graph/compile/assign.h"
 
 #include <stdbool.h>
@@ -6,7 +10,13 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "dev/dev.h"
+#include "graph/compile/compiled.h"
 #include "graph/compile/sync.h"
+#include "graph/graph.h"
+#include "graph/ops.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
 
 #define NONE WEIR__ASSIGN_NONE
 /* A node leaves its sources if it costs less than this part elsewhere. */
@@ -19,7 +29,7 @@
 #define NEAR 8u
 
 /* The arrays of this pass. A class counts at the node that has its bytes. */
-struct pass {
+struct assigning {
 	const struct weir__assign_in *a;
 	struct weir__assign *out;
 	uint64_t *can; /* of each node: devices that may compute it */
@@ -138,8 +148,8 @@ static struct sources sources_of(const struct weir__assign_in *a, uint32_t node)
 	return f;
 }
 
-static int assign_fail(struct pass *p, uint32_t node, enum weir__assign_why why,
-		       uint8_t pinned)
+static int assign_fail(struct assigning *p, uint32_t node,
+		       enum weir__assign_why why, uint8_t pinned)
 {
 	p->out->failed = node;
 	p->out->why = why;
@@ -147,7 +157,8 @@ static int assign_fail(struct pass *p, uint32_t node, enum weir__assign_why why,
 	return -EOPNOTSUPP;
 }
 
-static int can_set(struct pass *p, uint32_t node, uint64_t can, uint8_t cause)
+static int can_set(struct assigning *p, uint32_t node, uint64_t can,
+		   uint8_t cause)
 {
 	p->can[node] = can;
 	p->out->cause[node] = cause;
@@ -164,7 +175,7 @@ static uint64_t where_leaf(const struct weir__assign_in *a, uint64_t supports,
 	return owner != NONE && can & bit(owner) ? bit(owner) : can;
 }
 
-static int can_pinned(struct pass *p, uint32_t node, uint8_t pin,
+static int can_pinned(struct assigning *p, uint32_t node, uint8_t pin,
 		      uint64_t writers)
 {
 	if (!(p->a->supports[node] & bit(pin)))
@@ -175,7 +186,7 @@ static int can_pinned(struct pass *p, uint32_t node, uint8_t pin,
 }
 
 /* Which devices may compute a node, and why. */
-static int node_can(struct pass *p, uint32_t node)
+static int node_can(struct assigning *p, uint32_t node)
 {
 	const struct weir__assign_in *a = p->a;
 	struct sources f = sources_of(a, node);
@@ -205,7 +216,7 @@ static int node_can(struct pass *p, uint32_t node)
 	return can_set(p, node, where, WEIR_NODE_CAUSE_WEIGHTS);
 }
 
-static int pass_can(struct pass *p)
+static int pass_can(struct assigning *p)
 {
 	int r = 0;
 
@@ -216,13 +227,13 @@ static int pass_can(struct pass *p)
 }
 
 /* Where the result of a node goes; that of a write is in the leaf. */
-static uint8_t result_goal(const struct pass *p, uint32_t node)
+static uint8_t result_goal(const struct assigning *p, uint32_t node)
 {
 	return p->a->reach->alias[node] == node ? p->goal[node] : NONE;
 }
 
 /* The device of a node as far as it is known, or where its result goes. */
-static uint8_t node_goal(const struct pass *p, uint32_t node)
+static uint8_t node_goal(const struct assigning *p, uint32_t node)
 {
 	uint8_t goal = result_goal(p, node);
 
@@ -231,7 +242,7 @@ static uint8_t node_goal(const struct pass *p, uint32_t node)
 	return goal != NONE && p->can[node] & bit(goal) ? goal : NONE;
 }
 
-static void pass_goals(struct pass *p)
+static void pass_goals(struct assigning *p)
 {
 	const struct weir__reach_in *in = p->a->in;
 
@@ -267,8 +278,8 @@ static double copy_cost(const struct weir__assign_in *a, uint64_t bytes,
 }
 
 /* Of the bytes of @class for a node on @dev whose goal is @goal. */
-static double source_cost(const struct pass *p, uint32_t class, uint8_t dev,
-			  uint8_t goal)
+static double source_cost(const struct assigning *p, uint32_t class,
+			  uint8_t dev, uint8_t goal)
 {
 	const struct weir__assign_in *a = p->a;
 	uint64_t others = goal == dev ? p->wanted_twice[class]
@@ -285,7 +296,7 @@ static double source_cost(const struct pass *p, uint32_t class, uint8_t dev,
 	return from == NONE ? 0 : copy_cost(a, a->bytes[class], from, dev);
 }
 
-static double node_cost(const struct pass *p, uint32_t node, uint8_t dev)
+static double node_cost(const struct assigning *p, uint32_t node, uint8_t dev)
 {
 	const struct weir__assign_in *a = p->a;
 	double flops = (double)a->flops[node] / a->rates[dev].flops;
@@ -306,7 +317,7 @@ static double node_cost(const struct pass *p, uint32_t node, uint8_t dev)
 }
 
 /* The device of the largest result that a node reads, or the first device. */
-static uint8_t node_base(const struct pass *p, uint32_t node)
+static uint8_t node_base(const struct assigning *p, uint32_t node)
 {
 	const struct weir__assign_in *a = p->a;
 	uint8_t base = lowest(p->can[node]);
@@ -330,7 +341,7 @@ static uint8_t node_base(const struct pass *p, uint32_t node)
 	return base;
 }
 
-static uint8_t node_choose(const struct pass *p, uint32_t node)
+static uint8_t node_choose(const struct assigning *p, uint32_t node)
 {
 	uint8_t base = node_base(p, node), best = base;
 	double limit, least;
@@ -354,7 +365,7 @@ static uint8_t node_choose(const struct pass *p, uint32_t node)
 }
 
 /* Sources without a device get one from their first user. */
-static void sources_used(struct pass *p, uint32_t node, uint8_t dev)
+static void sources_used(struct assigning *p, uint32_t node, uint8_t dev)
 {
 	const struct weir__assign_in *a = p->a;
 
@@ -382,7 +393,7 @@ static uint8_t leaf_home(const struct weir__assign_in *a, uint32_t leaf)
 	return pin != NONE && is_home(a, leaf, pin) ? pin : NONE;
 }
 
-static void pass_choose(struct pass *p)
+static void pass_choose(struct assigning *p)
 {
 	const struct weir__assign_in *a = p->a;
 	uint8_t *dev = p->out->dev;
@@ -402,7 +413,7 @@ static void pass_choose(struct pass *p)
 			dev[i] = dev[a->reach->alias[i]];
 }
 
-static int pass_alloc(struct pass *p, size_t n)
+static int pass_alloc(struct assigning *p, size_t n)
 {
 	struct weir__assign *out = p->out;
 
@@ -429,7 +440,7 @@ static int pass_alloc(struct pass *p, size_t n)
 
 int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret)
 {
-	struct pass p = { .a = in, .out = ret };
+	struct assigning p = { .a = in, .out = ret };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
@@ -455,4 +466,191 @@ void weir__assign_free(struct weir__assign *assign)
 	weir__array_free(assign->dev);
 	weir__array_free(assign->cause);
 	assign->dev = assign->cause = NULL;
+}
+
+/* The pass for a graph: what it asks the devices, and its sentences. */
+
+/* The arrays that the caller's struct lacks. */
+struct device_facts {
+	uint64_t *supports, *bytes, *moved, *flops;
+	uint8_t *owner;
+	struct weir_operand *operand; /* of one node */
+};
+
+static void arrays_free(struct device_facts *a)
+{
+	weir__array_free(a->supports);
+	weir__array_free(a->bytes);
+	weir__array_free(a->moved);
+	weir__array_free(a->flops);
+	weir__array_free(a->owner);
+	weir__array_free(a->operand);
+}
+
+static int arrays_alloc(struct device_facts *a, const struct weir_graph *g)
+{
+	size_t n = g->n + 1, most = 1; /* never 0 */
+
+	for (size_t i = 0; i < g->n; i++)
+		if (g->node[i]->n_src > most)
+			most = g->node[i]->n_src;
+	a->supports = weir__array_alloc(n, sizeof(*a->supports));
+	a->bytes = weir__array_alloc(n, sizeof(*a->bytes));
+	a->moved = weir__array_alloc(n, sizeof(*a->moved));
+	a->flops = weir__array_alloc(n, sizeof(*a->flops));
+	a->owner = weir__array_alloc(n, sizeof(*a->owner));
+	a->operand = weir__array_alloc(most, sizeof(*a->operand));
+	if (a->supports && a->bytes && a->moved && a->flops && a->owner &&
+	    a->operand)
+		return 0;
+	return weir__fail(-ENOMEM, "no memory to assign %zu nodes to devices",
+			  g->n);
+}
+
+static const struct weir_backend_compute_ops *
+compute_of(const struct weir_dev *dev)
+{
+	return dev->backend->compute;
+}
+
+static uint64_t supports_of(struct weir_dev *const *devs, uint32_t n_devs,
+			    const struct weir_backend_node *node)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t d = 0; d < n_devs; d++)
+		if (compute_of(devs[d]) &&
+		    compute_of(devs[d])->supports(devs[d], node) == 0)
+			mask |= UINT64_C(1) << d;
+	return mask;
+}
+
+static uint8_t owner_of(struct weir_dev *const *devs, uint32_t n_devs,
+			const struct weir_node *leaf)
+{
+	for (uint32_t d = 0; leaf->t.buf && d < n_devs; d++)
+		if (leaf->t.buf->buft->dev == devs[d])
+			return (uint8_t)d;
+	return WEIR__ASSIGN_NONE;
+}
+
+static int arrays_fill(struct device_facts *a, const struct weir_graph *g,
+		       struct weir_dev *const *devs,
+		       const struct weir__assign_in *in)
+{
+	struct weir_backend_node flat;
+	int r = 0;
+
+	for (uint32_t i = 0; i < g->n && !r; i++) {
+		const struct weir_node *node = g->node[i];
+
+		r = weir__tensor_bytes(&node->t, &a->bytes[i]);
+		a->supports[i] = a->moved[i] = a->flops[i] = 0;
+		a->owner[i] = WEIR__ASSIGN_NONE;
+		if (in->marks[i] & WEIR__MARK_LEAF)
+			a->owner[i] = owner_of(devs, in->n_devs, node);
+		if (!weir__is_computed(in->in, in->reach, i))
+			continue;
+		weir__node_flat(node, &flat, a->operand);
+		a->supports[i] = supports_of(devs, in->n_devs, &flat);
+		a->moved[i] = weir__op_bytes(node);
+		a->flops[i] = weir__op_flops(node);
+	}
+	return r;
+}
+
+/* Why @dev does not compute the node, after what is in @text. */
+static void add_reason(char *text, struct weir_dev *dev,
+		       const struct weir_backend_node *node)
+{
+	if (!compute_of(dev))
+		weir__append(text, WEIR__ERROR_MAX, "; %s does not compute",
+			     dev->desc.name);
+	else if (compute_of(dev)->supports(dev, node) < 0)
+		weir__append(text, WEIR__ERROR_MAX, "; %s: %s", dev->desc.name,
+			     weir__error_text());
+}
+
+static int refuse_op(const struct weir__assign *assign, const char *words,
+		     const struct weir_backend_node *node,
+		     struct weir_dev *const *devs, uint32_t n_devs)
+{
+	char reasons[WEIR__ERROR_MAX] = "";
+
+	if (assign->why == WEIR__ASSIGN_PIN_OP) {
+		add_reason(reasons, devs[assign->pinned], node);
+		return weir__fail(-EOPNOTSUPP, "%s is pinned to %s%s", words,
+				  devs[assign->pinned]->desc.name, reasons);
+	}
+	for (uint32_t d = 0; d < n_devs; d++)
+		add_reason(reasons, devs[d], node);
+	return weir__fail(-EOPNOTSUPP, "no device has %s%s", words, reasons);
+}
+
+static int refuse_leaf(const struct weir__assign *assign, const char *words,
+		       const struct weir_node *leaf,
+		       struct weir_dev *const *devs)
+{
+	const char *name = weir__tensor_words(&leaf->t, leaf->index);
+	const char *owner = leaf->t.buf->buft->dev->desc.name;
+
+	if (assign->why == WEIR__ASSIGN_PIN_LEAF)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s is pinned to %s, but writes leaf %s in memory of %s, where %s does not compute",
+			words, devs[assign->pinned]->desc.name, name, owner,
+			devs[assign->pinned]->desc.name);
+	return weir__fail(
+		-EOPNOTSUPP,
+		"%s writes leaf %s in memory of %s, where no device that has the operation computes",
+		words, name, owner);
+}
+
+/* The sentence for a node that could not be assigned. */
+static int assign_refuse(const struct weir_graph *g,
+			 struct weir_dev *const *devs, uint32_t n_devs,
+			 const struct weir__assign *assign,
+			 struct weir_operand *operand)
+{
+	const struct weir_node *node = g->node[assign->failed];
+	char words[WEIR__NODE_WORDS];
+	struct weir_backend_node flat;
+
+	weir__node_flat(node, &flat, operand);
+	weir__node_words(&flat, words);
+	if (assign->why == WEIR__ASSIGN_NO_DEVICE ||
+	    assign->why == WEIR__ASSIGN_PIN_OP)
+		return refuse_op(assign, words, &flat, devs, n_devs);
+	return refuse_leaf(assign, words, node->storage, devs);
+}
+
+int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
+		       const struct weir__assign_in *in,
+		       struct weir__assign *ret)
+{
+	struct weir__assign_in all = *in;
+	struct weir__error_saved saved;
+	struct device_facts a = { 0 };
+	int r;
+
+	/* A device that does not have an operation is no failure. */
+	weir__error_save(&saved);
+	memset(ret, 0, sizeof(*ret));
+	r = arrays_alloc(&a, g);
+	if (r == 0)
+		r = arrays_fill(&a, g, devs, in);
+	if (r == 0) {
+		all.supports = a.supports;
+		all.bytes = a.bytes;
+		all.moved = a.moved;
+		all.flops = a.flops;
+		all.owner = a.owner;
+		r = weir__assign(&all, ret);
+	}
+	if (r == 0)
+		weir__error_restore(&saved);
+	else if (ret->why != WEIR__ASSIGN_FINE)
+		r = assign_refuse(g, devs, in->n_devs, ret, a.operand);
+	arrays_free(&a);
+	return r;
 }

@@ -81,7 +81,7 @@ int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
 void weir__assign_free(struct weir__assign *assign);
 
 /*
- * assign_graph.c: the pass for the graph @g and the scheduler's devices @devs,
+ * The pass for the graph @g and the scheduler's devices @devs,
  * all of which are open. @in lacks the arrays of nodes, besides marks, pins and
  * usable: it asks the devices what they support, and finds the others. -ENOMEM,
  * -EOPNOTSUPP with a sentence.

@@ -65,15 +65,6 @@ struct weir__reach {
 int weir__reach(const struct weir__reach_in *in, struct weir__reach *ret);
 void weir__reach_free(struct weir__reach *reach);
 
-/*
- * Fill in before_at and before; weir__reach() does this, after needed is filled
- * in. Accesses whose bytes overlap, directly or through accesses between, are one
- * group. In a group each read comes after the last write, and each write after
- * the last write and the reads since then.
- */
-int weir__reach_order(const struct weir__reach_in *in,
-		      struct weir__reach *reach);
-
 /* The arrays of a graph. -ENOMEM. Free them with weir__reach_in_free(). */
 int weir__reach_graph(const struct weir_graph *g, struct weir__reach_in *ret);
 void weir__reach_in_free(struct weir__reach_in *in);

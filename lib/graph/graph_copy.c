@@ -16,8 +16,8 @@
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
-/* Where a leaf is: sorted by device or file, then by address or offset. */
-struct place {
+/* The bytes of a leaf: sorted by device or file, then by address or offset. */
+struct leaf_bytes {
 	struct weir__sort_key key;
 	uint64_t bytes;
 	struct weir_file *file;  /* NULL: in memory */
@@ -31,7 +31,7 @@ struct place {
 struct copier {
 	const struct weir_graph *g;
 	struct weir_graph *made;
-	struct place *place; /* of leaves with bytes */
+	struct leaf_bytes *place; /* of leaves with bytes */
 	size_t n;
 	struct weir_tensor *src, *dst; /* regions, as bytes */
 	struct weir_file **file;       /* of each region; NULL: src is placed */
@@ -39,10 +39,10 @@ struct copier {
 	struct weir_tensor *leaf; /* of the copy, for each node */
 };
 
-static int place_find(const struct weir_node *node, struct place *ret)
+static int place_find(const struct weir_node *node, struct leaf_bytes *ret)
 {
 	const struct weir__in_file *in = weir__node_file(node);
-	struct place p = { .leaf = node->index };
+	struct leaf_bytes p = { .leaf = node->index };
 	int r = weir__tensor_bytes(&node->t, &p.bytes);
 
 	if (in) {
@@ -83,7 +83,7 @@ static int places_find(struct copier *c)
 /* A region begins at a leaf, and grows by those that begin in it. */
 static int region_make(struct copier *c, size_t first, size_t *ret_next)
 {
-	const struct place *p = &c->place[first];
+	const struct leaf_bytes *p = &c->place[first];
 	uint64_t begin = p->key.minor, end = begin + p->bytes;
 	size_t i = first, region = c->n_regions++;
 	int64_t bytes;
@@ -92,7 +92,7 @@ static int region_make(struct copier *c, size_t first, size_t *ret_next)
 	for (; i < c->n && c->place[i].key.major == p->key.major &&
 	       (i == first || c->place[i].key.minor < end);
 	     i++) {
-		struct place *in = &c->place[i];
+		struct leaf_bytes *in = &c->place[i];
 
 		in->region = (uint32_t)region;
 		in->off = in->key.minor - begin;
@@ -165,7 +165,7 @@ static int regions_copy(const struct copier *c)
 /* The tensors of leaves: those of @g, in the regions of the copy. */
 static void leaves_place(const struct copier *c)
 {
-	const struct place *p;
+	const struct leaf_bytes *p;
 	struct weir_tensor *t;
 
 	for (size_t i = 0; i < c->g->n; i++)
