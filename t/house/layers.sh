@@ -95,7 +95,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 30
+plan 31
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
