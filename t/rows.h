@@ -8,13 +8,13 @@
 #include "io/engine.h"
 #include "mem/convert.h"
 
-/* A file of ROWS_FILE bytes, and what it has. */
+/* Make a file of ROWS_FILE bytes, whose content is rows_content. */
 #define ROWS_FILE ((size_t)(21u << 20) + 1234)
 extern char rows_path[];
 extern unsigned char *rows_content;
 void rows_file_make(void);
 
-/* Of 2 bytes to 4, and of 4 to 2: not the conversion of any dtype. */
+/* Conversions of 2 bytes to 4, and of 4 to 2, which no dtype has. */
 extern const struct weir_backend_convert rows_widen, rows_narrow;
 
 struct rows_job {
@@ -29,16 +29,16 @@ struct rows_job {
 	struct weir__outcome outcome; /* the last that was not DONE */
 };
 
-/* Start a job of @ext. 0, or what weir__job_start returned. */
+/* Start a job of @ext. Returns as weir__job_start(). */
 int rows_start(struct rows_job *j, struct weir__engine *eng,
 	       const struct weir__extent *ext);
 void rows_wait(struct rows_job *j);
 void rows_job_free(struct rows_job *j);
-/* Each row was reported once. */
+/* True if each row was reported once. */
 bool rows_once(const struct rows_job *j);
 /* Bytes that @ext takes in memory, gaps included. */
 size_t rows_room(const struct weir__extent *ext);
-/* What @to, the memory of @ext, has after the job. */
+/* Write to @to what the memory of @ext has after the job. */
 void rows_expect(const struct weir__extent *ext, unsigned char *to);
 
 #endif

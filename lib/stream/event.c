@@ -38,7 +38,7 @@ struct weir_event {
 	uint64_t number;
 	struct stamp *stamp; /* of the record; NULL: it has none */
 	int fd;              /* -1: not made */
-	bool readable;       /* is fd readable? */
+	bool readable;       /* what fd is */
 };
 
 static void event_put(struct weir_event *ev)

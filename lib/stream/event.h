@@ -10,15 +10,15 @@
 #include "core/timeline.h"
 
 /*
- * Record in @event the number @number of @tl, of which a reference is taken.
- * -EINVAL: it is of another root. -ENOMEM: the event keeps its earlier record.
+ * Record @number of @tl in @event, and reference @tl. -EINVAL: the event belongs to
+ * another root. -ENOMEM: the event keeps its earlier record.
  */
 int weir__event_record(struct weir_event *event, struct weir__timeline *tl,
 		       uint64_t number);
 
 /*
- * Returns what it was recorded in, with a reference to the timeline; NULL: it was
- * not recorded. -EINVAL: the event is not of @weir.
+ * Return the timeline and the number that @event has recorded, with a reference to the
+ * timeline. NULL: it was never recorded. -EINVAL: the event belongs to another root.
  */
 int weir__event_get(struct weir_event *event, struct weir *weir,
 		    struct weir__timeline **ret_timeline, uint64_t *ret_number);

@@ -41,8 +41,8 @@ bool weir__fileio_conflict(const struct weir__stream_op *a,
 }
 
 /*
- * The operation fails, so later ones count as cancelled: those that were issued
- * start no more reads, which might all take as long. The lock is held.
+ * The operation fails, so later ones are treated as cancelled: those that were issued
+ * start no more reads, each of which might take as long. The lock is held.
  */
 static void stop_later(const struct weir__stream_op *op)
 {
@@ -79,9 +79,9 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 }
 
 /*
- * The caller sets caller_waits before it reads @wakes; @wakes is changed here
- * before caller_waits is read. So a caller that is not woken sees the change,
- * and if no caller waits there is no system call.
+ * The caller sets caller_waits before it reads @wakes; this changes @wakes before it
+ * reads caller_waits. So a caller that is not woken sees the change, and if no caller
+ * waits there is no system call.
  */
 void weir__fileio_wake(struct weir__fileio *io)
 {
@@ -152,7 +152,7 @@ static bool fileio_keep(struct weir_stream *s, struct weir__fileio *io)
 	return keep;
 }
 
-/* A job with room for @n extents, all 0. */
+/* Returns a zeroed job with room for @n extents. */
 static struct weir__fileio *fileio_take(struct weir_stream *s, size_t n)
 {
 	struct weir__fileio *io = NULL;
@@ -211,9 +211,9 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 }
 
 /*
- * Do @bytes, in @span bytes of the file, go through the page cache? Streams read
- * weights that are fed again and again: of a file larger than the memory the
- * part that is cached stays so, since the rest is not read through the cache.
+ * True if @bytes, in @span bytes of the file, are read through the page cache. Streams
+ * read prefetched weights again and again: if a file is larger than the memory, the
+ * part that is cached stays cached, since the rest is not read through the cache.
  */
 static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
 			  uint64_t bytes)
@@ -222,7 +222,7 @@ static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
 	       weir__file_resident(file, off, span) >= WEIR__RESIDENT;
 }
 
-unsigned char *weir__fileio_addr(const struct weir__stream_op *op)
+static unsigned char *fileio_addr(const struct weir__stream_op *op)
 {
 	return op->access[0].buf->mem.base + op->access[0].lo;
 }
@@ -238,7 +238,7 @@ uint64_t weir__fileio_bytes(const struct weir__extent *e, uint64_t lo,
 	return rows.n * rows.width;
 }
 
-/* All of @op as one extent. */
+/* Returns all of @op as one extent. */
 static struct weir__extent whole_extent(const struct weir__stream_op *op)
 {
 	const struct weir__range *range = &op->file_range;
@@ -246,7 +246,7 @@ static struct weir__extent whole_extent(const struct weir__stream_op *op)
 	struct weir__extent e = { .file = op->file,
 				  .off = range->lo,
 				  .len = range->hi - range->lo,
-				  .addr = weir__fileio_addr(op) };
+				  .addr = fileio_addr(op) };
 
 	if (!weir__buf_is_host(op->access[0].buf))
 		e.dev = op->stream->dev;
@@ -408,8 +408,8 @@ int weir_stream_read_2d(struct weir_stream *stream, struct weir_file *file,
 }
 
 /*
- * The operation that this thread is queueing, and reads if the same call issues
- * it. Another thread issues it if others were queued in between.
+ * The operation that this thread is queueing: the thread reads if the same call also
+ * issues the operation. If others were queued in between, another thread issues it.
  */
 static _Thread_local const struct weir__stream_op *queueing;
 
@@ -419,8 +419,8 @@ static void nowait_start(struct weir__stream_op *op)
 	int r;
 
 	if (op == queueing &&
-	    weir__nowait_read(op->file, weir__fileio_addr(op),
-			      range->hi - range->lo, range->lo)) {
+	    weir__nowait_read(op->file, fileio_addr(op), range->hi - range->lo,
+			      range->lo)) {
 		weir__stream_op_finish(op, NULL);
 		return;
 	}
@@ -429,7 +429,7 @@ static void nowait_start(struct weir__stream_op *op)
 		weir__stream_op_fail(op, r, 0, "%s", weir_error());
 		return;
 	}
-	/* The access was added without dma, so it has to be a buffered read. */
+	/* The access was added without dma, so the read has to be buffered. */
 	op->io->ext->buffered = true;
 	op->access[0].dma = false;
 	op->start(op);

@@ -4,8 +4,8 @@
  * depends on the mode of a stream.
  *
  * managed (mode_managed.c): only the library queues work on the stream's
- * queue. Order is kept here: an operation stays pending while it conflicts with
- * one that is issued. No call blocks.
+ * queue. The library keeps the order: an operation stays pending while it conflicts
+ * with one that is issued. No call blocks.
  *
  * native (mode_native.c): the queue's handle is known outside of the library
  * (WEIR_STREAM_NATIVE, or a wrapped stream), and other code queues work there
@@ -30,8 +30,8 @@ struct weir__stream_mode {
 	/*
 	 * Issue pending operations, oldest first, as far as the mode permits.
 	 * Called whenever one was queued or has finished, on any thread, with
-	 * the stream's lock held, which is released meanwhile. May block if
-	 * native, as submit.
+	 * the stream's lock held, which is released meanwhile. Like submit, it
+	 * may block if the mode is native.
 	 */
 	void (*issue)(struct weir_stream *s);
 	/*
@@ -41,14 +41,14 @@ struct weir__stream_mode {
 	 */
 	int (*submit)(struct weir_stream *s, struct weir_backend_work *work);
 	/*
-	 * The number that is done when all work that is now in the queue is
-	 * done; native: work that others have queued included. -ENOMEM:
+	 * Return the number that is done when all work that is now in the queue
+	 * is done; native: including work that others have queued. -ENOMEM:
 	 * native, no memory for a marker. Another errno: the queue refuses a
 	 * marker, or has refused the last one of a stream that was freed.
 	 */
 	int (*tail)(struct weir_stream *s, uint64_t *ret_tail);
 	/*
-	 * Queue a host function, and a file operation whose access to memory
+	 * Queue a host function; queue a file operation whose access to memory
 	 * and range of the file are set. On the caller's thread, as
 	 * weir__stream_op_queue; queue_file may block if native.
 	 */

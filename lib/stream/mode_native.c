@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Native streams: no operation stays pending. Work that the device orders goes
+ * The native mode: no operation stays pending. Work that the device orders is submitted
  * to its queue at once; for other work the caller blocks, with no lock held.
  */
 #include <sched.h>
@@ -30,7 +30,10 @@ static int submit_locked(struct weir_stream *s, struct weir_backend_work *work)
 				s->ops->submit(s->queue, work));
 }
 
-/* Another caller may be blocked in the driver. @within as in the operation. */
+/*
+ * Take the submit lock, which a caller that is blocked in the driver may hold.
+ * Returns false after @within ns.
+ */
 static bool lock_submit(struct weir_stream *s, int64_t within)
 {
 	int64_t end = weir__now() + within;
@@ -57,7 +60,7 @@ static int submit_work(struct weir_stream *s, struct weir_backend_work *work,
 	return r;
 }
 
-/* Two streams may wait for each other: the lower address first. */
+/* Two streams may wait for each other, so the lower address is locked first. */
 static void lock_submits(struct weir_stream *a, struct weir_stream *b)
 {
 	pthread_mutex_lock(a < b ? &a->submit_lock : &b->submit_lock);
@@ -65,8 +68,8 @@ static void lock_submits(struct weir_stream *a, struct weir_stream *b)
 }
 
 /*
- * The program may free @other and then destroy its queue at any time: its lock
- * is held. If it was freed already, the caller waits for its last work.
+ * The program may free @other and then destroy its queue at any time, so its submit
+ * lock is held. If it was freed already, the caller waits for its last work.
  */
 static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 		       struct weir_stream *other)
@@ -89,7 +92,7 @@ static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 
 static int queue_marker(struct weir_stream *s, int64_t within);
 
-/* Waiters for which no marker could be queued get one. No lock is held. */
+/* Queue a marker for waiters that have none yet. No lock is held. */
 static void settle_owed(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
@@ -108,7 +111,7 @@ static int native_submit(struct weir_stream *s, struct weir_backend_work *work)
 	int r;
 
 	pthread_mutex_unlock(&s->lock);
-	/* Copies of files, which are not in an operation, are of other kinds. */
+	/* A copy of a file has no operation around it, but is no wait either. */
 	other = work->kind == WEIR_WORK_WAIT ? weir__stream_waits_for(op)
 					     : NULL;
 	if (other)
@@ -116,7 +119,7 @@ static int native_submit(struct weir_stream *s, struct weir_backend_work *work)
 	else
 		r = submit_work(s, work,
 				work->kind == WEIR_WORK_MARK ? op->within : 0);
-	/* The caller of tail() gets the error; the stream does not fail. */
+	/* The caller of tail() gets the error, and the stream does not fail. */
 	if (r < 0 && work->kind == WEIR_WORK_MARK) {
 		*op->ret_refused = r;
 		work->done(work, 0, 0);
@@ -142,7 +145,7 @@ static void marker_done(struct weir_backend_work *work, int res, int32_t native)
 		weir__stream_op_finish(op, NULL);
 }
 
-/* An operation that is done when all work now in the queue is done. */
+/* Make an operation that is done when all work now in the queue is done. */
 static int marker_new(struct weir_stream *s, struct weir__stream_op **ret_op)
 {
 	int r = weir__stream_op_new(s, "marker", ret_op);
@@ -155,7 +158,7 @@ static int marker_new(struct weir_stream *s, struct weir__stream_op **ret_op)
 	return 0;
 }
 
-/* The waiters for which no marker could be queued wait for @number. */
+/* Let the waiters that have no marker yet wait for @number. */
 static void give_owed(struct weir_stream *s, uint64_t number)
 {
 	struct weir__waiter *list, *w;
@@ -172,7 +175,7 @@ static void give_owed(struct weir_stream *s, uint64_t number)
 	}
 }
 
-/* < 0: the queue has refused the marker. */
+/* Queue a marker. < 0: the queue has refused it. */
 static int marker_queue(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir__error_saved saved;
@@ -240,15 +243,15 @@ int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 	s->owed = waiter;
 	pthread_mutex_unlock(&s->lock);
 	/*
-	 * A marker that another thread queued meanwhile, which may have been the
-	 * last, did not find the waiter.
+	 * Another thread may have queued a marker meanwhile, perhaps the last
+	 * one, without finding the waiter: so queue one more.
 	 */
 	if (weir__stream_tail_within(s, 1, &number) == 0)
 		give_owed(s, number);
 	return 0;
 }
 
-/* The marker that was reserved. */
+/* Queue the marker that was reserved. */
 static int queue_last_marker(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
@@ -268,7 +271,7 @@ static int queue_last_marker(struct weir_stream *s)
 }
 
 /*
- * From here on native_submit() refuses work, also of threads under way, and no
+ * From here on native_submit() refuses work, also from calls that have begun, and no
  * managed stream submits a wait for this one. A queue that is being captured
  * takes no marker. The library's own queue takes one later, since it exists as
  * long as a heap references the stream. That of the program may be destroyed as
@@ -313,9 +316,9 @@ static int native_queue_call(struct weir__stream_op *op)
 }
 
 /*
- * The number of the newest file operation that @op has to come after, or 0: it
- * accesses the same bytes of a file, or the number of issued ones stays at its
- * limit until it ends.
+ * Returns the number of the newest file operation that has to end before @op is
+ * issued, or 0: it accesses the same bytes of a file, or as many as allowed are issued
+ * until it ends.
  */
 static uint64_t file_before(const struct weir__stream_op *op)
 {
@@ -336,7 +339,10 @@ static uint64_t file_before(const struct weir__stream_op *op)
 	return number;
 }
 
-/* On a thread of the engine: the caller submits it to the stream's queue. */
+/*
+ * Called on a thread of the engine: pass the copy to the caller, which submits it to
+ * the stream's queue.
+ */
 static void native_submit_copy(struct weir__job *job,
 			       struct weir_backend_work *work)
 {
@@ -349,9 +355,9 @@ static void native_submit_copy(struct weir__job *job,
 }
 
 /*
- * Submit the copies that are ready; returns their bytes. The operation exists
- * until the last of them is done, unless the root abandoned it: then the other
- * copies are leaked, with their slots.
+ * Submit the copies that are ready. Returns their bytes. The operation exists until the
+ * last copy is done, unless the root abandoned it: then the other copies are leaked,
+ * with their slots.
  */
 static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 {
@@ -376,9 +382,9 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * Submit copies until all, of @left bytes, are in the driver or, with host
- * memory, all bytes are moved. @wakes is read before the list is taken: a copy
- * that is added later changes it, and the futex does not sleep.
+ * Submit copies until all @left bytes of them are submitted or, with host memory, all
+ * bytes are moved. @wakes is read before the list is taken: a copy that is added later
+ * changes it, and the futex does not sleep.
  */
 static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
 			      uint64_t left)
@@ -396,9 +402,8 @@ static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
 }
 
 /*
- * The driver orders the copies with its other work. It orders neither accesses
- * to files nor what the host does to host memory: the caller waits for those
- * first.
+ * The driver orders the copies with its other work. It orders neither accesses to
+ * files nor accesses of the host to host memory: the caller waits for those first.
  */
 static int native_queue_file(struct weir__stream_op *op)
 {
@@ -433,7 +438,7 @@ static int native_queue_file(struct weir__stream_op *op)
 }
 
 /* What a blocked caller waits for. */
-struct waiting {
+struct native_wait {
 	struct weir_stream *stream;
 	struct weir__timeline *timeline;
 	uint64_t number;
@@ -441,17 +446,17 @@ struct waiting {
 
 static int wait_on_copies(void *arg, void *queue)
 {
-	struct waiting *w = arg;
+	struct native_wait *w = arg;
 
 	return weir__stream_wait_on_queue(
 		w->stream, weir__timeline_ref(w->timeline), w->number, queue);
 }
 
 /*
- * If all that is waited for is in the driver, queue waits for it there. Returns
- * 1 if they are queued, 0 if not all is in the driver yet.
+ * If all awaited work is submitted to the driver, queue waits of the device for it.
+ * Returns 1 if they are queued, 0 if some work is not submitted yet.
  */
-static int wait_on_device(struct waiting *w)
+static int wait_on_device(struct native_wait *w)
 {
 	const struct weir__timeline_ops *ops = w->timeline->ops;
 	struct weir__engine *eng;
@@ -476,14 +481,13 @@ static int wait_on_device(struct waiting *w)
 }
 
 /*
- * Block until all that is waited for is in the driver, or has ended. @changes
- * is read before the state: otherwise the last chunk could enter the driver,
- * and change it, after this thread has tested the state and before it sleeps.
- * The thread would then sleep until the copy is done, which may depend on what
- * it queues next. Changes are counted only while change_waiters is not 0, so
- * that is incremented first.
+ * Block until all awaited work is submitted or has ended. @changes is read before the
+ * state: otherwise the last chunk could be submitted, which changes it, after this
+ * thread has tested the state and before it sleeps. The thread would then sleep until
+ * the copy is done, which may depend on what it queues next. Changes are counted only
+ * while change_waiters is not 0, so that is incremented first.
  */
-static int block_until_submitted(struct waiting *w, int *ret_state)
+static int block_until_submitted(struct native_wait *w, int *ret_state)
 {
 	struct weir__timeline *tl = w->timeline;
 	uint32_t seen;
@@ -506,13 +510,13 @@ static int block_until_submitted(struct waiting *w, int *ret_state)
 static int native_wait(struct weir_stream *s, struct weir__timeline *tl,
 		       uint64_t number)
 {
-	struct waiting w = { s, tl, number };
+	struct native_wait w = { s, tl, number };
 	int r = 0, state = 1;
 
 	/* The queue orders its own work by itself. */
 	if (tl != &s->timeline)
 		r = block_until_submitted(&w, &state);
-	/* If the number failed, the stream fails. */
+	/* If the number has failed, the stream fails. */
 	if (state < 0)
 		return weir__stream_wait_on_host(s, tl, number);
 	if (state > 0)

@@ -51,7 +51,7 @@ static void trace_finished(struct weir_stream *s, struct weir__stream_op *op)
 		s->tracks[(op->track - 1) / 64] &=
 			~(1ull << (op->track - 1) % 64);
 	else if (op->begun < s->queue_end)
-		/* It was issued early, and began when its predecessor ended. */
+		/* It was issued earlier, but began when its predecessor ended. */
 		op->begun = s->queue_end;
 	weir__trace_span(s->timeline.weir, WEIR__TRACK_STREAM, s->id, op->track,
 			 op->what, op->begun, op->file_range.lo, op->bytes);
@@ -90,7 +90,7 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	return 0;
 }
 
-/* Put @op on the spare list, or return it to be freed if that is full. */
+/* Put @op on the spare list. If that is full, return @op, to be freed. */
 static struct weir__stream_op *op_keep(struct weir_stream *s,
 				       struct weir__stream_op *op)
 {
@@ -245,8 +245,8 @@ static void declare_failed(struct weir_stream *s, uint64_t lo, bool all)
 }
 
 /*
- * Take the operations that can be retired off the open list, as a chain by
- * next. If the stream has failed, also pending ones: they are never issued.
+ * Take the operations that can be retired off the open list, and return them linked by
+ * next. If the stream has failed, these include pending ones, which are never issued.
  */
 static struct weir__stream_op *pop_finished(struct weir_stream *s,
 					    uint64_t *ret_last)

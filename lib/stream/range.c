@@ -50,7 +50,7 @@ static int range_cmp(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* qsort(3) may allocate, and an operation that is queued often is sorted. */
+/* qsort(3) may allocate, and most operations are sorted already. */
 static bool ranges_sorted(const struct weir__access_ranges *r)
 {
 	for (size_t i = 1; i < r->n; i++)
@@ -82,7 +82,7 @@ void weir__ranges_sort(struct weir__access_ranges *r)
 	r->n = (size_t)(last - r->list) + 1;
 }
 
-/* The first range of a sorted list that ends above @addr. */
+/* Returns the first range of a sorted list that ends above @addr. */
 static const struct weir__range *
 first_above(const struct weir__access_ranges *r, uint64_t addr)
 {

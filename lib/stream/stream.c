@@ -62,7 +62,7 @@ static int stream_state(struct weir__timeline *tl, uint64_t number,
 	return f.err;
 }
 
-/* The last reference was dropped, perhaps on the queue's own thread. */
+/* Called by the last drop of a reference, perhaps on the queue's own thread. */
 static void stream_free(struct weir__timeline *tl)
 {
 	struct weir_stream *s = weir__stream_of(tl);

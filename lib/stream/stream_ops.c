@@ -14,7 +14,7 @@
 #include "mem/tensor.h"
 #include "stream/stream.h"
 
-/* On the backend's thread. */
+/* Called on the backend's thread. */
 static void work_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
@@ -60,7 +60,7 @@ static int add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 				write);
 }
 
-/* Is the memory the host's or the stream's device's, or can that reach it? */
+/* Check that the stream's device can access the memory: its own, the host's, or a peer's. */
 static int check_device(const struct weir__stream_op *op,
 			const struct weir_tensor *t, const struct weir_buf *buf)
 {
@@ -77,7 +77,7 @@ static int check_device(const struct weir__stream_op *op,
 			      op->stream->label);
 }
 
-/* May a stream of this device access bytes of @buf? */
+/* Check that the stream may access bytes of @buf. */
 static int check_access(const struct weir__stream_op *op,
 			const struct weir_tensor *t, const struct weir_buf *buf,
 			bool write)
@@ -156,7 +156,7 @@ int weir__stream_op_access(struct weir__stream_op *op,
 	return r < 0 ? r : weir__stream_op_access_buf(op, t, buf, at, n, write);
 }
 
-/* Add an access to the caller's memory. */
+/* Add an access to the program's memory. */
 static int access_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 		       bool write)
 {
@@ -179,7 +179,10 @@ int weir__stream_op_end(struct weir__stream_op *op, int r)
 	return r < 0 ? r : weir__stream_check(s);
 }
 
-/* Rows between a tensor and the caller's memory. The caller sets addresses. */
+/*
+ * Fill in rows between a tensor and the program's memory. The caller sets the
+ * addresses of the work.
+ */
 static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 		       const struct weir_rect *rect, const void *host,
 		       bool to_tensor, unsigned char **ret_addr)
@@ -202,7 +205,7 @@ static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 	return r;
 }
 
-/* Is the one tensor in host memory? False if it could not be resolved. */
+/* True if the tensor is in host memory. False if it could not be resolved. */
 static bool tensor_on_host(const struct weir__stream_op *op)
 {
 	return op->n_access && weir__buf_is_host(op->access[0].buf);
@@ -308,7 +311,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	return stream->mode->queue_call(op);
 }
 
-struct copy {
+struct tensor_copy {
 	struct weir_stream *stream;
 	const struct weir_tensor *dst, *src;
 	uint64_t bytes; /* of each, gaps included */
@@ -335,7 +338,7 @@ static int access_whole(struct weir__stream_op *op, const struct weir_tensor *t,
 	return weir__stream_op_access_buf(op, t, buf, at, bytes, write);
 }
 
-/* The device of @buf if it is neither the host nor the stream's, or NULL. */
+/* Returns the device of @buf if it is neither the host nor the stream's, else NULL. */
 static struct weir_dev *other_device(const struct weir__stream_op *op,
 				     const struct weir_buf *buf)
 {
@@ -345,7 +348,7 @@ static struct weir_dev *other_device(const struct weir__stream_op *op,
 }
 
 /* The kind of work depends on which of the two are in host memory. */
-static int choose_kind(struct weir__stream_op *op, const struct copy *c)
+static int choose_kind(struct weir__stream_op *op, const struct tensor_copy *c)
 {
 	const struct weir_buf *src = op->access[0].buf;
 	const struct weir_buf *dst = op->access[1].buf;
@@ -374,10 +377,10 @@ static bool one_memory(const struct weir_backend_work *w)
 }
 
 /*
- * Append the rectangle at @off of both tensors. Returns 1 if both are the same
- * memory, and there is nothing to copy.
+ * Append a copy of the rectangle at @off of both tensors. Returns 1 if both are the same
+ * memory, so that there is nothing to copy.
  */
-static int add_rectangle(struct copy *c, uint64_t off)
+static int add_rectangle(struct tensor_copy *c, uint64_t off)
 {
 	unsigned char *src = NULL, *dst = NULL;
 	struct weir__stream_op *op;
@@ -411,7 +414,7 @@ static int add_rectangle(struct copy *c, uint64_t off)
 	return 0;
 }
 
-static int add_rectangles(struct copy *c)
+static int add_rectangles(struct tensor_copy *c)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	unsigned loops;
@@ -427,10 +430,9 @@ static int add_rectangles(struct copy *c)
 }
 
 /*
- * Queue the rectangles if @r is 0; if not, or after the first failure, drop
- * them.
+ * Queue the rectangles if @r is 0. Otherwise, and after the first failure, drop them.
  */
-static int copy_queue_all(struct copy *c, int r)
+static int copy_queue_all(struct tensor_copy *c, int r)
 {
 	struct weir__stream_op *op;
 
@@ -448,7 +450,7 @@ static int copy_queue_all(struct copy *c, int r)
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src)
 {
-	struct copy c = { .stream = stream, .dst = dst, .src = src };
+	struct tensor_copy c = { .stream = stream, .dst = dst, .src = src };
 	int r;
 
 	c.end = &c.first;

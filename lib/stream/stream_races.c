@@ -45,7 +45,7 @@ void weir__op_races_queued(struct weir__stream_op *op)
 	weir__races_queued(&op->stream->timeline, &op->races.order);
 }
 
-/* The bytes at @addr of a work of @op: of access @i, or the program's own. */
+/* Report the bytes at @addr: those of access @i of @op, or of the program's memory. */
 static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 			uint64_t pitch, bool write)
 {
@@ -67,7 +67,7 @@ static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 	weir__races_access(&op->stream->timeline, op->number, op->what, &b);
 }
 
-/* A copy between two tensors accesses its source first; others have one. */
+/* The first of two accesses is the source of a copy; other works have one access. */
 static void check_work(struct weir__stream_op *op)
 {
 	const struct weir_backend_work *w = &op->work;
@@ -112,7 +112,7 @@ void weir__op_races_issued(struct weir__stream_op *op)
 	if (is_native_call(op))
 		weir__races_call_given(&op->stream->timeline, op->number);
 	if (op->timeline) {
-		/* By the device: what follows does not wait for the answer. */
+		/* The device waits: later work does not wait for the answer. */
 		if (op->barrier)
 			weir__op_races_waited(op);
 	} else if (op->file) {

@@ -14,7 +14,7 @@ struct weir__stream_op;
 
 #define WEIR__OP_NAMES 2u
 
-/* Of an operation, for the checker; not set without it. */
+/* An operation's data for the checker; not set if it is off. */
 struct weir__op_races {
 	struct weir__races_order order;
 	int (*call)(void *arg); /* the program's function */
@@ -25,19 +25,19 @@ struct weir__op_races {
 	} name[WEIR__OP_NAMES]; /* of its accesses' tensors */
 };
 
-/* The stream becomes an actor. */
+/* Add the stream to the checker. */
 void weir__stream_races_add(struct weir_stream *s);
 void weir__op_races_init(struct weir__stream_op *op);
 /* Access @i of @op is to @t. */
 void weir__op_races_name(struct weir__stream_op *op, size_t i,
 			 const struct weir_tensor *t);
-/* It has its number. The stream's lock is held, here and in the next. */
+/* @op has its number. The stream's lock is held, also in the next function. */
 void weir__op_races_queued(struct weir__stream_op *op);
-/* It is being issued: check its accesses, unless those are made later. */
+/* @op is being issued: check its accesses, unless they are made later. */
 void weir__op_races_issued(struct weir__stream_op *op);
-/* What it waits for has ended. */
+/* What @op waits for has ended. */
 void weir__op_races_waited(struct weir__stream_op *op);
-/* Put a function around the program's. */
+/* Wrap the program's host function, so that the checker sees it begin and end. */
 void weir__op_races_call(struct weir__stream_op *op);
 void weir__op_races_drop(struct weir__stream_op *op);
 

@@ -40,9 +40,9 @@ static int watcher_new(struct watcher **ret_watcher)
 }
 
 /*
- * No work seems to be in flight. From here on weir__watch puts the stream on
- * the list again; work that was submitted just before, while the stream was
- * still marked as watched, is found by polling once more.
+ * No work seems to be in flight. From here on watcher_add() puts the stream on the list
+ * again. Work that was submitted just before, while the stream was still marked as
+ * watched, is found by polling once more.
  */
 static bool stream_is_idle(struct watcher *w, struct weir_stream *s)
 {
@@ -52,14 +52,14 @@ static bool stream_is_idle(struct watcher *w, struct weir_stream *s)
 	return s->ops->poll(s->queue) == 0;
 }
 
-/* Returns false, and drops the reference, if the stream need not stay. */
+/* Returns false, and drops the reference, if the stream need not stay on the list. */
 static bool watcher_poll_one(struct watcher *w, struct weir_stream *s,
 			     unsigned *ret_out)
 {
 	unsigned out = (unsigned)s->ops->poll(s->queue);
 	bool stays = out != 0;
 
-	/* A helper of the backend may have brought work into the driver. */
+	/* A thread of the backend may have submitted work to the driver. */
 	weir__timeline_changed(&s->timeline);
 	if (!out && !stream_is_idle(w, s)) {
 		pthread_mutex_lock(&w->lock);
@@ -91,7 +91,7 @@ static unsigned watcher_poll_all(struct watcher *w, struct weir_stream **list)
 	return out;
 }
 
-/* Put the added streams before those of @list. Returns false to stop. */
+/* Put the added streams before those of @list. Returns false if the watcher stops. */
 static bool watcher_take_added(struct watcher *w, struct weir_stream **list)
 {
 	struct weir_stream *s;
@@ -209,7 +209,7 @@ static bool ref_if_open(struct weir_stream *s, uint64_t *ret_tail)
 	return open;
 }
 
-/* A stream with open operations, and a reference to it; NULL: none. */
+/* Returns a stream with open operations, referenced, or NULL. */
 static struct weir_stream *next_open(struct weir__streams *p,
 				     uint64_t *ret_tail)
 {
@@ -224,9 +224,9 @@ static struct weir_stream *next_open(struct weir__streams *p,
 }
 
 /*
- * A caller that a native stream blocks continues after weir_close, and asking
- * such a stream for its tail queues a marker. Nothing would poll for that work,
- * since the watcher stops: so no stream takes work from here on.
+ * Let no stream take work from here on. A caller that a native stream blocks may go on
+ * after weir_close, and asking such a stream for its tail queues a marker: nothing
+ * would poll for that work, since the watcher stops.
  */
 static void refuse_work(struct weir__streams *p)
 {
