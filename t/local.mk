@@ -78,6 +78,9 @@ T_FUZZ = t/fuzz/fuzz.h t/fuzz/check.c t/fuzz/mutate.h \
 T_SECOND = t/second.h t/second.c t/second_gguf.c t/second_st.c \
 	t/second_values.c
 T_LIMIT = t/limit.c t/limit.h
+T_SAID = t/said.c t/said.h
+T_DRAWS = t/heap/draws.c t/heap/draws.h
+T_NUMBERS = t/kernels/numbers.c t/kernels/numbers.h
 EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \

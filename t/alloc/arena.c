@@ -14,6 +14,7 @@
 #include "alloc/avail.h"
 #include "core/error.h"
 #include "core/root.h"
+#include "limit.h"
 #include "tap.h"
 
 #define MIB ((size_t)1 << 20)
@@ -546,20 +547,9 @@ static int space_child(void)
 
 static void space_limit(void)
 {
-	const char *sanitizer = getenv("WEIR_T_SANITIZER");
-	int status = -1;
-	pid_t pid;
-
-	if (sanitizer && strcmp(sanitizer, "no")) {
-		skip(1, "a sanitizer takes all addresses");
-		return;
-	}
-	pid = fork();
-	if (!pid)
-		_exit(space_child());
-	waitpid(pid, &status, 0);
-	is_int(status, 0,
-	       "under RLIMIT_AS kept memory is unmapped first, and the error names the limit");
+	limited_child(
+		space_child,
+		"under RLIMIT_AS kept memory is unmapped first, and the error names the limit");
 }
 
 int main(void)

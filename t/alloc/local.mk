@@ -11,12 +11,12 @@ TESTS += $(T_ALLOC_C) $(T_ALLOC_SH)
 %C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
 %C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
 %C%_far_t_LDADD = $(T_STATIC)
-%C%_arena_t_SOURCES = %D%/arena.c
+%C%_arena_t_SOURCES = %D%/arena.c $(T_LIMIT)
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
 %C%_budget_t_SOURCES = %D%/budget.c $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_share_faults_t_SOURCES = %D%/share-faults.c $(T_KIND)
 %C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
-%C%_low_memory_t_SOURCES = %D%/low-memory.c $(T_SINKS) $(T_PLANS)
+%C%_low_memory_t_SOURCES = %D%/low-memory.c $(T_LIMIT) $(T_SINKS) $(T_PLANS)
 %C%_low_memory_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__avail_ram
 %C%_low_memory_t_LDADD = $(T_STATIC)
 %C%_prefault_t_SOURCES = %D%/prefault.c $(T_FILES) $(T_SAMPLE)

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "alloc/avail.h"
+#include "limit.h"
 #include "plans.h"
 #include "sinks.h"
 
@@ -173,20 +174,9 @@ static int data_child(void)
 
 static void a_limit_of_data(void)
 {
-	const char *sanitizer = getenv("WEIR_T_SANITIZER");
-	int status = -1;
-	pid_t pid;
-
-	if (sanitizer && strcmp(sanitizer, "no")) {
-		skip(1, "a sanitizer takes all addresses");
-		return;
-	}
-	pid = fork();
-	if (!pid)
-		_exit(data_child());
-	waitpid(pid, &status, 0);
-	is_int(status, 0,
-	       "memory that RLIMIT_DATA refuses names it, with both numbers");
+	limited_child(
+		data_child,
+		"memory that RLIMIT_DATA refuses names it, with both numbers");
 }
 
 int main(void)

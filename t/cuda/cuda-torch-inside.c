@@ -10,6 +10,7 @@
 #include "../../hooks/torch_free.c"
 #include "gpu.h"
 #include "heap/heap.h"
+#include "said.h"
 
 #define MIB ((size_t)1 << 20)
 #define LARGE 100000 /* bytes that no cache keeps, but a shard */
@@ -50,25 +51,6 @@ static void use_and_free(void)
 
 	weir_torch_record_stream(p, cuda_b);
 	free_in(p, cuda_a);
-}
-
-/* @fn on a stderr of its own. */
-static char *said(void (*fn)(void))
-{
-	static char text[1024];
-	FILE *file = tmpfile();
-	int old = dup(2);
-	size_t n;
-
-	dup2(fileno(file), 2);
-	fn();
-	dup2(old, 2);
-	close(old);
-	rewind(file);
-	n = fread(text, 1, sizeof(text) - 1, file);
-	text[n] = '\0';
-	fclose(file);
-	return text;
 }
 
 /* Bytes that the device has still out, when its thread has freed the others. */

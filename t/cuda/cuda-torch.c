@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "gpu.h"
+#include "said.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 4
@@ -97,25 +98,6 @@ static void release(void)
 	fake.disarm();
 	must(weir_stream_sync(a, 20 * SEC));
 	must(weir_stream_sync(b, 20 * SEC));
-}
-
-/* @fn on a stderr of its own. */
-static char *said(void (*fn)(void))
-{
-	static char text[1024];
-	FILE *file = tmpfile();
-	int old = dup(2);
-	size_t n;
-
-	dup2(fileno(file), 2);
-	fn();
-	dup2(old, 2);
-	close(old);
-	rewind(file);
-	n = fread(text, 1, sizeof(text) - 1, file);
-	text[n] = '\0';
-	fclose(file);
-	return text;
 }
 
 static void zero(void)

@@ -51,9 +51,9 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_races_runs_t_SOURCES = %D%/cuda-races-runs.c t/racing.c \
 	t/racing.h $(T_GPU)
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
-%C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_SAID) $(T_GPU) $(T_LEAKS)
 %C%_cuda_torch_t_LDADD = lib/libweir.la t/libtap.la -ldl
-%C%_cuda_torch_inside_t_SOURCES = %D%/cuda-torch-inside.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_torch_inside_t_SOURCES = %D%/cuda-torch-inside.c $(T_SAID) $(T_GPU) $(T_LEAKS)
 %C%_cuda_torch_inside_t_LDADD = $(LDADD) -ldl
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la t/libtap.la -ldl

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "draws.h"
 #include "streams.h"
 
 #define UNIT 64u
@@ -19,23 +20,7 @@ static struct weir_buf *buf;
 static uint32_t owner[UNITS]; /* 1 + number of the block; 0: free */
 static struct weir_block blocks[BLOCKS];
 static uint64_t live;
-static uint64_t seed;
 static const char *wrong; /* the first thing that does not hold */
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 0) : otherwise;
-}
-
-static uint32_t draw(uint32_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 11) % n);
-}
 
 static void expect(bool held, const char *what)
 {
@@ -180,7 +165,7 @@ int main(void)
 {
 	uint64_t steps = number_from("WEIR_T_STEPS", 300000);
 
-	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
+	draws_begin();
 	plan(4);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "draws.h"
 #include "streams.h"
 
 #define UNIT ((size_t)64 << 10) /* too large for caches */
@@ -17,13 +18,6 @@ static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_stream *stream[STREAMS];
 static struct gate gate[STREAMS];
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static int64_t cpu_ns(void)
 {

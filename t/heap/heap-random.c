@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "heap/heap.h"
+#include "draws.h"
 #include "streams.h"
 
 #define SLOTS 512u
@@ -21,23 +22,7 @@
 
 static struct weir *weir;
 static struct weir_buft *buft;
-static uint64_t seed;
 static void *memory; /* addresses only */
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 0) : otherwise;
-}
-
-static uint32_t draw(uint32_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 11) % n);
-}
 
 static int64_t cpu_ns(void)
 {
@@ -428,7 +413,7 @@ int main(void)
 	static int calls;
 	struct weir_stream *s;
 
-	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
+	draws_begin();
 	memory = mmap(NULL, n << 16, PROT_NONE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	plan(10);

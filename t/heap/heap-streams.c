@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "heap/heap.h"
+#include "draws.h"
 #include "streams.h"
 
 #define BLOCK ((size_t)128 << 10)
@@ -19,22 +20,6 @@
 
 static struct weir *weir;
 static struct weir_buft *buft;
-static uint64_t seed;
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 0) : otherwise;
-}
-
-static uint32_t draw(uint32_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 11) % n);
-}
 
 static struct weir_heap *new_heap(uint64_t limit)
 {
@@ -386,7 +371,7 @@ int main(void)
 {
 	struct weir_stream *s;
 
-	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
+	draws_begin();
 	plan(13);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));

@@ -12,6 +12,7 @@
 #include "dtypes.h"
 #include "kernels/segment.h"
 #include "kernels/team.h"
+#include "numbers.h"
 #include "tap.h"
 
 #define ROWS 37
@@ -21,28 +22,6 @@
 
 static struct weir *root;
 static struct weir__team *teams[2]; /* of 1 and of 3 threads */
-static uint64_t seed = 1;
-
-static uint32_t random_bits(void)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 32);
-}
-
-static float random_float(void)
-{
-	return (float)(int32_t)random_bits() / 2147483648.0f;
-}
-
-static struct weir_dtype_info info_of(enum weir_dtype dtype)
-{
-	struct weir_dtype_info info = { .size = sizeof(info) };
-
-	if (weir_dtype_info(dtype, &info) < 0)
-		bail("%s", weir_error());
-	return info;
-}
-
 static void *room(size_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);

@@ -13,6 +13,8 @@ TESTS += $(T_KERNELS_C)
 %C%_kernel_products_t_SOURCES = %D%/kernel-products.c $(T_TRIAL)
 %C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
+%C%_invariant_t_SOURCES = %D%/invariant.c $(T_NUMBERS)
+%C%_product_t_SOURCES = %D%/product.c $(T_NUMBERS)
 # Counts of instructions: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh

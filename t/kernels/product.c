@@ -12,6 +12,7 @@
 #include <string.h>
 #include <weir.h>
 
+#include "numbers.h"
 #include "tap.h"
 
 #define MOST_ROWS 40
@@ -26,28 +27,6 @@
 
 static const char *const ways[] = { "as they are stored", "as F32", "in panels",
 				    "in tiles" };
-
-static uint64_t seed = 1;
-
-static uint32_t random_bits(void)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 32);
-}
-
-static float random_float(void)
-{
-	return (float)(int32_t)random_bits() / 2147483648.0f;
-}
-
-static struct weir_dtype_info info_of(enum weir_dtype dtype)
-{
-	struct weir_dtype_info info = { .size = sizeof(info) };
-
-	if (weir_dtype_info(dtype, &info) < 0)
-		bail("%s", weir_error());
-	return info;
-}
 
 /* Are all @n elements finite, and of a usual size? */
 static bool is_usual(const double *x, size_t n)
