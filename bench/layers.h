@@ -10,7 +10,7 @@ struct layers {
 	struct weir_tensor norm, q, k, v, out, gate, up, down, cache;
 };
 
-/* Not placed. */
+/* The tensors have no place. */
 struct layers layers_new(void);
 /* Place them in a new buffer. */
 void layers_place(struct layers *l, struct weir_buft *buft,

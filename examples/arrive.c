@@ -2,7 +2,7 @@
 /*
  * arrive MODEL [GLOB]: load the tensors whose names match GLOB, and use each as
  * soon as it has arrived, while others are still being read. Prints the time at
- * which each has arrived, and at the end how the bytes came.
+ * which each has arrived, and at the end how the bytes were read.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -47,23 +47,23 @@ int args_operands(const struct args *args, int n, const char *const *names);
 /* Parse optarg as a whole decimal number from @min to @max. */
 int args_number(const struct args *args, const char *option, uint64_t min,
 		uint64_t max, uint64_t *ret_number);
-/* As a size: a number, optionally with the suffix K, M, G or T (of 1024). */
+/* Parse it as a size: a number, optionally with the suffix K, M, G or T (of 1024). */
 int args_size(const struct args *args, const char *option, uint64_t min,
 	      uint64_t max, uint64_t *ret_bytes);
 /* Refuse "-" as @path, the name of the output @what. */
 int args_out(const struct args *args, const char *what, const char *path);
-/* As a decimal number greater than 0, which may have a fraction. */
+/* Parse it as a decimal number greater than 0, which may have a fraction. */
 int args_factor(const struct args *args, const char *option,
 		double *ret_factor);
-/* As a decimal number of at least @min, which may have a fraction. */
+/* Parse it as a decimal number of at least @min, which may have a fraction. */
 int args_real(const struct args *args, const char *option, double min,
 	      double *ret_number);
-/* As a decimal number of 0 to 1. */
+/* Parse it as a decimal number of 0 to 1. */
 int args_fraction(const struct args *args, const char *option,
 		  double *ret_number);
-/* As seconds, 0 or more, which may have a fraction; at most 292 years. */
+/* Parse it as seconds, 0 or more, which may have a fraction; at most 292 years. */
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
-/* As one of @names, which ends with NULL; return its index. */
+/* Parse it as one of @names, which ends with NULL; return its index. */
 int args_choice(const struct args *args, const char *option,
 		const char *const *names, unsigned *ret_index);
 

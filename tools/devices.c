@@ -34,7 +34,7 @@ static long long read_number(const char *dir, const char *name)
 	return n;
 }
 
-/* Those of one node; a size without pages is not listed. */
+/* The pages of one node; a size without pages is not listed. */
 static void add_sizes(json_t *list, int node)
 {
 	char dir[128], path[400];

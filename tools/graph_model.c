@@ -11,7 +11,7 @@
 #include "graph.h"
 #include "output.h"
 
-/* Those of weir run. */
+/* The options of weir run. */
 static const struct llama_opts defaults = LLAMA_OPTS_INIT;
 
 static uint64_t default_context(uint64_t tokens, uint64_t most)

@@ -33,7 +33,7 @@ struct load_rule {
 	struct weir_slice slice; /* of --slice; by rank if n is < 0 */
 };
 
-/* Those of one kind; for each tensor the first that matches is used. */
+/* The rules of one kind; for each tensor the first that matches is used. */
 struct load_rules {
 	struct load_rule *rule;
 	size_t n;

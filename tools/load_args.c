@@ -285,7 +285,7 @@ static const struct option options[] = {
 enum {
 	ALIGN_MAX = 4096,
 	REPEAT_MAX = 1000000,
-	/* Those of weir_open(3). */
+	/* The limits of weir_open(3). */
 	DEPTH_MAX = 1024,
 	REACTORS_MAX = 16,
 	CHUNK_MIN = 64 << 10,

@@ -48,7 +48,7 @@ int load_places_open(struct load_job *job)
 	return r;
 }
 
-/* As weir_plan_add() matches: a name with a NUL matches only "*". */
+/* True if weir_plan_add() would match the name: with a NUL it matches only "*". */
 static bool rule_matches(const struct load_rule *rule,
 			 const struct weir_entry *e)
 {

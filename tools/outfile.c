@@ -133,7 +133,7 @@ static int folder_length(const char *path)
 	return slash ? (int)(slash + 1 - path) : 0;
 }
 
-/* To where links at @path lead, though there be no file. NULL: no memory. */
+/* The path to which links at @path lead, even if no file is there. NULL: no memory. */
 static char *follow(const char *path)
 {
 	char link[PATH_MAX], *at = strdup(path), *next;

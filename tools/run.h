@@ -70,7 +70,7 @@ struct run_job {
 	struct sampler sampler;
 	const char *said; /* the text of the prompt; NULL: none */
 	size_t said_len;
-	char *file;                        /* ... that was read from a file */
+	char *file; /* the prompt that was read from a file */
 	struct tokenizer_ids prompt, made; /* tokens */
 	bool continues; /* the text continues that of the prompt */
 	float *logits;

@@ -27,7 +27,7 @@ void text_put_sentence(FILE *to, const char *s);
  * bytes that are not UTF-8, are escaped.
  */
 void text_put_prose(FILE *to, const char *s, size_t len);
-/* As text_put(), and so that XML reads it as text. */
+/* text_put(), with the characters escaped that XML does not read as text. */
 void text_put_xml(FILE *to, const char *s, size_t len, size_t max);
 /* The columns that text_put() would write. */
 size_t text_width(const char *s, size_t len, size_t max);
