@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program's own operation. */
+/* The operation that the program implements (weir_call). */
 #include <errno.h>
 
 #include "kernels/kernels.h"

@@ -12,16 +12,16 @@
 #define lib weir__cpu_host
 #define CHUNK WEIR__FLOATS /* elements that are converted at a time */
 
-/* A place in a tensor, in units of its dtype: blocks. */
+/* A position in a tensor; it counts blocks of the dtype. */
 struct cursor {
 	struct weir__walk walk;
 	const struct weir_dtype_info *info;
-	int64_t columns, column; /* of a row, in units */
-	int64_t stride;          /* bytes from a unit to the next */
+	int64_t columns, column; /* of a row, in blocks */
+	int64_t stride;          /* bytes from a block to the next */
 	unsigned char *row;
 };
 
-/* Rows of contiguous tensors count as one. */
+/* Start at block @at. A contiguous tensor is treated as one row. */
 static void cursor_start(struct cursor *c, const struct weir_operand *t,
 			 int64_t at)
 {
@@ -40,13 +40,13 @@ static void cursor_start(struct cursor *c, const struct weir_operand *t,
 	c->row = weir__walk_at(&c->walk, t);
 }
 
-/* At most @n units up to the end of the row. */
+/* Return the blocks up to the end of the row, at most @n. */
 static int64_t cursor_left(const struct cursor *c, int64_t n)
 {
 	return n < c->columns - c->column ? n : c->columns - c->column;
 }
 
-/* The same of blocks that have no gap between them. */
+/* The same for blocks that have no gap between them. */
 static int64_t cursor_blocks(const struct cursor *c, int64_t n)
 {
 	return c->stride == (int64_t)c->info->bytes ? cursor_left(c, n) : 1;
@@ -84,9 +84,11 @@ static void move_units(unsigned char *d, int64_t d_stride,
 		MOVE_STRIDED(bytes);
 }
 
-/* The units [@at, @end) of @a, to the same ones of @dst, of the same dtype. */
-static void copy_units(const struct weir_operand *dst,
-		       const struct weir_operand *a, int64_t at, int64_t end)
+/*
+ * Copy the blocks [@at, @end) of @a to those of @dst, which has the same dtype.
+ */
+static void copy_blocks(const struct weir_operand *dst,
+			const struct weir_operand *a, int64_t at, int64_t end)
 {
 	struct cursor d, s;
 
@@ -103,48 +105,48 @@ static void copy_units(const struct weir_operand *dst,
 	}
 }
 
-/* @n elements, whole units, to @tmp. */
+/* Convert the next @n elements, whole blocks, to F32 at @tmp. */
 static void read_floats(struct cursor *c, float *tmp, int64_t n)
 {
 	const struct weir_backend_convert *convert =
 		weir__to_f32(c->walk.of->dtype);
-	int64_t block = c->info->block, units;
+	int64_t block = c->info->block, blocks;
 	const float *x;
 
-	for (; n > 0; n -= units * block, tmp += units * block) {
-		units = block > 1 ? cursor_blocks(c, n / block)
-				  : cursor_left(c, n);
+	for (; n > 0; n -= blocks * block, tmp += blocks * block) {
+		blocks = block > 1 ? cursor_blocks(c, n / block)
+				   : cursor_left(c, n);
 		if (block > 1) {
-			convert->run(tmp, cursor_at(c), (size_t)units);
+			convert->run(tmp, cursor_at(c), (size_t)blocks);
 		} else {
 			x = weir__floats_in(c->walk.of->dtype, cursor_at(c),
-					    c->stride, (size_t)units, tmp);
+					    c->stride, (size_t)blocks, tmp);
 			if (x != tmp)
-				memcpy(tmp, x, (size_t)units * sizeof(*tmp));
+				memcpy(tmp, x, (size_t)blocks * sizeof(*tmp));
 		}
-		cursor_go(c, units);
+		cursor_go(c, blocks);
 	}
 }
 
 static void write_floats(struct cursor *c, const float *from, int64_t n)
 {
 	uint32_t dtype = c->walk.of->dtype;
-	int64_t block = c->info->block, units;
+	int64_t block = c->info->block, blocks;
 
-	for (; n > 0; n -= units * block, from += units * block) {
-		units = block > 1 ? cursor_blocks(c, n / block)
-				  : cursor_left(c, n);
+	for (; n > 0; n -= blocks * block, from += blocks * block) {
+		blocks = block > 1 ? cursor_blocks(c, n / block)
+				   : cursor_left(c, n);
 		if (block > 1 || c->stride == (int64_t)c->info->bytes)
 			weir__encode(dtype, cursor_at(c), from,
-				     (size_t)(units * block));
+				     (size_t)(blocks * block));
 		else
 			weir__floats_out(dtype, cursor_at(c), c->stride, from,
-					 (size_t)units);
-		cursor_go(c, units);
+					 (size_t)blocks);
+		cursor_go(c, blocks);
 	}
 }
 
-/* The elements [@at, @end), which begin and end with whole units of both. */
+/* Convert the elements [@at, @end), which are whole blocks of both dtypes. */
 static void convert_elements(const struct weir_operand *dst,
 			     const struct weir_operand *a, int64_t at,
 			     int64_t end)
@@ -163,7 +165,10 @@ static void convert_elements(const struct weir_operand *dst,
 	}
 }
 
-/* Blocks may not be cut by rows, and those to write be known. */
+/*
+ * Rows must consist of whole blocks, and the dtype to write must be one of
+ * weir__encodes().
+ */
 static int copy_supports(const struct weir_backend_node *node)
 {
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
@@ -200,7 +205,7 @@ static int copy_run(const struct weir__kernel_run *run)
 	if (a->dtype == dst->dtype) {
 		weir__kernel_range(run, n / lib->dtype(dst->dtype)->block, &at,
 				   &end);
-		copy_units(dst, a, at, end);
+		copy_blocks(dst, a, at, end);
 		return 0;
 	}
 	weir__kernel_range(run, (n + CHUNK - 1) / CHUNK, &at, &end);
@@ -226,7 +231,10 @@ const struct weir__kernel weir__kernel_cont = {
 	.run = copy_run,
 };
 
-/* The part of the result that source @i fills: from index @at of the dimension. */
+/*
+ * Return the part of the result that source @i fills: from index @at of the
+ * dimension.
+ */
 static struct weir_operand joined(const struct weir_backend_node *node,
 				  uint32_t i, int64_t at)
 {
@@ -253,7 +261,7 @@ static int concat_run(const struct weir__kernel_run *run)
 		weir__kernel_range(
 			run, weir__elements(a) / lib->dtype(a->dtype)->block,
 			&at, &end);
-		copy_units(&d, a, at, end);
+		copy_blocks(&d, a, at, end);
 		before += a->shape[p->dim];
 	}
 	return 0;

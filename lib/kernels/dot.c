@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of floats by the portable vectors of the compiler; the choice. */
+/*
+ * Products of floats by the portable vectors of the compiler; the choice of a
+ * set.
+ */
 #include "kernels/dot.h"
 
 #include <math.h>
@@ -9,7 +12,7 @@
 
 #include "kernels/kernels.h"
 
-#define LANES 4
+#define WIDTH 4
 #define FLOAT_COLS 3u
 #define PANEL_COLS 4
 #define TARGET WEIR__NO_UBSAN
@@ -18,7 +21,10 @@
 
 typedef float portable_vf __attribute__((vector_size(16)));
 
-/* An F16. The bits moved are the value / 2^112; the product is exact. */
+/*
+ * Return the value of an F16. The bits, moved to those of an F32, are the value
+ * / 2^112, and the product is exact.
+ */
 static inline float half_of(uint32_t x)
 {
 	uint32_t moved = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
@@ -95,7 +101,7 @@ const struct weir__dot_set *const weir__dot_sets[] = {
 	NULL,
 };
 
-/* Asking the CPU takes long on a virtual machine. */
+/* The set is kept: asking the CPU takes long on a virtual machine. */
 const struct weir__dot_set *weir__dot_set(void)
 {
 	static const struct weir__dot_set *_Atomic best;

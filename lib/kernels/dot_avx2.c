@@ -14,7 +14,7 @@
 #include "kernels/dot_avx2.h"
 #include "kernels/vec.h"
 
-#define LANES 8
+#define WIDTH 8
 #define FLOAT_COLS 3u
 #define PANEL_COLS 4
 #define NAME(x) avx2_##x
@@ -40,14 +40,14 @@ avx2_load_BF16(const unsigned char *p)
 #include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
-/* Nibbles 0 or 1 of the bytes. */
+/* Return the low (@i = 0) or the high (@i = 1) nibble of each byte. */
 INLINE __m256i nibbles(__m256i x, unsigned i)
 {
 	return _mm256_and_si256(i ? _mm256_srli_epi16(x, 4) : x,
 				_mm256_set1_epi8(15));
 }
 
-/* 16 bytes: their low nibbles, then the high ones. */
+/* Return the low nibbles of 16 bytes, then the high ones. */
 INLINE __m256i low_high(const unsigned char *a)
 {
 	__m128i x = _mm_loadu_si128((const __m128i_u *)a);
@@ -80,7 +80,9 @@ INLINE __m256i bytes_Q8_0(const struct unit_avx2 *v, const unsigned char *a,
 	return load_32(block_at(v, a, WEIR__BYTES_Q8_0, i) + 2);
 }
 
-/* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
+/*
+ * Return minus the offsets of 8 blocks, whose elements are scale * q + offset.
+ */
 INLINE __m256 minima(const struct unit_avx2 *v, const unsigned char *a,
 		     size_t bytes)
 {
@@ -99,7 +101,7 @@ INLINE __m256i bytes_Q4_1(const struct unit_avx2 *v, const unsigned char *a,
 	return low_high(block_at(v, a, WEIR__BYTES_Q4_1, i) + 4);
 }
 
-/* 16 where a bit of the word is set. */
+/* Return bytes that are 16 where the bit of the word is set. */
 INLINE __m256i fifth_bits(const unsigned char *p)
 {
 	return _mm256_and_si256(spread_bits(p), _mm256_set1_epi8(16));
@@ -148,7 +150,7 @@ INLINE __m256i bytes_IQ4_NL(const struct unit_avx2 *v, const unsigned char *a,
 	return iq4_bytes(low_high(block_at(v, a, WEIR__BYTES_IQ4_NL, i) + 2));
 }
 
-/* 8 scales of 6 bits, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
+/* Q4_K and Q5_K have 8 scales of 6 bits and 8 minima, in 12 bytes. */
 INLINE void scales_Q4_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t x[3], low, high;
@@ -196,7 +198,9 @@ INLINE void scales_Q6_K(struct unit_avx2 *v, const unsigned char *a)
 INLINE __m256i bytes_Q6_K(const struct unit_avx2 *v, const unsigned char *a,
 			  unsigned i)
 {
-	unsigned part = i / 4, quarter = i % 4; /* of 128 elements */
+	unsigned part = i / 4,
+		 quarter =
+			 i % 4; /* part of 128 elements, quarter of the part */
 	__m256i low = load_32(a + 64 * part + 32 * (quarter % 2));
 	__m256i high = load_32(a + 128 + 32 * part);
 
@@ -224,7 +228,7 @@ INLINE __m256i bytes_Q2_K(const struct unit_avx2 *v, const unsigned char *a,
 	return pairs(a + 16, i);
 }
 
-/* 16 scales of 6 bits, less by 32, in 12 bytes. */
+/* Q3_K has 16 scales of 6 bits, plus 32, in 12 bytes. */
 INLINE void scales_Q3_K(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t x[3];
@@ -255,7 +259,7 @@ INLINE __m256i bytes_Q3_K(const struct unit_avx2 *v, const unsigned char *a,
 			       _mm256_and_si256(third, _mm256_set1_epi8(4)));
 }
 
-/* 8 scales: 4 bits each in 4 bytes, and 2 bits each in a word; less by 32. */
+/* IQ4_XS has 8 scales, plus 32: 4 bits of each in 4 bytes, 2 bits in a word. */
 INLINE void scales_IQ4_XS(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint32_t word, top = a[2] | (uint32_t)a[3] << 8;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantised rows by AVX2, for the files dot_avx2*.c: by the
- * instructions that add pairs of products to 16 bits. Those take bytes with a sign
- * for b only, and their sums hold 128 * 127 * 2; the signs of rows whose bytes have
- * them are moved to b.
+ * Products of quantised rows by AVX2, for dot_avx2*.c. The instructions add
+ * pairs of products to 16 bits. They multiply bytes without sign by bytes with
+ * a sign, and a sum may be 128 * 127 * 2 at most. So the bytes of a row have no
+ * sign: if a dtype has signs, those are moved to b.
  */
 #ifndef WEIR__DOT_AVX2_H
 #define WEIR__DOT_AVX2_H
@@ -18,27 +18,30 @@
 #define INLINE static inline TARGET __attribute__((always_inline))
 
 /*
- * The scales, and minima, of a unit of 256 elements: for groups of 32 elements the
- * first 8, for groups of 16 all. What else of it is unpacked once.
+ * A unit of 256 elements of a row: its scales and minima, unpacked once. Groups
+ * of 32 elements have the first 8 of each, groups of 16 all.
  */
 struct unit_avx2 {
 	__m256 scale[2], min[2];
-	/* Set before: the points of the dtype, or NULL; the blocks that are there. */
+	/*
+	 * The caller sets these: the points of the dtype, or NULL, and how many
+	 * blocks the row has here.
+	 */
 	const uint16_t *grid;
 	unsigned blocks;
 };
 
-/* Of a dtype: constants, and how a unit is unpacked. */
+/* A dtype: constants, and the functions that unpack a unit. */
 struct quant_avx2 {
 	void (*scales)(struct unit_avx2 *v, const unsigned char *a);
-	/* Elements 32 * @i and on, as bytes. */
+	/* Return elements 32 * @i and the next 31, as bytes. */
 	__m256i (*bytes)(const struct unit_avx2 *v, const unsigned char *a,
 			 unsigned i);
 	size_t size;    /* bytes of a unit */
 	unsigned block; /* elements of a block */
-	unsigned group; /* elements that share a scale: 16 or 32 */
-	int bias;       /* what the bytes are too large by; -1: minima */
-	bool sign;      /* the bytes have signs, which are moved to b */
+	unsigned group; /* elements that have the same scale: 16 or 32 */
+	int bias;  /* what is to be subtracted from the bytes; -1: minima */
+	bool sign; /* the bytes have signs, which are moved to b */
 	uint32_t dtype;
 };
 
@@ -55,7 +58,7 @@ INLINE __m256i load_32(const unsigned char *p)
 	return _mm256_loadu_si256((const __m256i_u *)p);
 }
 
-/* 0xff where a bit of the word is set. */
+/* Return bytes that are 0xff where the bit of the word is set. */
 INLINE __m256i spread_bits(const unsigned char *p)
 {
 	const __m256i byte = _mm256_set_epi64x(
@@ -70,8 +73,8 @@ INLINE __m256i spread_bits(const unsigned char *p)
 }
 
 /*
- * Block @i of a unit, of @bytes bytes. For one beyond the end of the row the first
- * one: what b has there is 0.
+ * Return block @i of a unit, of @bytes bytes. Beyond the end of the row it is
+ * the first block, since the elements of b are 0 there.
  */
 INLINE const unsigned char *block_at(const struct unit_avx2 *v,
 				     const unsigned char *a, size_t bytes,
@@ -80,7 +83,7 @@ INLINE const unsigned char *block_at(const struct unit_avx2 *v,
 	return a + (i < v->blocks ? i : 0) * bytes;
 }
 
-/* An F16 of each of 8 blocks, from its byte @at on. */
+/* Return the F16 at byte @at of each of 8 blocks. */
 INLINE __m256 halves(const struct unit_avx2 *v, const unsigned char *a,
 		     size_t bytes, unsigned at)
 {
@@ -94,13 +97,13 @@ INLINE __m256 halves(const struct unit_avx2 *v, const unsigned char *a,
 		(short)x[2], (short)x[1], (short)x[0]));
 }
 
-/* The same scale for all groups. */
+/* Set the same scale for all groups. */
 INLINE void one_scale(struct unit_avx2 *v, float scale)
 {
 	v->scale[0] = v->scale[1] = _mm256_set1_ps(scale);
 }
 
-/* 8 or 16 bytes as floats, times a scale. */
+/* Convert 8 bytes to floats, times a scale. */
 INLINE __m256 bytes_times(__m128i bytes, float scale)
 {
 	return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
@@ -113,7 +116,10 @@ INLINE void sixteen_times(__m256 *to, __m128i bytes, float scale)
 	to[1] = bytes_times(_mm_unpackhi_epi64(bytes, bytes), scale);
 }
 
-/* Elements 32 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
+/*
+ * Return elements 32 * @i and the next 31 of 256 with 2 bits each, as in Q2_K
+ * and Q3_K.
+ */
 INLINE __m256i pairs(const unsigned char *a, unsigned i)
 {
 	return _mm256_and_si256(_mm256_srli_epi16(load_32(a + 32 * (i / 4)),
@@ -121,7 +127,7 @@ INLINE __m256i pairs(const unsigned char *a, unsigned i)
 				_mm256_set1_epi8(3));
 }
 
-/* Of 8 lanes: halves are added, three times. */
+/* Return the sum of 8 floats: halves are added, three times. */
 INLINE float sum_of(__m256 v)
 {
 	__m128 x = _mm_add_ps(_mm256_castps256_ps128(v),
@@ -131,12 +137,18 @@ INLINE float sum_of(__m256 v)
 	return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
-/* What is added up for a column: products of even and odd 32 elements, excess. */
+/*
+ * The sums of a column: products of the even and the odd 32 elements, and the
+ * excess.
+ */
 struct sums_avx2 {
 	__m256 part[2], excess;
 };
 
-/* The scales of b for 8 groups of a: those of 16 have each twice. */
+/*
+ * Return the scales of b for 8 groups of a: for groups of 16 elements each
+ * twice.
+ */
 INLINE __m256 scales_of(const struct quant_avx2 *quant,
 			const struct weir__dot_q8 *y, unsigned part)
 {
@@ -150,7 +162,10 @@ INLINE __m256 scales_of(const struct quant_avx2 *quant,
 			      scale, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
 }
 
-/* Adds what the bias or the minima make too large. */
+/*
+ * Add the excess: by how much the bias or the minima make the products too
+ * large.
+ */
 INLINE __m256 excess(const struct quant_avx2 *quant, const struct unit_avx2 *v,
 		     const struct weir__dot_q8 *y, __m256 sum)
 {
@@ -164,9 +179,9 @@ INLINE __m256 excess(const struct quant_avx2 *quant, const struct unit_avx2 *v,
 	return _mm256_fmadd_ps(x[1], _mm256_load_ps(y->sum16 + 8), sum);
 }
 
-/* The scales of 32 elements for their 8 lanes of four. */
-INLINE __m256 lanes_of(const struct quant_avx2 *quant, const __m256 *scale,
-		       unsigned i)
+/* Return the scales of 32 elements: one for each 4 of them. */
+INLINE __m256 spread_scales(const struct quant_avx2 *quant, const __m256 *scale,
+			    unsigned i)
 {
 	int at = quant->group == 32 ? (int)i : (int)(2 * i % 8);
 
@@ -178,7 +193,7 @@ INLINE __m256 lanes_of(const struct quant_avx2 *quant, const __m256 *scale,
 					       at, at, at, at));
 }
 
-/* Sums of four products of bytes each. */
+/* Return 8 sums of 4 products of bytes each. */
 INLINE __m256 products(const struct quant_avx2 *quant, __m256i q, __m256i y)
 {
 	if (quant->sign) {
@@ -189,7 +204,10 @@ INLINE __m256 products(const struct quant_avx2 *quant, __m256i q, __m256i y)
 						    _mm256_set1_epi16(1)));
 }
 
-/* The first @n times 32 elements of a unit, with @cols columns, a constant. */
+/*
+ * Multiply the first @n times 32 elements of a unit with @cols columns, a
+ * constant.
+ */
 INLINE void quant_unit(const struct quant_avx2 *quant, const uint16_t *grid,
 		       unsigned cols, unsigned n, unsigned blocks,
 		       struct sums_avx2 *sum, const unsigned char *a,
@@ -222,13 +240,13 @@ INLINE void quant_unit(const struct quant_avx2 *quant, const uint16_t *grid,
 			__m256 *to = &sum[c].part[i % 2];
 
 			*to = _mm256_fmadd_ps(products(quant, q, y),
-					      lanes_of(quant, scale[c], i),
+					      spread_scales(quant, scale[c], i),
 					      *to);
 		}
 	}
 }
 
-/* The last elements of a row, fewer than a unit has: whole blocks. */
+/* Multiply the last elements of a row, fewer than a unit: whole blocks. */
 INLINE void quant_rest(const struct quant_avx2 *quant, const uint16_t *grid,
 		       unsigned cols, struct sums_avx2 *sum,
 		       const unsigned char *a,
@@ -244,7 +262,7 @@ INLINE void quant_rest(const struct quant_avx2 *quant, const uint16_t *grid,
 		quant_unit(quant, grid, cols, 8, blocks, sum, a, b, at);
 }
 
-/* One row of @k elements with @cols columns, a constant. */
+/* Multiply one row of @k elements with @cols columns, a constant. */
 INLINE void quant_row(const struct quant_avx2 *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
 		      const unsigned char *a, const void *const *b, size_t k,
@@ -301,7 +319,10 @@ INLINE void quant_rows(const struct quant_avx2 *quant, float *const *dst,
 	}
 }
 
-/* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
+/*
+ * For a row of QUANTS: define the function of the dtype, and its entry in the
+ * list.
+ */
 #define QUANT_ROWS(name, group_, bias_, sign_)                                \
 	static TARGET void rows_##name(float *const *dst,                     \
 				       const unsigned char *a, size_t pitch,  \

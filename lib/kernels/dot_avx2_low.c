@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products with AVX2 of the formats of few bits: FP4, one and two bits, three
- * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c has the formats
- * of these in plain C.
+ * Products with AVX2 of the dtypes of few bits: FP4, one and two bits, three
+ * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c shows their
+ * blocks in plain C.
  */
 #include "kernels/dot.h"
 
@@ -10,7 +10,10 @@
 #include "kernels/dot_avx2.h"
 #include "kernels/dot_low.h"
 
-/* For each byte from 0 to 15 one of 16. */
+/*
+ * Replace each byte, an index from 0 to 15, by that one of the 16 bytes at
+ * @values.
+ */
 INLINE __m256i look_up(const void *values, __m256i x)
 {
 	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(
@@ -18,14 +21,14 @@ INLINE __m256i look_up(const void *values, __m256i x)
 				   x);
 }
 
-/* An element of FP4: weir__dot_fp4 is 128 more. */
+/* Look up elements of FP4: weir__dot_fp4 has their values plus 128. */
 INLINE __m256i fp4(__m256i x)
 {
 	return _mm256_xor_si256(look_up(weir__dot_fp4, x),
 				_mm256_set1_epi8(-128));
 }
 
-/* The first byte of each of 8 blocks. */
+/* Return the first byte of each of 8 blocks. */
 INLINE uint64_t first_bytes(const struct unit_avx2 *v, const unsigned char *a,
 			    size_t bytes)
 {
@@ -37,7 +40,7 @@ INLINE uint64_t first_bytes(const struct unit_avx2 *v, const unsigned char *a,
 	return x;
 }
 
-/* 8 E8M0, halved. Those of 0 and 1 are subnormal in F32. */
+/* 8 scales of E8M0, halved. Those of 0 and 1 are subnormal in F32. */
 INLINE void scales_MXFP4(struct unit_avx2 *v, const unsigned char *a)
 {
 	uint64_t bytes = first_bytes(v, a, WEIR__BYTES_MXFP4);
@@ -63,7 +66,7 @@ INLINE __m256i bytes_MXFP4(const struct unit_avx2 *v, const unsigned char *a,
 	return fp4(_mm256_and_si256(both, _mm256_set1_epi8(15)));
 }
 
-/* 8 E4M3 without sign, halved; 0x7f is 0. */
+/* Convert 8 scales of E4M3 without sign, halved; 0x7f becomes 0. */
 INLINE __m256 halves_e4m3(uint32_t first, uint32_t second)
 {
 	__m256i x = _mm256_cvtepu8_epi32(
@@ -89,7 +92,7 @@ INLINE void scales_NVFP4(struct unit_avx2 *v, const unsigned char *a)
 				  get_32(block_at(v, a, WEIR__BYTES_NVFP4, 3)));
 }
 
-/* For 16 elements 8 bytes: the low nibbles, then the high ones. */
+/* 16 elements have 8 bytes: first the low nibbles, then the high ones. */
 INLINE __m256i bytes_NVFP4(const struct unit_avx2 *v, const unsigned char *a,
 			   unsigned i)
 {
@@ -118,7 +121,7 @@ INLINE __m256i bytes_Q1_0(const struct unit_avx2 *v, const unsigned char *a,
 		_mm256_set1_epi8(2));
 }
 
-/* The 8 pairs of bits in each word, to bytes. */
+/* Spread the 8 pairs of bits in each word to bytes. */
 INLINE __m256i spread_pairs(__m256i x)
 {
 	x = _mm256_or_si256(x, _mm256_slli_epi64(x, 24));
@@ -163,8 +166,8 @@ INLINE __m256i bytes_TQ2_0(const struct unit_avx2 *v, const unsigned char *a,
 }
 
 /*
- * A digit of base 3 of 16 bytes, which are fractions of 256: the highest of a byte
- * times a power of 3.
+ * Return a digit in base 3 of each of 16 bytes, which are fractions of 256: the
+ * highest digit of the byte times a power of 3.
  */
 INLINE __m256i digit(__m128i bytes, __m256i power)
 {
@@ -175,7 +178,7 @@ INLINE __m256i digit(__m128i bytes, __m256i power)
 	return _mm256_srli_epi16(x, 8);
 }
 
-/* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
+/* A block has 32 bytes of 5 digits, 16 bytes of 5 and 4 bytes of 4. */
 INLINE void scales_TQ1_0(struct unit_avx2 *v, const unsigned char *a)
 {
 	one_scale(v, half_at(a + 52));
@@ -205,7 +208,7 @@ INLINE __m256i bytes_TQ1_0(const struct unit_avx2 *v, const unsigned char *a,
 		0xd8); /* 0, 2, 1, 3 */
 }
 
-/* Minus the bytes where the bit of @signs is set. */
+/* Negate the bytes whose bit in @signs is set. */
 INLINE __m256i negate(__m256i q, uint32_t signs)
 {
 	__m256i minus = spread_bits((const unsigned char *)&signs);
@@ -213,7 +216,10 @@ INLINE __m256i negate(__m256i q, uint32_t signs)
 	return _mm256_sub_epi8(_mm256_xor_si256(q, minus), minus);
 }
 
-/* 32 elements of a grid of 8 each; of IQ2 the fourth value is not used. */
+/*
+ * Return 32 elements: four points of 8 elements each. In IQ2 the fourth value
+ * is not used.
+ */
 INLINE __m256i four_points(const uint16_t *grid, uint32_t a, uint32_t b,
 			   uint32_t c, uint32_t d)
 {
@@ -222,13 +228,13 @@ INLINE __m256i four_points(const uint16_t *grid, uint32_t a, uint32_t b,
 }
 static const uint8_t iq2_values[16] = { 8, 25, 43, 60 };
 
-/* The scales of IQ2 and IQ3_XXS. */
+/* Return a scale of IQ2 or IQ3_XXS. */
 INLINE float odd_scale(float d, uint32_t x)
 {
 	return d * (0.5f + (float)(x & 15));
 }
 
-/* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
+/* 32 elements have 4 numbers of points, then 4 times 7 signs and a scale. */
 INLINE void scales_IQ2_XXS(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.25f, scale[8];
@@ -249,7 +255,7 @@ INLINE __m256i bytes_IQ2_XXS(const struct unit_avx2 *v, const unsigned char *a,
 	return negate(q, (uint32_t)even_signs(spread_sevens(get_32(p + 4))));
 }
 
-/* 16 scales of 4 bits in 8 bytes. */
+/* Unpack 16 scales of 4 bits from 8 bytes. */
 INLINE void odd_scales(struct unit_avx2 *v, const unsigned char *p, float d)
 {
 	__m128i x = _mm_loadl_epi64((const __m128i_u *)p);
@@ -261,7 +267,10 @@ INLINE void odd_scales(struct unit_avx2 *v, const unsigned char *p, float d)
 	v->scale[1] = _mm256_add_ps(v->scale[1], add);
 }
 
-/* 9 bits of the number, 7 signs; the scales are at the end. */
+/*
+ * 8 elements have 9 bits of a point's number and 7 signs. The scales are at the
+ * end.
+ */
 INLINE void scales_IQ2_XS(struct unit_avx2 *v, const unsigned char *a)
 {
 	odd_scales(v, a + 66, half_at(a) * 0.25f);
@@ -282,7 +291,10 @@ INLINE __m256i bytes_IQ2_XS(const struct unit_avx2 *v, const unsigned char *a,
 		      (uint32_t)even_signs(signs | signs >> 16));
 }
 
-/* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
+/*
+ * A block has the low 8 bits of 32 numbers, 8 signs for each, its high two
+ * bits, and scales.
+ */
 INLINE void scales_IQ2_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	odd_scales(v, a + 74, half_at(a) * 0.25f);
@@ -301,7 +313,7 @@ INLINE __m256i bytes_IQ2_S(const struct unit_avx2 *v, const unsigned char *a,
 	return negate(look_up(iq2_values, q), get_32(a + 34 + 4 * i));
 }
 
-/* 8 points of 4 numbers of 3 bits, to bytes. */
+/* Convert 8 points, of 4 values of 3 bits each, to bytes. */
 INLINE __m256i triples(const uint16_t *grid, const uint32_t *n)
 {
 	__m256i x = _mm256_set_epi32(grid[n[7]], grid[n[6]], grid[n[5]],
@@ -320,7 +332,10 @@ INLINE __m256i triples(const uint16_t *grid, const uint32_t *n)
 static const uint8_t iq3_xxs_values[16] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 static const uint8_t iq3_s_values[16] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 
-/* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
+/*
+ * A block has 64 numbers, then for each 32 elements 4 times 7 signs and a
+ * scale.
+ */
 INLINE void scales_IQ3_XXS(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.5f, scale[8];
@@ -344,7 +359,10 @@ INLINE __m256i bytes_IQ3_XXS(const struct unit_avx2 *v, const unsigned char *a,
 		      (uint32_t)even_signs(spread_sevens(rest)));
 }
 
-/* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
+/*
+ * A block has the low 8 bits of 64 numbers, their ninth bits, signs, and scales
+ * of 32 elements.
+ */
 INLINE void scales_IQ3_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	__m128i x = _mm_cvtsi32_si128((int)get_32(a + 106));
@@ -369,8 +387,8 @@ INLINE __m256i bytes_IQ3_S(const struct unit_avx2 *v, const unsigned char *a,
 }
 
 /*
- * 32 elements of IQ1: 8 times their values, from -1 to 1, plus 1, or minus 1 where
- * @minus has bytes of 0xff.
+ * Convert 32 elements of IQ1: the results are 8 times their values, from -1 to
+ * 1, plus 1, or minus 1 where @minus has bytes of 0xff.
  */
 INLINE __m256i iq1_bytes(__m256i points, __m256i minus)
 {
@@ -387,7 +405,10 @@ INLINE float iq1_scale(float d, uint32_t x)
 	return d * (float)(2 * (x & 7) + 1);
 }
 
-/* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
+/*
+ * A block has the low 8 bits of 32 numbers; then for each 4 of them their high
+ * 3 bits, a scale and a sign.
+ */
 INLINE void scales_IQ1_S(struct unit_avx2 *v, const unsigned char *a)
 {
 	float d = half_at(a) * 0.125f, scale[8];
@@ -411,8 +432,11 @@ INLINE __m256i bytes_IQ1_S(const struct unit_avx2 *v, const unsigned char *a,
 	return iq1_bytes(q, _mm256_set1_epi8(rest >> 15 ? -1 : 0));
 }
 
-/* 8 bits of 32 numbers; for each 3 more bits and the sign; 4 times 4 scales. */
-/* 4 times 4 scales of 3 bits with 4 bits of the block's. */
+/*
+ * A block has the low 8 bits of 32 numbers, for each its high 3 bits and a
+ * sign, and scales.
+ */
+/* There are 4 words of 4 scales of 3 bits and 4 bits of the block's scale. */
 INLINE void scales_IQ1_M(struct unit_avx2 *v, const unsigned char *a)
 {
 	const __m256i at = _mm256_set_epi32(9, 6, 3, 0, 9, 6, 3, 0);

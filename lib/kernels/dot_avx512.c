@@ -14,7 +14,7 @@
 #include "kernels/dot_avx512.h"
 #include "kernels/vec.h"
 
-#define LANES 16
+#define WIDTH 16
 #define FLOAT_COLS 6u
 #define PANEL_COLS 8
 #define NAME(x) avx512_##x
@@ -40,7 +40,10 @@ avx512_load_BF16(const unsigned char *p)
 #include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
-/* Chunk @i of blocks whose 32 nibbles begin at byte @at. */
+/*
+ * Return 64 elements, of blocks 2 * @i and 2 * @i + 1, whose nibbles begin at
+ * byte @at.
+ */
 INLINE __m512i nibbles_of_two(const struct unit_avx512 *v,
 			      const unsigned char *a, size_t bytes, size_t at,
 			      unsigned i)
@@ -77,14 +80,19 @@ INLINE void unpack_Q8_0(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
+/*
+ * Return minus the offsets of 8 blocks, whose elements are scale * q + offset.
+ */
 INLINE __m512 minima(const struct unit_avx512 *v, const unsigned char *a,
 		     size_t bytes)
 {
 	return _mm512_sub_ps(_mm512_setzero_ps(), halves(v, a, bytes, 2));
 }
 
-/* 16 where a bit is set of the words at byte @at of the blocks of chunk @i. */
+/*
+ * Return 64 bytes that are 16 where the bit is set in the words at byte @at of
+ * blocks 2 * @i and 2 * @i + 1.
+ */
 INLINE __m512i fifth_bits(const struct unit_avx512 *v, const unsigned char *a,
 			  size_t bytes, size_t at, unsigned i)
 {
@@ -128,7 +136,7 @@ INLINE void unpack_Q5_1(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* The values of IQ4 plus 128. */
+/* Look up values of IQ4, plus 128. */
 INLINE __m512i iq4_bytes(__m512i x)
 {
 	const __m512i values =
@@ -148,7 +156,7 @@ INLINE void unpack_IQ4_NL(struct unit_avx512 *v, const unsigned char *a)
 			nibbles_of_two(v, a, WEIR__BYTES_IQ4_NL, 2, i));
 }
 
-/* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
+/* Q4_K and Q5_K have 8 scales of 6 bits and 8 minima, in 12 bytes. */
 INLINE __m128i packed_scales(const unsigned char *p)
 {
 	uint32_t x[3];
@@ -161,7 +169,10 @@ INLINE __m128i packed_scales(const unsigned char *p)
 			     (int)(x[0] & 0x3f3f3f3f));
 }
 
-/* Scales and minima of Q4_K and Q5_K, from the first 16 bytes of a block. */
+/*
+ * Unpack the scales and minima of Q4_K and Q5_K from the first 16 bytes of a
+ * block.
+ */
 INLINE void unpack_scales(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512 both =
@@ -172,7 +183,7 @@ INLINE void unpack_scales(struct unit_avx512 *v, const unsigned char *a)
 	v->min = _mm512_shuffle_f32x4(both, both, 0xee); /* the upper half */
 }
 
-/* 32 bytes: their low nibbles, then the high ones. */
+/* Return the low nibbles of 32 bytes, then the high ones. */
 INLINE __m512i nibbles(const unsigned char *a)
 {
 	__m512i x = _mm512_broadcast_i64x4(
@@ -251,7 +262,7 @@ INLINE void unpack_Q2_K(struct unit_avx512 *v, const unsigned char *a)
 		v->q[i] = pairs(a + 16, i);
 }
 
-/* 16 scales of 6 bits in 12 bytes of Q3_K. */
+/* Q3_K has 16 scales of 6 bits in 12 bytes. */
 INLINE __m512i scales_q3(const unsigned char *p)
 {
 	uint32_t x[3];
@@ -289,7 +300,7 @@ INLINE void unpack_Q3_K(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* The 8 scales of IQ4_XS: 4 bits each in 4 bytes, and 2 bits each in a word. */
+/* IQ4_XS has 8 scales: 4 bits of each in 4 bytes, 2 bits in a word. */
 INLINE __m512 scales_iq4(const unsigned char *a)
 {
 	__m256i low, high;
@@ -340,7 +351,9 @@ QUANTS(QUANT_ROWS)
 
 static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(QUANT_ENTRY) };
 
-/* cpu_supports also asks the kernel. F16C comes with AVX-512. */
+/*
+ * __builtin_cpu_supports() also asks the kernel. CPUs with AVX-512 have F16C.
+ */
 static bool avx512_usable(void)
 {
 	return weir__vec_avx512.usable() &&

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantised rows by AVX-512 and VNNI, for the files dot_avx512*.c. The
- * rows are unpacked 256 elements at a time, in their order, to bytes from 0 on in
- * four registers, with the scales, and minima, of their groups in one.
+ * Products of quantised rows by AVX-512 and VNNI, for dot_avx512*.c. A row is
+ * unpacked 256 elements at a time: the elements, in their order, become bytes
+ * without a sign in four registers, the scales and minima of their groups one
+ * register each.
  */
 #ifndef WEIR__DOT_AVX512_H
 #define WEIR__DOT_AVX512_H
@@ -20,42 +21,48 @@
 #define INLINE static inline TARGET __attribute__((always_inline))
 
 /*
- * A unit of 256 elements as they are unpacked. The scales, and minima, of groups of
- * 32 elements are the lower 8, of groups of 16 all.
+ * A unit of 256 elements of a row, unpacked. Groups of 32 elements have the
+ * lower 8 scales and minima, groups of 16 all.
  */
 struct unit_avx512 {
-	__m512i q[4]; /* bytes from 0 on, 64 elements each */
+	__m512i q[4]; /* 64 elements each, as bytes without a sign */
 	__m512 scale, min;
-	/* Set before: the points of the dtype, or NULL; the blocks that are there. */
+	/*
+	 * The caller sets these: the points of the dtype, or NULL, and how many
+	 * blocks the row has here.
+	 */
 	const uint16_t *grid;
 	unsigned blocks;
 };
 
-/* Of a dtype: constants, and how a unit is unpacked. */
+/* A dtype: constants, and the function that unpacks a unit. */
 struct quant_avx512 {
 	void (*unpack)(struct unit_avx512 *v, const unsigned char *a);
 	size_t bytes;   /* of a unit */
 	unsigned block; /* elements of a block */
-	unsigned group; /* elements that share a scale: 16 or 32 */
-	int bias;       /* what the bytes are too large by; -1: minima */
+	unsigned group; /* elements that have the same scale: 16 or 32 */
+	int bias; /* what is to be subtracted from the bytes; -1: minima */
 	uint32_t dtype;
 };
 
-INLINE __m512 half_lanes(__m128i halves, __m512i lanes)
+INLINE __m512 spread_half(__m128i halves, __m512i index)
 {
 	__m512 x = _mm512_castps256_ps512(_mm256_cvtph_ps(halves));
 
-	return _mm512_permutexvar_ps(lanes, x);
+	return _mm512_permutexvar_ps(index, x);
 }
 
-/* Of each 8 lanes the value 0, then 1. */
-INLINE __m512i lanes_of_8(unsigned first)
+/* Return the indices @first, 8 times, then @first + 1, 8 times. */
+INLINE __m512i index_of_8(unsigned first)
 {
 	return _mm512_inserti64x4(_mm512_set1_epi32((int)first),
 				  _mm256_set1_epi32((int)first + 1), 1);
 }
 
-/* The low nibbles of the first 16 bytes, the high ones, those of the next. */
+/*
+ * Return the low nibbles of the first 16 bytes, the high ones, and those of the
+ * next 16.
+ */
 INLINE __m512i low_high(__m256i x)
 {
 	__m512i twice = _mm512_permutexvar_epi64(_mm512_set_epi64(3, 2, 3, 2, 1,
@@ -67,18 +74,21 @@ INLINE __m512i low_high(__m256i x)
 	return _mm512_and_si512(twice, _mm512_set1_epi8(15));
 }
 
-/* Two F16 at @a and @b for the lanes of the halves. */
+/*
+ * Return the F16 at @a for the lower 8 elements, and the one at @b for the
+ * upper 8.
+ */
 INLINE __m512 scales_of_two(const unsigned char *a, const unsigned char *b)
 {
 	uint16_t x, y;
 
 	memcpy(&x, a, 2);
 	memcpy(&y, b, 2);
-	return half_lanes(_mm_cvtsi32_si128((int)(x | (uint32_t)y << 16)),
-			  lanes_of_8(0));
+	return spread_half(_mm_cvtsi32_si128((int)(x | (uint32_t)y << 16)),
+			   index_of_8(0));
 }
 
-/* An F16 for all lanes. */
+/* Return the F16 at @a, 16 times. */
 INLINE __m512 half_at(const unsigned char *a)
 {
 	uint16_t x;
@@ -88,8 +98,8 @@ INLINE __m512 half_at(const unsigned char *a)
 }
 
 /*
- * Block @i of a unit, of @bytes bytes. For one beyond the end of the row the first
- * one: what b has there is 0.
+ * Return block @i of a unit, of @bytes bytes. Beyond the end of the row it is
+ * the first block, since the elements of b are 0 there.
  */
 INLINE const unsigned char *block_at(const struct unit_avx512 *v,
 				     const unsigned char *a, size_t bytes,
@@ -98,7 +108,7 @@ INLINE const unsigned char *block_at(const struct unit_avx512 *v,
 	return a + (i < v->blocks ? i : 0) * bytes;
 }
 
-/* An F16 of each of 8 blocks, from its byte @at on, for the lower 8 lanes. */
+/* Return the F16 at byte @at of each of 8 blocks, as the lower 8 elements. */
 INLINE __m512 halves(const struct unit_avx512 *v, const unsigned char *a,
 		     size_t bytes, unsigned at)
 {
@@ -119,7 +129,10 @@ INLINE __m256i two_of_16(const unsigned char *a, const unsigned char *b)
 		_mm_loadu_si128((const __m128i_u *)b), 1);
 }
 
-/* Elements 64 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
+/*
+ * Return elements 64 * @i and the next 63 of 256 with 2 bits each, as in Q2_K
+ * and Q3_K.
+ */
 INLINE __m512i pairs(const unsigned char *a, unsigned i)
 {
 	__m512i x = _mm512_broadcast_i64x4(
@@ -130,20 +143,23 @@ INLINE __m512i pairs(const unsigned char *a, unsigned i)
 	return _mm512_and_si512(x, _mm512_set1_epi8(3));
 }
 
-/* Scales of 256 elements for the 16 lanes of 64 of them: chunk @i. */
-INLINE __m512 lanes_of(const struct quant_avx512 *quant, __m512 scale,
-		       unsigned i)
+/*
+ * Return the scales of elements 64 * @i and the next 63 of a unit: one for each
+ * 4 of them.
+ */
+INLINE __m512 spread_scales(const struct quant_avx512 *quant, __m512 scale,
+			    unsigned i)
 {
-	const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
-					      1, 0, 0, 0, 0);
+	const __m512i index = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
+					       1, 0, 0, 0, 0);
 
 	if (quant->group == 32)
-		return _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
+		return _mm512_permutexvar_ps(index_of_8(2 * i), scale);
 	return _mm512_permutexvar_ps(
-		_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)), scale);
+		_mm512_add_epi32(index, _mm512_set1_epi32(4 * (int)i)), scale);
 }
 
-/* The scales of b for the groups of a. */
+/* Return the scales of b for the groups of a. */
 INLINE __m512 scales_of(const struct quant_avx512 *quant,
 			const struct weir__dot_q8 *y)
 {
@@ -154,7 +170,10 @@ INLINE __m512 scales_of(const struct quant_avx512 *quant,
 	return quant->group == 32 ? scale : _mm512_permutexvar_ps(twice, scale);
 }
 
-/* Adds what the bias or the minima make too large; lanes of no group are 0. */
+/*
+ * Add the excess: by how much the bias or the minima make the products too
+ * large. Elements without a group are 0.
+ */
 INLINE __m512 excess(const struct quant_avx512 *quant,
 		     const struct unit_avx512 *v, const struct weir__dot_q8 *y,
 		     __m512 sum)
@@ -170,12 +189,18 @@ INLINE __m512 excess(const struct quant_avx512 *quant,
 	return _mm512_fmadd_ps(x, _mm512_load_ps(y->sum16), sum);
 }
 
-/* What is added up for a column: products of even and of odd chunks, and excess. */
+/*
+ * The sums of a column: products of the even and the odd 64 elements, and the
+ * excess.
+ */
 struct sums_avx512 {
 	__m512 part[2], excess;
 };
 
-/* The first @chunks times 64 elements of a unit, with @cols columns, a constant. */
+/*
+ * Multiply the first @chunks times 64 elements of a unit with @cols columns, a
+ * constant.
+ */
 INLINE void quant_unit(const struct quant_avx512 *quant, const uint16_t *grid,
 		       unsigned cols, unsigned chunks, unsigned blocks,
 		       struct sums_avx512 *sum, const unsigned char *a,
@@ -204,11 +229,11 @@ INLINE void quant_unit(const struct quant_avx512 *quant, const uint16_t *grid,
 						_mm512_load_si512(y + i));
 
 		*to = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x),
-				      lanes_of(quant, scale[c], i), *to);
+				      spread_scales(quant, scale[c], i), *to);
 	}
 }
 
-/* The last elements of a row, fewer than a unit has: whole blocks. */
+/* Multiply the last elements of a row, fewer than a unit: whole blocks. */
 INLINE void quant_rest(const struct quant_avx512 *quant, const uint16_t *grid,
 		       unsigned cols, struct sums_avx512 *sum,
 		       const unsigned char *a,
@@ -224,7 +249,7 @@ INLINE void quant_rest(const struct quant_avx512 *quant, const uint16_t *grid,
 		quant_unit(quant, grid, cols, 4, blocks, sum, a, b, at);
 }
 
-/* One row of @k elements with @cols columns, a constant. */
+/* Multiply one row of @k elements with @cols columns, a constant. */
 INLINE void quant_row(const struct quant_avx512 *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
 		      const unsigned char *a, const void *const *b, size_t k,
@@ -286,7 +311,10 @@ INLINE void quant_rows(const struct quant_avx512 *quant, float *const *dst,
 	}
 }
 
-/* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
+/*
+ * For a row of QUANTS: define the function of the dtype, and its entry in the
+ * list.
+ */
 #define QUANT_ROWS(name, group_, bias_)                                       \
 	static TARGET void rows_##name(float *const *dst,                     \
 				       const unsigned char *a, size_t pitch,  \

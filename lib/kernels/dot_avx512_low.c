@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products with AVX-512 of the formats of few bits: FP4, one and two bits, three
- * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c has the formats
- * of these in plain C.
+ * Products with AVX-512 of the dtypes of few bits: FP4, one and two bits, three
+ * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants.c shows their
+ * blocks in plain C.
  */
 #include "kernels/dot.h"
 
@@ -10,7 +10,10 @@
 #include "kernels/dot_avx512.h"
 #include "kernels/dot_low.h"
 
-/* For each byte from 0 to 15 one of 16. */
+/*
+ * Replace each byte, an index from 0 to 15, by that one of the 16 bytes at
+ * @values.
+ */
 INLINE __m512i look_up(const void *values, __m512i x)
 {
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(
@@ -18,7 +21,7 @@ INLINE __m512i look_up(const void *values, __m512i x)
 				   x);
 }
 
-/* The first byte of each of 8 blocks. */
+/* Return the first byte of each of 8 blocks. */
 INLINE uint64_t first_bytes(const struct unit_avx512 *v, const unsigned char *a,
 			    size_t bytes)
 {
@@ -30,7 +33,10 @@ INLINE uint64_t first_bytes(const struct unit_avx512 *v, const unsigned char *a,
 	return x;
 }
 
-/* 8 E8M0, halved, for the lower lanes. Those of 0 and 1 are subnormal in F32. */
+/*
+ * Convert 8 scales of E8M0, halved, to the lower elements. Those of 0 and 1 are
+ * subnormal in F32.
+ */
 INLINE __m512 halves_e8m0(uint64_t bytes)
 {
 	const __m256i one = _mm256_set1_epi32(1);
@@ -59,7 +65,7 @@ INLINE void unpack_MXFP4(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* 16 E4M3 without sign, halved; 0x7f is 0. */
+/* Convert 16 scales of E4M3 without sign, halved; 0x7f becomes 0. */
 INLINE __m512 halves_e4m3(__m128i bytes)
 {
 	__m512i x = _mm512_cvtepu8_epi32(bytes);
@@ -75,7 +81,7 @@ INLINE __m512 halves_e4m3(__m128i bytes)
 	return _mm512_mask_mov_ps(y, is_nan, _mm512_setzero_ps());
 }
 
-/* For 16 elements 8 bytes: the low nibbles, then the high ones. */
+/* 16 elements have 8 bytes: first the low nibbles, then the high ones. */
 INLINE void unpack_NVFP4(struct unit_avx512 *v, const unsigned char *a)
 {
 	v->scale = halves_e4m3(
@@ -111,7 +117,7 @@ INLINE void unpack_Q1_0(struct unit_avx512 *v, const unsigned char *a)
 			_mm512_set1_epi8(2));
 }
 
-/* The 8 pairs of bits in each of 8 words of 16 bits, to bytes. */
+/* Spread the 8 pairs of bits in each of 8 words of 16 bits to bytes. */
 INLINE __m512i spread_pairs(__m128i words)
 {
 	const __m512i from = _mm512_set1_epi64(0x0e0c0a0806040200);
@@ -131,7 +137,7 @@ INLINE void unpack_Q2_0(struct unit_avx512 *v, const unsigned char *a)
 		(short)get_16(block_at(v, a, WEIR__BYTES_Q2_0, 1)),
 		(short)get_16(a));
 
-	v->scale = half_lanes(four, twice);
+	v->scale = spread_half(four, twice);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = spread_pairs(_mm_loadu_si128((
@@ -148,8 +154,8 @@ INLINE void unpack_TQ2_0(struct unit_avx512 *v, const unsigned char *a)
 }
 
 /*
- * A digit of base 3 of 32 bytes, which are fractions of 256: the highest of a byte
- * times a power of 3.
+ * Return a digit in base 3 of each of 32 bytes, which are fractions of 256: the
+ * highest digit of the byte times a power of 3.
  */
 INLINE __m256i digit(__m256i bytes, __m512i power)
 {
@@ -168,14 +174,14 @@ INLINE __m512i two_digits(__m256i low, __m512i power_low, __m256i high,
 	return _mm512_inserti64x4(x, digit(high, power_high), 1);
 }
 
-/* 16 elements have the first power, the next 16 the second. */
+/* Return the power @first for 16 elements, and @second for the next 16. */
 INLINE __m512i powers(short first, short second)
 {
 	return _mm512_inserti64x4(_mm512_set1_epi16(first),
 				  _mm256_set1_epi16(second), 1);
 }
 
-/* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
+/* A block has 32 bytes of 5 digits, 16 bytes of 5 and 4 bytes of 4. */
 INLINE void unpack_TQ1_0(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m256i x = _mm256_loadu_si256((const __m256i_u *)a);
@@ -196,22 +202,27 @@ INLINE void unpack_TQ1_0(struct unit_avx512 *v, const unsigned char *a)
 	v->scale = half_at(a + 52);
 }
 
-/* Bytes are elements plus 128: the element is negated where a bit is set. */
+/*
+ * Negate the elements whose bit in @signs is set. Bytes are elements plus 128.
+ */
 INLINE __m512i negate(__m512i q, uint64_t signs)
 {
 	return _mm512_mask_sub_epi8(q, signs, _mm512_setzero_si512(), q);
 }
 
-/* 128 plus 8, 25 and 43; the fourth is not used. */
+/* The values 8, 25 and 43, plus 128. The fourth is not used. */
 static const uint8_t iq2_values[16] = { 136, 153, 171, 188 };
-/* 128 plus 4, 12, 20, 28, 36, 44, 52 and 62; 128 plus odd numbers. */
+/*
+ * The values 4, 12, 20, 28, 36, 44, 52 and 62, plus 128, and the odd numbers,
+ * plus 128.
+ */
 static const uint8_t iq3_xxs_values[16] = { 132, 140, 148, 156,
 					    164, 172, 180, 190 };
 static const uint8_t iq3_s_values[16] = {
 	129, 131, 133, 135, 137, 139, 141, 143
 };
 
-/* 16 values of 4 bits in 8 bytes, as floats. */
+/* Convert 16 values of 4 bits, in 8 bytes, to floats. */
 INLINE __m512 sixteen_nibbles(const unsigned char *p)
 {
 	__m128i x = _mm_cvtsi64_si128((int64_t)get_64(p));
@@ -221,7 +232,10 @@ INLINE __m512 sixteen_nibbles(const unsigned char *p)
 	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x));
 }
 
-/* The scales of IQ2 and IQ3_XXS: @factor of (1/2 + x) of the block's. */
+/*
+ * Return scales of IQ2 and IQ3_XXS: @factor * (1/2 + x) times the block's
+ * scale.
+ */
 INLINE __m512 odd_scales(__m512 x, const unsigned char *a, float factor)
 {
 	__m512 d = _mm512_mul_ps(half_at(a), _mm512_set1_ps(factor));
@@ -229,14 +243,14 @@ INLINE __m512 odd_scales(__m512 x, const unsigned char *a, float factor)
 	return _mm512_mul_ps(_mm512_add_ps(x, _mm512_set1_ps(0.5f)), d);
 }
 
-/* Of 64 points from @grid on those of 32 numbers. */
+/* Look up 32 numbers in the 64 points at @grid. */
 INLINE __m512i points_of_64(const uint16_t *grid, __m512i n)
 {
 	return _mm512_permutex2var_epi16(_mm512_loadu_si512(grid), n,
 					 _mm512_loadu_si512(grid + 32));
 }
 
-/* Of more: a bit of the number selects the half. */
+/* Look up 32 numbers in 128 points: a bit of the number selects the half. */
 INLINE __m512i points_of_128(const uint16_t *grid, __m512i n)
 {
 	return _mm512_mask_blend_epi16(
@@ -265,7 +279,9 @@ INLINE __m512i points_of_1024(const uint16_t *grid, __m512i n)
 		points_of_512(grid, n), points_of_512(grid + 512, n));
 }
 
-/* Elements of IQ2, of @i a constant: points 8 * @i and on. */
+/*
+ * Return the elements of points 8 * @i and the next 7 of IQ2; @i is a constant.
+ */
 INLINE __m512i iq2_bytes(__m512i points, unsigned i, uint64_t signs)
 {
 	__m256i half = i < 2 ? _mm512_castsi512_si256(points)
@@ -276,7 +292,7 @@ INLINE __m512i iq2_bytes(__m512i points, unsigned i, uint64_t signs)
 	return negate(look_up(iq2_values, spread_pairs(own)), signs);
 }
 
-/* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
+/* 32 elements have 4 numbers of points, then 4 times 7 signs and a scale. */
 INLINE void unpack_IQ2_XXS(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m512i even = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12,
@@ -300,7 +316,10 @@ INLINE void unpack_IQ2_XXS(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* 9 bits of the number, 7 signs; the scales are at the end. */
+/*
+ * 8 elements have 9 bits of a point's number and 7 signs. The scales are at the
+ * end.
+ */
 INLINE void unpack_IQ2_XS(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m512i own = _mm512_loadu_si512(a + 2);
@@ -317,7 +336,10 @@ INLINE void unpack_IQ2_XS(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
+/*
+ * A block has the low 8 bits of 32 numbers, 8 signs for each, its high two
+ * bits, and scales.
+ */
 INLINE void unpack_IQ2_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m256i from =
@@ -339,7 +361,7 @@ INLINE void unpack_IQ2_S(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* Elements of IQ3, numbers of 3 bits: those of 16 points. */
+/* Return the elements, values of 3 bits, of 16 points of IQ3. */
 INLINE __m512i iq3_bytes(const uint8_t *values, __m512i points, unsigned half,
 			 uint64_t signs)
 {
@@ -353,13 +375,16 @@ INLINE __m512i iq3_bytes(const uint8_t *values, __m512i points, unsigned half,
 	return negate(x, signs);
 }
 
-/* 32 bytes as numbers. */
+/* Widen 32 bytes to numbers of 16 bits. */
 INLINE __m512i numbers(const unsigned char *p)
 {
 	return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i_u *)p));
 }
 
-/* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
+/*
+ * A block has 64 numbers, then for each 32 elements 4 times 7 signs and a
+ * scale.
+ */
 INLINE void unpack_IQ3_XXS(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m256i rest = _mm256_loadu_si256((const __m256i_u *)(a + 66));
@@ -379,7 +404,10 @@ INLINE void unpack_IQ3_XXS(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
+/*
+ * A block has the low 8 bits of 64 numbers, their ninth bits, signs, and scales
+ * of 32 elements.
+ */
 INLINE void unpack_IQ3_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	__m128i nibbles = _mm_cvtsi32_si128((int)get_32(a + 106));
@@ -407,7 +435,7 @@ INLINE void unpack_IQ3_S(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* Of a grid too large for registers. */
+/* Look up four points in a grid that is too large for registers. */
 INLINE uint64_t four_points(const uint16_t *grid, const uint16_t *n)
 {
 	return grid[n[0]] | (uint64_t)grid[n[1]] << 16 |
@@ -420,7 +448,7 @@ INLINE __m128i eight_points(const uint16_t *grid, const uint16_t *n)
 			      (int64_t)four_points(grid, n));
 }
 
-/* 8 numbers: their low bytes, and the bits above these. */
+/* Combine 8 numbers from their low bytes and the bits above these. */
 INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
 {
 	__m128i x = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)get_64(low)));
@@ -430,8 +458,8 @@ INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
 }
 
 /*
- * 8 points of IQ1: 8 times their elements, from -1 to 1, plus 1, or minus 1 where
- * @minus has the point's bit; 128 more.
+ * Convert 8 points of IQ1: the results are 128 plus 8 times their elements,
+ * from -1 to 1, plus 1, or minus 1 where @minus has the point's bit.
  */
 INLINE __m512i iq1_bytes(const uint16_t *grid, const uint16_t *n,
 			 __mmask8 minus)
@@ -443,7 +471,10 @@ INLINE __m512i iq1_bytes(const uint16_t *grid, const uint16_t *n,
 	return _mm512_add_epi8(x, one);
 }
 
-/* Scales of 3 bits each, 2 x + 1, times an eighth of the block's. */
+/*
+ * Return (2 x + 1) times an eighth of the block's scale for each scale x of 3
+ * bits.
+ */
 INLINE __m512 iq1_scales(__m512i x, __m512 d)
 {
 	x = _mm512_and_si512(x, _mm512_set1_epi32(7));
@@ -452,7 +483,10 @@ INLINE __m512 iq1_scales(__m512i x, __m512 d)
 			     _mm512_mul_ps(d, _mm512_set1_ps(0.125f)));
 }
 
-/* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
+/*
+ * A block has the low 8 bits of 32 numbers; then for each 4 of them their high
+ * 3 bits, a scale and a sign.
+ */
 INLINE void unpack_IQ1_S(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m128i at = _mm_set_epi16(9, 6, 3, 0, 9, 6, 3, 0);
@@ -478,7 +512,7 @@ INLINE void unpack_IQ1_S(struct unit_avx512 *v, const unsigned char *a)
 	}
 }
 
-/* 4 times 4 scales of 3 bits with 4 bits of the block's. */
+/* There are 4 words of 4 scales of 3 bits and 4 bits of the block's scale. */
 INLINE __m512 scales_iq1_m(const unsigned char *p)
 {
 	const __m512i word = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
@@ -492,11 +526,14 @@ INLINE __m512 scales_iq1_m(const unsigned char *p)
 		_mm_cvtepu16_epi32(_mm_cvtsi64_si128((int64_t)own)));
 
 	x = _mm512_srlv_epi32(_mm512_permutexvar_epi32(word, x), at);
-	return iq1_scales(x, half_lanes(_mm_cvtsi32_si128((int)d),
-					_mm512_setzero_si512()));
+	return iq1_scales(x, spread_half(_mm_cvtsi32_si128((int)d),
+					 _mm512_setzero_si512()));
 }
 
-/* 8 bits of 32 numbers; for each 3 more bits and the sign; scales. */
+/*
+ * A block has the low 8 bits of 32 numbers, for each its high 3 bits and a
+ * sign, and scales.
+ */
 INLINE void unpack_IQ1_M(struct unit_avx512 *v, const unsigned char *a)
 {
 	const __m256i at = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the formats of few bits need in every instruction set, in plain C. */
+/* What the dtypes of few bits need in every instruction set, in plain C. */
 #ifndef WEIR__DOT_LOW_H
 #define WEIR__DOT_LOW_H
 
@@ -34,8 +34,9 @@ PLAIN uint64_t get_64(const unsigned char *p)
 }
 
 /*
- * In each byte of @signs 7 of them: the eighth makes the number of negative ones
- * even. What a shift moves into a byte does not reach its lowest bit.
+ * Each byte of @signs has 7 signs; return them with the eighth, which makes the
+ * number of negative ones even. What a shift moves into a byte does not reach
+ * its lowest bit.
  */
 PLAIN uint64_t even_signs(uint64_t signs)
 {
@@ -46,7 +47,7 @@ PLAIN uint64_t even_signs(uint64_t signs)
 	return signs | (odd & 0x0101010101010101) << 7;
 }
 
-/* 4 times 7 bits of each of two words, to bytes. */
+/* Spread 4 times 7 bits of each of two words to bytes. */
 PLAIN uint64_t spread_sevens(uint64_t x)
 {
 	return (x & 0x0000007f0000007f) | (x & 0x00003f8000003f80) << 1 |

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations on one element at a time: of rows, in blocks of up to WEIR__FLOATS
- * elements, as F32. A part is a range of elements, wherever rows begin.
+ * Operations on one element at a time. Rows are computed in blocks of up to
+ * WEIR__FLOATS elements, as F32. A part is a range of elements, wherever rows
+ * begin.
  */
 #include <string.h>
 
@@ -22,7 +23,7 @@ static int float_supports(const struct weir_backend_node *node)
 	return 0;
 }
 
-/* About, in ns: 4 bytes are read or written in 0.2 ns. */
+/* 4 bytes are read or written in 0.2 ns, about. */
 static void plan_elements(const struct weir_backend_node *node,
 			  unsigned threads, struct weir__kernel_plan *ret,
 			  unsigned tenths)
@@ -45,14 +46,16 @@ static void plan_exp(const struct weir_backend_node *node, unsigned threads,
 	plan_elements(node, threads, ret, 8);
 }
 
-/* Elements of a row that all operands have in one block. */
-struct block {
-	unsigned char *p[3]; /* dst, a, b: of the first element */
-	int64_t column;      /* of the first element */
+/* Elements of a row that are computed at a time. */
+struct element_block {
+	unsigned char *p[3]; /* address of the first element in dst, a and b */
+	int64_t column;      /* its column */
 	size_t n;
 };
 
-/* Rows of a leaf may be any number of bytes apart. */
+/*
+ * True if the rows of @t are arrays of F32. Those of a leaf may have any pitch.
+ */
 static bool is_direct(const struct weir_operand *t, int64_t columns)
 {
 	for (unsigned i = 1; i < t->ndim; i++)
@@ -63,7 +66,10 @@ static bool is_direct(const struct weir_operand *t, int64_t columns)
 	       (uintptr_t)t->data % sizeof(float) == 0;
 }
 
-/* Elements of a block at most: any number, if none is copied or converted. */
+/*
+ * Return the most elements of a block: any number, if none is copied or
+ * converted.
+ */
 static int64_t block_most(const struct weir_backend_node *node)
 {
 	int64_t columns = weir__dim(&node->dst, 0);
@@ -74,16 +80,16 @@ static int64_t block_most(const struct weir_backend_node *node)
 	return direct ? columns : BLOCK;
 }
 
-/* Calls @each for the blocks of this part. */
+/* Call @each for the blocks of this part. */
 static void each_block(const struct weir__kernel_run *run,
 		       void (*each)(const struct weir__kernel_run *run,
-				    const struct block *block))
+				    const struct element_block *block))
 {
 	const struct weir_backend_node *node = run->node;
 	const struct weir_operand *dst = &node->dst;
 	int64_t at, end, columns = weir__dim(dst, 0), most = block_most(node);
 	struct weir__walk w;
-	struct block block;
+	struct element_block block;
 
 	weir__kernel_range(run, weir__elements(dst), &at, &end);
 	if (at == end)
@@ -109,9 +115,10 @@ static void each_block(const struct weir__kernel_run *run,
 	}
 }
 
-/* The block's elements of source @i, which has them all. */
+/* Return the block's elements of source @i, whose rows are not repeated. */
 static const float *block_in(const struct weir_backend_node *node,
-			     const struct block *block, unsigned i, float *tmp)
+			     const struct element_block *block, unsigned i,
+			     float *tmp)
 {
 	const struct weir_operand *t = &node->src[i];
 	int64_t stride = weir__stride(t, 0);
@@ -121,9 +128,10 @@ static const float *block_in(const struct weir_backend_node *node,
 			       block->n, tmp);
 }
 
-/* The same of source 1, F32, whose rows are repeated. */
+/* Return the block's elements of source 1, F32, whose rows are repeated. */
 static const float *block_repeated(const struct weir_backend_node *node,
-				   const struct block *block, float *tmp)
+				   const struct element_block *block,
+				   float *tmp)
 {
 	const struct weir_operand *t = &node->src[1];
 	int64_t n = weir__dim(t, 0), stride = weir__stride(t, 0);
@@ -139,21 +147,21 @@ static const float *block_repeated(const struct weir_backend_node *node,
 }
 
 static float *block_room(const struct weir_backend_node *node,
-			 const struct block *block, float *tmp)
+			 const struct element_block *block, float *tmp)
 {
 	return weir__floats_room(node->dst.dtype, block->p[0],
 				 weir__stride(&node->dst, 0), tmp);
 }
 
 static void block_out(const struct weir_backend_node *node,
-		      const struct block *block, const float *from)
+		      const struct element_block *block, const float *from)
 {
 	weir__floats_out(node->dst.dtype, block->p[0],
 			 weir__stride(&node->dst, 0), from, block->n);
 }
 
 static void block_map1(const struct weir__kernel_run *run,
-		       const struct block *block, weir__vec_map1 *map)
+		       const struct element_block *block, weir__vec_map1 *map)
 {
 	float in[BLOCK], out[BLOCK], *d = block_room(run->node, block, out);
 
@@ -162,7 +170,7 @@ static void block_map1(const struct weir__kernel_run *run,
 }
 
 static void block_map2(const struct weir__kernel_run *run,
-		       const struct block *block, const float *b,
+		       const struct element_block *block, const float *b,
 		       weir__vec_map2 *map)
 {
 	float in[BLOCK], out[BLOCK], *d = block_room(run->node, block, out);
@@ -171,7 +179,7 @@ static void block_map2(const struct weir__kernel_run *run,
 	block_out(run->node, block, d);
 }
 
-/* The kernel whose blocks name_block() computes. */
+/* Define the kernel whose blocks name_block() computes. */
 #define KERNEL(op_, name_, plan_)                                  \
 	static int name_##_run(const struct weir__kernel_run *run) \
 	{                                                          \
@@ -188,7 +196,7 @@ static void block_map2(const struct weir__kernel_run *run,
 
 #define MAP1(op_, name_)                                              \
 	static void name_##_block(const struct weir__kernel_run *run, \
-				  const struct block *block)          \
+				  const struct element_block *block)  \
 	{                                                             \
 		block_map1(run, block, weir__vec()->name_);           \
 	}                                                             \
@@ -199,7 +207,7 @@ MAP1(GELU, gelu)
 
 #define MAP2(op_, name_)                                                    \
 	static void name_##_block(const struct weir__kernel_run *run,       \
-				  const struct block *block)                \
+				  const struct element_block *block)        \
 	{                                                                   \
 		float b[BLOCK];                                             \
                                                                             \
@@ -213,7 +221,7 @@ MAP2(MUL, mul)
 MAP2(DIV, div)
 
 static void swiglu_block(const struct weir__kernel_run *run,
-			 const struct block *block)
+			 const struct element_block *block)
 {
 	float up[BLOCK];
 
@@ -223,7 +231,7 @@ static void swiglu_block(const struct weir__kernel_run *run,
 KERNEL(SWIGLU, swiglu, plan_exp)
 
 static void scale_block(const struct weir__kernel_run *run,
-			const struct block *block)
+			const struct element_block *block)
 {
 	const struct weir_op_scale *p = run->node->params;
 	float in[BLOCK], out[BLOCK], *d = block_room(run->node, block, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements as F32, and back. */
+/* Conversion of elements to F32, and back. */
 #include "kernels/floats.h"
 
 #include <math.h>
@@ -15,7 +15,9 @@
 #define lib weir__cpu_host
 #define DTYPES 128
 
-/* Finding a conversion asks the CPU what it can do, which is slow. */
+/*
+ * Conversions are kept: finding one asks the CPU what it can do, which is slow.
+ */
 static const struct weir_backend_convert *
 cached(_Atomic(const struct weir_backend_convert *) *cache, uint32_t from,
        uint32_t to)
@@ -46,7 +48,7 @@ const struct weir_backend_convert *weir__from_f32(uint32_t dtype)
 			      : NULL;
 }
 
-/* Usable as an array of float as it is? */
+/* True if the elements are an array of float as they are. */
 static bool in_place(uint32_t dtype, const unsigned char *p, int64_t stride)
 {
 	return dtype == WEIR_DTYPE_F32 && stride == (int64_t)sizeof(float) &&
@@ -120,7 +122,7 @@ void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n)
 #define QK WEIR__BLOCK_Q8_0 /* elements of a block, of Q4_0 too */
 #define BATCH 8 /* blocks whose scales are converted to F16 at once */
 
-/* The nearest of the integers -@most to @most; 0 for NaN. */
+/* Return the nearest of the integers -@most to @most, or 0 for NaN. */
 static int limited(float x, int most)
 {
 	if (!(x < (float)most))
@@ -171,7 +173,7 @@ static void q4_0_block(unsigned char *d, const float *x, float scale)
 				       q4_0_one(x[i + QK / 2] * inverse) << 4);
 }
 
-/* Blocks of a scale, F16, and @bytes bytes of elements. */
+/* Encode blocks, each of a scale (F16) and @bytes bytes of elements. */
 static void encode_blocks(unsigned char *d, const float *x, size_t blocks,
 			  size_t bytes, float (*scale_of)(const float *x),
 			  void (*block)(unsigned char *d, const float *x,

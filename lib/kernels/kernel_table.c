@@ -54,7 +54,7 @@ static const char *op_name(uint32_t op)
 	return kernel ? kernel->name : "operation without a kernel";
 }
 
-/* "add 'sum' (F32, F32)" */
+/* Describe a node: "add 'sum' (F32, F32)". */
 static void describe(const struct weir_backend_node *node, char *text,
 		     size_t room)
 {
@@ -104,7 +104,7 @@ int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 	return err;
 }
 
-/* A part may need many reads, each of which may take long. */
+/* Before each read: a part may need many, and each may take long. */
 const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 				      uint64_t at, size_t *n,
 				      unsigned char *room, size_t room_bytes,
@@ -120,7 +120,7 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 	return p->get(p, at, n, room, room_bytes, run->why, ret_err);
 }
 
-/* A barrier of a team takes about 1 us. */
+/* A part takes at least 2 us: a barrier of a team takes about 1 us. */
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads)
 {
 	const uint64_t least = 2000;

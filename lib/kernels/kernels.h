@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernels of the CPU: for each operation of graphs, how its work is divided
- * into parts, and what computes a part. lib/kernels/README.md has a node's way.
+ * into parts, and the function that computes a part. lib/kernels/README.md,
+ * "How a node is computed", has the order of calls.
  */
 #ifndef WEIR__KERNELS_H
 #define WEIR__KERNELS_H
@@ -14,16 +15,16 @@
 #include "kernels/segment.h"
 #include "kernels/walk.h"
 
-/* How a node is computed; constant from prepare on. */
+/* How a node is computed. Constant after weir__segment_prepare(). */
 struct weir__kernel_plan {
-	uint32_t phases; /* at least 1; all parts of a phase end before the next
-			    begins */
-	uint32_t parts;  /* of each phase, at least 1: threads take one after
-			    the other until none is left */
-	size_t scratch;  /* bytes for each thread */
-	size_t shared;   /* bytes for all threads, kept between the phases */
-	uint64_t cost;   /* about, in ns of one thread */
-	uint32_t variant; /* the kernel's own choice */
+	uint32_t
+		phases; /* at least 1. All parts of a phase end before the next phase begins */
+	uint32_t
+		parts; /* parts of each phase, at least 1. Threads take one after the other until none is left */
+	size_t scratch;   /* bytes of each thread */
+	size_t shared;    /* bytes of all threads, kept between the phases */
+	uint64_t cost;    /* ns that one thread would take, about */
+	uint32_t variant; /* what the kernel chose, for its .run */
 };
 
 /* The part of a node that a thread is to compute. */
@@ -31,65 +32,80 @@ struct weir__kernel_run {
 	const struct weir_backend_node *node;
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
-	unsigned thread, threads; /* number @thread of at most @threads */
+	unsigned thread, threads; /* index @thread of at most @threads */
 	void *scratch, *shared;   /* aligned to WEIR__LINE */
-	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
-	const _Atomic uint32_t *stop; /* not 0: begin no read; NULL: never */
+	char *why; /* WEIR__WHY bytes of this thread, for weir__kernel_fail() */
+	const _Atomic uint32_t
+		*stop; /* begin no read if it is not 0; may be NULL */
 };
 #define WEIR__WHY 240
 
-#define WEIR__LINE ((size_t)64) /* bytes, of a cache */
+#define WEIR__LINE ((size_t)64) /* bytes of a cache line */
 
-/* Up to the next multiple of WEIR__LINE. */
+/* Round up to a multiple of WEIR__LINE. */
 static inline size_t weir__line_up(size_t n)
 {
 	return (n + WEIR__LINE - 1) & ~(WEIR__LINE - 1);
 }
 
-/* The kernel of an operation. Constant; any thread, any number of them. */
+/*
+ * The kernel of an operation. It is constant, and any number of threads use it.
+ */
 struct weir__kernel {
 	uint32_t op; /* enum weir_op */
 	const char *name;
-	/* 0, or -EOPNOTSUPP with a sentence. Reads no address. */
+	/*
+	 * Return 0, or -EOPNOTSUPP with a sentence. Reads no data of tensors.
+	 * Optional.
+	 */
 	int (*supports)(const struct weir_backend_node *node);
-	/* For at most @threads threads. Cannot fail: supports said 0. */
+	/*
+	 * Plan the node for at most @threads threads. Cannot fail, since
+	 * .supports has returned 0.
+	 */
 	void (*plan)(const struct weir_backend_node *node, unsigned threads,
 		     struct weir__kernel_plan *ret);
 	/*
-	 * Compute a part. Does not allocate, and blocks only in reads of a
-	 * missing source. < 0 by weir__kernel_fail(): ends the run.
+	 * Compute a part. Does not allocate, and blocks only in reads by a
+	 * provider. Fails by weir__kernel_fail(), which ends the run.
 	 */
 	int (*run)(const struct weir__kernel_run *run);
-	/* As of struct weir_backend_compute_ops. Optional. */
+	/* The same as in struct weir_backend_compute_ops. Optional. */
 	bool (*takes_provider)(const struct weir_backend_node *node);
 };
 
-/* table.c. The kernel of an enum weir_op; NULL: none. */
+/* kernel_table.c. Return the kernel of an enum weir_op, or NULL. */
 const struct weir__kernel *weir__kernel_find(uint32_t op);
-/* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
+/*
+ * Return -EOPNOTSUPP with a sentence: the node's operation and dtypes, and the
+ * reason.
+ */
 int weir__kernel_refuse(const struct weir_backend_node *node, const char *fmt,
 			...) __attribute__((format(printf, 2, 3)));
-/* A .supports for operations whose source 0 is F32. */
+/* A .supports of operations whose source 0 must be F32. */
 int weir__kernel_needs_f32(const struct weir_backend_node *node);
-/* Writes @err's sentence to run->why; the graph layer adds the node. */
+/*
+ * Write the reason to run->why and return @err. lib/graph adds the node's name.
+ */
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Bytes of the missing source 0, by .get of its provider. NULL also if the run is
- * to be stopped: *@ret_err is then -ECANCELED.
+ * Get bytes of the missing source 0 by .get of its provider. Returns NULL if
+ * that fails or the run is to be stopped: *@ret_err is -ECANCELED then.
  */
 const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 				      uint64_t at, size_t *n,
 				      unsigned char *room, size_t room_bytes,
 				      int *ret_err);
 /*
- * Parts for work of @cost ns that can be cut into up to @most: 1 if a barrier
- * costs more than a second thread saves, else several for each thread.
+ * Return the number of parts for work of @cost ns that can be divided into up
+ * to @most: 1 if a barrier costs more than a second thread saves, else several
+ * for each thread.
  */
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
 
-/* Does the node get source 0 from its provider in this run? */
+/* True if the node gets source 0 from its provider in this run. */
 static inline bool weir__is_missing(const struct weir_backend_node *node)
 {
 	const struct weir_backend_provider *p = node->provider;
@@ -97,7 +113,7 @@ static inline bool weir__is_missing(const struct weir_backend_node *node)
 	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
 }
 
-/* The part of @n units that is run->part of run->plan->parts: [first, end). */
+/* Divide @n things evenly among the parts: this part has [*@first, *@end). */
 static inline void weir__kernel_range(const struct weir__kernel_run *run,
 				      int64_t n, int64_t *first, int64_t *end)
 {
@@ -108,7 +124,10 @@ static inline void weir__kernel_range(const struct weir__kernel_run *run,
 	*end = *first + each + (part < more);
 }
 
-/* Start @w at the first row of @of in this part, *row. Returns their end. */
+/*
+ * Start @w at the first row of @of in this part, *@row. Returns the end of its
+ * rows.
+ */
 static inline int64_t weir__kernel_rows(const struct weir__kernel_run *run,
 					const struct weir_operand *of,
 					struct weir__walk *w, int64_t *row)
@@ -131,9 +150,9 @@ extern const struct weir__kernel weir__kernel_rms_norm, weir__kernel_norm;
 extern const struct weir__kernel weir__kernel_soft_max;
 /* rope.c */
 extern const struct weir__kernel weir__kernel_rope;
-/* rows.c */
+/* row_ops.c */
 extern const struct weir__kernel weir__kernel_get_rows, weir__kernel_set_rows;
-/* copy.c */
+/* copy_ops.c */
 extern const struct weir__kernel weir__kernel_copy, weir__kernel_cont;
 extern const struct weir__kernel weir__kernel_concat, weir__kernel_repeat;
 /* attention.c */
@@ -141,7 +160,7 @@ extern const struct weir__kernel weir__kernel_attention;
 /* reduce.c */
 extern const struct weir__kernel weir__kernel_sum, weir__kernel_sum_rows;
 extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;
-/* call.c */
+/* call_op.c */
 extern const struct weir__kernel weir__kernel_call;
 
 /* mul_mat.c */

@@ -20,40 +20,43 @@
 
 #define lib weir__cpu_host
 #define COLUMNS WEIR__PRODUCT_COLUMNS
-/* Bytes of a missing matrix that are read at once: a part of the second cache. */
+/*
+ * Bytes of a missing matrix that are read at once: a part of the second cache.
+ */
 #define ROOM (128u << 10)
 /*
- * That are used at once where they are, with up to 16 columns, and fewer with more:
- * each new part breaks the reads ahead, and a long use keeps others waiting.
+ * Bytes of a missing matrix that are used at once where the provider has them,
+ * with up to 16 columns; fewer with more. Each new part interrupts the reads
+ * ahead, and a long use keeps others waiting.
  */
 #define FOUND (1u << 20)
 
-/* Columns of one matrix. */
-struct group {
-	uint64_t matrix; /* its number in a */
-	uint64_t first;  /* its first column, in the order of groups */
-	uint64_t n;      /* columns */
-	uint64_t set;    /* its first set of prepared columns */
+/* The columns that are multiplied with one matrix. */
+struct column_group {
+	uint64_t matrix; /* index of the matrix in a */
+	uint64_t first;  /* index of its first column, in the order of groups */
+	uint64_t n;      /* number of columns */
+	uint64_t set;    /* index of its first set of prepared columns */
 };
 
-/* Computed from the node; the same for all parts. */
+/* What is computed from the node, the same for all parts. */
 struct job {
-	const struct weir_operand *a, *b, *ids, *dst; /* ids: or NULL */
+	const struct weir_operand *a, *b, *ids, *dst; /* ids may be NULL */
 	struct weir__product product;
 	size_t m;       /* rows of a matrix */
-	size_t rows;    /* of a block of them */
-	size_t columns; /* of all groups */
+	size_t rows;    /* rows of a block */
+	size_t columns; /* columns of all groups */
 	size_t groups;  /* at most */
 	size_t each;    /* columns of a group of mul_mat */
 	size_t sets;    /* at most */
 	bool prepares;
-	/* In the memory that all threads share, by mul_mat_id. */
-	size_t order_at; /* uint64_t[columns]: the column of each place */
-	size_t group_at; /* struct group[groups], then their number */
+	/* Offsets in the memory that all threads share; mul_mat_id only. */
+	size_t order_at; /* uint64_t[columns]: columns in the order of groups */
+	size_t group_at; /* struct column_group[groups], then their number */
 	size_t set_at;
 };
 
-/* Neighbouring rows of b that have the same matrix of a. */
+/* The number of neighbouring rows of b that have the same matrix of a. */
 static size_t columns_each(const struct weir_operand *a,
 			   const struct weir_operand *b)
 {
@@ -103,7 +106,8 @@ static void job_make(const struct weir_backend_node *node, struct job *job)
 	if (job->ids) {
 		job->group_at = weir__line_up(8 * job->columns);
 		job->set_at = weir__line_up(
-			job->group_at + sizeof(struct group) * job->groups + 8);
+			job->group_at +
+			sizeof(struct column_group) * job->groups + 8);
 	}
 }
 
@@ -145,7 +149,7 @@ static void product_plan(const struct weir_backend_node *node, unsigned threads,
 	       blocks_of(&job) < 4ull * threads)
 		job.rows /= 2;
 	ret->variant = (uint32_t)job.rows;
-	/* About, in ns: 8 bytes are read in 1, 50 products made. */
+	/* In 1 ns 8 bytes are read, or 50 products computed, about. */
 	elements = (uint64_t)job.m * job.product.k * job.groups;
 	if (__builtin_mul_overflow((uint64_t)job.m * job.columns, job.product.k,
 				   &products))
@@ -162,17 +166,17 @@ static void product_plan(const struct weir_backend_node *node, unsigned threads,
 		ret->shared += job.sets * job.product.set_bytes;
 }
 
-/* Group @i of mul_mat. */
-static struct group group_of(const struct job *job, size_t i)
+/* Return group @i of mul_mat. */
+static struct column_group group_of(const struct job *job, size_t i)
 {
 	size_t per = (job->each + job->product.set_columns - 1) /
 		     job->product.set_columns;
-	struct group g = { .first = i * job->each,
-			   .n = job->each,
-			   .set = i * per };
+	struct column_group g = { .first = i * job->each,
+				  .n = job->each,
+				  .set = i * per };
 	size_t row = i * job->each / (size_t)weir__dim(job->b, 1), unit = 1;
 
-	/* The indices of b's outer dimensions, divided. */
+	/* Divide the indices of b's outer dimensions. */
 	for (unsigned d = 2; d < job->b->ndim; d++) {
 		size_t n = (size_t)weir__dim(job->b, d);
 		size_t of_a = (size_t)weir__dim(job->a, d);
@@ -191,14 +195,14 @@ static uint64_t *shared_order(const struct weir__kernel_run *run,
 				    job->order_at);
 }
 
-static struct group *shared_groups(const struct weir__kernel_run *run,
-				   const struct job *job)
+static struct column_group *shared_groups(const struct weir__kernel_run *run,
+					  const struct job *job)
 {
-	return (struct group *)(void *)((unsigned char *)run->shared +
-					job->group_at);
+	return (struct column_group *)(void *)((unsigned char *)run->shared +
+					       job->group_at);
 }
 
-/* The number of groups that have columns. */
+/* Return the address of the number of groups that have columns. */
 static uint64_t *shared_count(const struct weir__kernel_run *run,
 			      const struct job *job)
 {
@@ -218,11 +222,11 @@ static int32_t id_at(const struct job *job, size_t column)
 	return id;
 }
 
-/* Columns sorted by their id: by counting. One part does it. */
+/* Sort the columns by their id (counting sort). One part does it. */
 static int sort_columns(const struct weir__kernel_run *run,
 			const struct job *job)
 {
-	struct group *group = shared_groups(run, job);
+	struct column_group *group = shared_groups(run, job);
 	uint64_t *order = shared_order(run, job), at = 0, set = 0, count = 0;
 
 	memset(group, 0, job->groups * sizeof(*group));
@@ -241,12 +245,12 @@ static int sort_columns(const struct weir__kernel_run *run,
 		group[i].n = 0;
 	}
 	for (size_t c = 0; c < job->columns; c++) {
-		struct group *g = &group[id_at(job, c)];
+		struct column_group *g = &group[id_at(job, c)];
 
 		order[g->first + g->n++] = c;
 	}
 	for (size_t i = 0; i < job->groups; i++) {
-		struct group g = group[i];
+		struct column_group g = group[i];
 
 		if (!g.n)
 			continue;
@@ -266,20 +270,20 @@ static size_t groups_of(const struct weir__kernel_run *run,
 	return job->ids ? (size_t)*shared_count(run, job) : job->groups;
 }
 
-static struct group group_get(const struct weir__kernel_run *run,
-			      const struct job *job, size_t i)
+static struct column_group group_get(const struct weir__kernel_run *run,
+				     const struct job *job, size_t i)
 {
 	return job->ids ? shared_groups(run, job)[i] : group_of(job, i);
 }
 
-/* The column at a place in the order of groups. */
+/* Return the column at index @at in the order of groups. */
 static size_t column_at(const struct weir__kernel_run *run,
 			const struct job *job, size_t place)
 {
 	return job->ids ? (size_t)shared_order(run, job)[place] : place;
 }
 
-/* The row of b for a column. */
+/* Return the row of b that is this column. */
 static const unsigned char *b_row(const struct job *job, size_t column)
 {
 	const struct weir_operand *b = job->b;
@@ -298,7 +302,10 @@ static const unsigned char *b_row(const struct job *job, size_t column)
 		       weir__stride(b, 1);
 }
 
-/* The elements of a column as F32: at @tmp, unless they are already. */
+/*
+ * Return the elements of a column as F32: copied to @tmp unless they are F32
+ * already.
+ */
 static const float *b_floats(const struct job *job, size_t column, float *tmp)
 {
 	const unsigned char *p = b_row(job, column);
@@ -320,7 +327,8 @@ static const float *b_floats(const struct job *job, size_t column, float *tmp)
 }
 
 static void prepare_set(const struct weir__kernel_run *run,
-			const struct job *job, const struct group *g, size_t i)
+			const struct job *job, const struct column_group *g,
+			size_t i)
 {
 	const struct weir__product *p = &job->product;
 	size_t at = i * p->set_columns, n = g->n - at;
@@ -340,13 +348,13 @@ static void prepare_set(const struct weir__kernel_run *run,
 			      column, n);
 }
 
-/* Each part takes some of all sets. */
+/* Prepare columns: each part takes some of all sets. */
 static void prepare_columns(const struct weir__kernel_run *run,
 			    const struct job *job)
 {
 	size_t set_columns = job->product.set_columns;
 	size_t groups = groups_of(run, job), at = 0, n;
-	struct group last;
+	struct column_group last;
 	int64_t first, end;
 
 	if (!groups)
@@ -355,7 +363,7 @@ static void prepare_columns(const struct weir__kernel_run *run,
 	n = last.set + (last.n + set_columns - 1) / set_columns;
 	weir__kernel_range(run, (int64_t)n, &first, &end);
 	for (size_t i = 0; i < groups; i++) {
-		struct group g = group_get(run, job, i);
+		struct column_group g = group_get(run, job, i);
 		size_t sets = (g.n + set_columns - 1) / set_columns;
 
 		for (size_t s = 0; s < sets; s++, at++)
@@ -377,12 +385,13 @@ static const unsigned char *matrix_at(const struct job *job, size_t matrix)
 	return a;
 }
 
-/* Rows of a missing matrix that a thread was given. */
+/* Rows of a missing matrix that a thread got from the provider. */
 struct provided {
-	const unsigned char *matrix; /* where it would be */
+	const unsigned char *matrix; /* where it would be in a */
 	size_t first, end;           /* rows */
-	const unsigned char *at;     /* where row @first is; NULL: none */
-	bool found; /* where it was; false: it was read to the thread's room */
+	const unsigned char
+		*at; /* where row @first is; NULL if there is none */
+	bool found; /* false if the provider read the rows to the thread's room */
 };
 
 static size_t row_bytes(const struct weir_operand *a)
@@ -393,8 +402,9 @@ static size_t row_bytes(const struct weir_operand *a)
 }
 
 /*
- * Rows follow each other without gaps, so several are one range of the file; and
- * each row is read by one part, so no two threads read to the same place.
+ * True if rows follow each other without gaps, so several are one range of the
+ * file, and each row is read by one part, so no two threads read to the same
+ * place.
  */
 static bool product_takes_provider(const struct weir_backend_node *node)
 {
@@ -416,9 +426,10 @@ static bool product_takes_provider(const struct weir_backend_node *node)
 }
 
 /*
- * Where a thread reads to: always the same bytes of the matrix's own place, which
- * then stay in its cache; and the rows' own bytes if there is no room for all
- * threads. As far from a cache line's beginning as the rows would be.
+ * Return where a thread reads to: always the same bytes of the matrix's own
+ * place, which then stay in its cache, or the rows' own bytes if there is no
+ * room for all threads. The address has the same offset in its cache line that
+ * the rows would have.
  */
 static unsigned char *room_of_thread(const struct weir__kernel_run *run,
 				     size_t most, uint64_t at)
@@ -441,7 +452,9 @@ static void provided_end(const struct weir__kernel_run *run,
 	given->at = NULL;
 }
 
-/* As many rows of @pitch bytes as fit @bytes, in whole blocks; one at least. */
+/*
+ * Return how many rows of @pitch bytes fit @bytes: whole blocks, at least one.
+ */
 static size_t whole_blocks(const struct job *job, size_t bytes, size_t pitch)
 {
 	size_t rows = bytes / pitch / job->rows * job->rows;
@@ -449,7 +462,7 @@ static size_t whole_blocks(const struct job *job, size_t bytes, size_t pitch)
 	return rows ? rows : job->rows;
 }
 
-/* Rows from @row on, up to @end at most, for @columns columns. */
+/* Get rows from @row on, up to @end at most, for @columns columns. */
 static int provided_get(const struct weir__kernel_run *run,
 			const struct job *job, struct provided *given,
 			const unsigned char *matrix, size_t row, size_t end,
@@ -473,9 +486,9 @@ static int provided_get(const struct weir__kernel_run *run,
 	return r;
 }
 
-/* Rows of a matrix, from @a on, with all columns of a group. */
+/* Multiply rows of a matrix, from @a on, with all columns of a group. */
 static void multiply_rows(const struct weir__kernel_run *run,
-			  const struct job *job, const struct group *g,
+			  const struct job *job, const struct column_group *g,
 			  const unsigned char *a, size_t row, size_t rows)
 {
 	const struct weir__product *p = &job->product;
@@ -502,7 +515,7 @@ static void multiply_rows(const struct weir__kernel_run *run,
 	}
 }
 
-/* Each part takes some of the blocks of rows of all matrices. */
+/* Multiply: each part takes some of the blocks of rows of all matrices. */
 static int multiply(const struct weir__kernel_run *run, const struct job *job)
 {
 	size_t most = job->rows;
@@ -514,7 +527,8 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 	weir__kernel_range(run, (int64_t)(blocks * groups_of(run, job)), &first,
 			   &end);
 	for (; first < end; first++) {
-		struct group g = group_get(run, job, (size_t)first / blocks);
+		struct column_group g =
+			group_get(run, job, (size_t)first / blocks);
 		const unsigned char *matrix = matrix_at(job, g.matrix);
 		const unsigned char *a;
 		size_t row = (size_t)first % blocks * most;

@@ -24,7 +24,7 @@ static void norm_plan(const struct weir_backend_node *node, unsigned threads,
 	plan_rows(node, threads, ret, 5);
 }
 
-/* A row of @n elements, @a, to @d; @w: which. */
+/* Compute a row @d from @a, both of @n elements; @w is the index of the row. */
 typedef void row_fn(const struct weir_backend_node *node,
 		    const struct weir__walk *w, float *d, const float *a,
 		    size_t n);
@@ -41,7 +41,7 @@ static void each_row(const struct weir__kernel_run *run, row_fn *each)
 		     (size_t)weir__dim(&node->dst, 0));
 }
 
-/* Of elements so small that @factor is no float, in two steps. */
+/* Scale in two steps if the elements are so small that @factor is no float. */
 static void scale_by(float *d, const float *a, double factor, float bias,
 		     size_t n)
 {
@@ -158,7 +158,7 @@ static void add_mask(const struct weir_backend_node *node,
 	}
 }
 
-/* A row of minus infinities only becomes 0; one with a NaN, NaN. */
+/* A row of minus infinities becomes 0, and a row with a NaN becomes NaN. */
 static void soft_max_row(const struct weir_backend_node *node,
 			 const struct weir__walk *w, float *d, const float *a,
 			 size_t n)

@@ -13,11 +13,11 @@
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
 
-#define FLOATS_BYTES (256u << 10)       /* of rows as F32 */
-#define PREFETCH_COLUMNS WEIR__DOT_COLS /* below, memory is the limit */
+#define FLOATS_BYTES (256u << 10) /* bytes of the rows that are F32 at a time */
+#define PREFETCH_COLUMNS WEIR__DOT_COLS /* with fewer, memory is the limit */
 /*
- * From here on the tiles are faster: than rows as they are stored, and than rows
- * that have to be converted anyway.
+ * With this many columns tiles are faster: than rows as they are stored, and
+ * than rows that have to be converted anyway.
  */
 #define TILES_COLUMNS 9u
 #define TILES_CONVERTED 4u
@@ -31,7 +31,7 @@
 
 /* The scratch memory of a thread for panels. */
 struct panel_room {
-	float lines[WEIR__DOT_LANES *
+	float lines[WEIR__DOT_WIDTH *
 		    PANEL_K]; /* rows before they are packed */
 	float rows[PANEL_ROWS * PANEL_K];
 	float sums[PANEL_ROWS * WEIR__PRODUCT_COLUMNS];
@@ -67,7 +67,7 @@ static void plan_panels(struct weir__product *p)
 	const struct weir__dot_panel *panel = p->set->panel;
 
 	p->rows = PANEL_ROWS;
-	p->least_rows = 3 * WEIR__DOT_LANES;
+	p->least_rows = 3 * WEIR__DOT_WIDTH;
 	p->scratch = sizeof(struct panel_room);
 	p->set_columns = panel->columns;
 	p->set_bytes = weir__line_up(p->k * panel->columns * sizeof(float));
@@ -108,8 +108,9 @@ bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 }
 
 /*
- * The ways of DOT and FLOATS compute each row and column in an order of its own. So
- * those that may not depend on the number of columns use one of them for any.
+ * DOT and FLOATS compute the product of a row and a column in an order that
+ * does not depend on the other columns. So products that may not depend on the
+ * number of columns use one of them for any number.
  */
 void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
 			size_t columns, uint32_t precision)
@@ -146,7 +147,7 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 		p->set->quantise(set, column[0], p->k);
 }
 
-static struct weir__ahead stored_ahead; /* rows as they are stored */
+static struct weir__ahead stored_ahead; /* of rows as they are stored */
 
 static int64_t now(void)
 {
@@ -156,7 +157,10 @@ static int64_t now(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Rows in two halves, one of them prefetched; the faster one gets a vote. */
+/*
+ * Multiply rows in two halves, one of them prefetched. The faster one gets a
+ * vote.
+ */
 static void dot_compare(const struct weir__product *p, float *const *dst,
 			const unsigned char *a, size_t pitch, size_t half,
 			const void *const *b, unsigned n)
@@ -178,7 +182,7 @@ static void dot_compare(const struct weir__product *p, float *const *dst,
 			 (middle - begun < end - middle) == first);
 }
 
-/* Rows as they are stored, with a few columns. */
+/* Multiply rows as they are stored with a few columns. */
 static void dot_stored(const struct weir__product *p, float *const *dst,
 		       const unsigned char *a, size_t pitch, size_t rows,
 		       const void *const *b, unsigned n)
@@ -226,7 +230,7 @@ static void floats_run(const struct weir__product *p, unsigned char *scratch,
 	dot_run(p, dst, scratch, p->set_bytes, rows, set, column, n);
 }
 
-/* The elements [first, first + n) of a row. */
+/* Load the elements [first, first + n) of a row as F32. */
 static void load_line(const struct weir__product *p, float *to,
 		      const unsigned char *a, size_t first, size_t n)
 {
@@ -240,16 +244,16 @@ static void load_line(const struct weir__product *p, float *to,
 		memcpy(to, a + first * sizeof(float), n * sizeof(float));
 }
 
-/* The same of all rows, packed; those that a block lacks are 0. */
+/* Pack these elements of all rows. Rows that a block lacks are 0. */
 static void pack_rows(const struct weir__product *p, struct panel_room *room,
 		      const unsigned char *a, size_t pitch, size_t rows,
 		      size_t first, size_t n)
 {
 	const struct weir__dot_panel *panel = p->set->panel;
-	size_t lanes = panel->lanes, block = 3 * lanes;
+	size_t width = panel->width, block = 3 * width;
 
-	for (size_t r = 0; r < rows; r += lanes) {
-		for (size_t i = 0; i < lanes; i++) {
+	for (size_t r = 0; r < rows; r += width) {
+		for (size_t i = 0; i < width; i++) {
 			float *line = room->lines + i * PANEL_K;
 
 			if (r + i < rows)
@@ -264,11 +268,11 @@ static void pack_rows(const struct weir__product *p, struct panel_room *room,
 	}
 }
 
-/* The sums of a set of columns to their places. */
+/* Store the sums of a set of columns to their places. */
 static void put_sums(const struct weir__dot_panel *panel, float *const *dst,
 		     const float *sums, size_t rows, size_t n)
 {
-	size_t block = (size_t)3 * panel->lanes;
+	size_t block = (size_t)3 * panel->width;
 
 	for (size_t r = 0; r < rows; r += block) {
 		size_t some = rows - r < block ? rows - r : block;
@@ -285,7 +289,7 @@ static void panel_run(const struct weir__product *p, void *scratch,
 		      size_t rows, const unsigned char *set, size_t n)
 {
 	const struct weir__dot_panel *panel = p->set->panel;
-	size_t block = (size_t)3 * panel->lanes, columns = panel->columns;
+	size_t block = (size_t)3 * panel->width, columns = panel->columns;
 	size_t of_set = (rows + block - 1) / block * block * columns;
 	struct panel_room *room = scratch;
 	size_t first = 0, depth;

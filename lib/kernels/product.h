@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How rows of a matrix of some dtype are multiplied with columns of b: which
- * kernel does it, what it needs of b, and how much memory. A column is a row of
- * b; columns that are multiplied with the same matrix are a group.
+ * How rows of a matrix are multiplied with columns of b: which way computes it,
+ * what it needs of b, and how much memory. A column is a row of b; columns that
+ * are multiplied with the same matrix are a group.
  */
 #ifndef WEIR__PRODUCT_H
 #define WEIR__PRODUCT_H
@@ -15,7 +15,8 @@
 #include "kernels/dot.h"
 #include "kernels/tiles.h"
 
-#define WEIR__PRODUCT_COLUMNS 512u /* of a call; whole sets */
+#define WEIR__PRODUCT_COLUMNS \
+	512u /* most columns of a call; a multiple of every set */
 
 enum weir__product_way {
 	WEIR__PRODUCT_DOT,    /* rows as they are stored */
@@ -30,35 +31,42 @@ struct weir__product {
 	uint32_t dtype;
 	size_t k; /* elements of a row */
 	const struct weir__dot_set *set;
-	const struct weir__dot *dot; /* of FLOATS: that of F32 */
+	const struct weir__dot *dot; /* for FLOATS that of F32 */
 	const struct weir_backend_convert
-		*convert; /* to F32; NULL: it is F32 */
+		*convert; /* to F32; NULL if the rows are F32 */
 	const struct weir__tiles *tiles;
 	/*
-	 * Columns are prepared in sets of this many, which take this many
-	 * bytes. A group begins with a new set.
+	 * Columns are prepared in sets of set_columns, which take set_bytes. A
+	 * group begins with a new set.
 	 */
 	size_t set_columns, set_bytes;
-	bool ready;  /* contiguous F32 columns need no preparation */
-	size_t rows; /* that are best computed together, or half, and so on */
+	bool ready;  /* true if contiguous F32 columns need no preparation */
+	size_t rows; /* rows that are best computed together; a half, a quarter and so on are good too */
 	size_t least_rows;
-	size_t scratch; /* bytes for each thread */
+	size_t scratch; /* bytes of each thread */
 };
 
-/* The best for groups with about @columns columns; an enum weir_precision. */
+/*
+ * Choose the best way for groups of about @columns columns; @precision is an
+ * enum weir_precision.
+ */
 void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
 			size_t columns, uint32_t precision);
-/* The same in this way; false: it has none for this dtype, or CPU. */
+/*
+ * Plan a product in this way. False if it cannot be used for this dtype, or on
+ * this CPU.
+ */
 bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 			   const struct weir__dot_set *set, uint32_t dtype,
 			   size_t k);
-/* Prepare a set of @n columns: F32, contiguous. */
+/* Prepare a set of @n columns, which are contiguous F32. */
 void weir__product_prepare(const struct weir__product *p, void *set,
 			   const float *const *column, size_t n);
 /*
- * Multiply @rows rows, at most p->rows, @pitch bytes apart from @a on, with @n
- * columns, at most WEIR__PRODUCT_COLUMNS: those of the sets from @set on, or, if
- * no preparation is needed, @column. dst[c] is where row 0 of column c goes.
+ * Multiply @rows rows, at most p->rows, which are @pitch bytes apart from @a
+ * on, with @n columns, at most WEIR__PRODUCT_COLUMNS: those of the sets from
+ * @set on, or @column if no preparation is needed. dst[c] is where the result
+ * of row 0 and column c goes.
  */
 void weir__product_run(const struct weir__product *p, void *scratch,
 		       float *const *dst, const unsigned char *a, size_t pitch,

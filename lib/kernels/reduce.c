@@ -18,7 +18,7 @@ static void plan_source(const struct weir_backend_node *node, unsigned threads,
 		weir__kernel_parts(ret->cost, (uint64_t)weir__rows(a), threads);
 }
 
-/* Of the row at @p, of any stride. */
+/* Sum the row at @p, whose stride is any. */
 static double row_sum(const struct weir_operand *a, const unsigned char *p)
 {
 	int64_t n = weir__dim(a, 0), stride = weir__stride(a, 0), k;
@@ -35,7 +35,7 @@ static double row_sum(const struct weir_operand *a, const unsigned char *p)
 	return sum;
 }
 
-/* Phases: the sums of the parts, and the sum of these. */
+/* The first phase sums the parts, the second adds up their sums. */
 static void sum_plan(const struct weir_backend_node *node, unsigned threads,
 		     struct weir__kernel_plan *ret)
 {
@@ -54,7 +54,9 @@ static int sum_run(const struct weir__kernel_run *run)
 
 	if (run->phase == 0) {
 		end = weir__kernel_rows(run, a, &w, &row);
-		if (!weir__dim(a, 0)) /* so many rows may be far too many */
+		if (!weir__dim(
+			    a,
+			    0)) /* rows without elements may be too many to count */
 			end = row;
 		for (; row < end; row++, weir__walk_next(&w))
 			sum += row_sum(a, weir__walk_at(&w, a));
@@ -99,7 +101,7 @@ const struct weir__kernel weir__kernel_sum_rows = {
 	.run = sum_rows_run,
 };
 
-#define CHUNK 256 /* elements of which the greatest is looked at first */
+#define CHUNK 256 /* elements whose greatest is computed at a time */
 
 /* An element and its index. NaN comes after all numbers. */
 struct ranked {
@@ -124,7 +126,9 @@ static struct ranked element(const unsigned char *row, int64_t i)
 	return r;
 }
 
-/* Greatest of the elements [@i, @end), which one loop over vectors finds. */
+/*
+ * Return the greatest of the elements [@i, @end), found by a loop over vectors.
+ */
 static float chunk_max(const unsigned char *row, int64_t i, int64_t end)
 {
 	return weir__vec()->max((const float *)(const void *)row + i,
@@ -136,7 +140,10 @@ static int64_t chunk_end(int64_t i, int64_t n)
 	return n - i < CHUNK ? n : i + CHUNK;
 }
 
-/* The first of the greatest numbers is in the first chunk that has one. */
+/*
+ * Return the index of the greatest element: it is in the first chunk that has
+ * this value.
+ */
 static int32_t row_argmax(const unsigned char *row, int64_t n)
 {
 	struct ranked best = { .x = -INFINITY }, next;
@@ -180,7 +187,10 @@ const struct weir__kernel weir__kernel_argmax = {
 	.run = argmax_run,
 };
 
-/* Restore a heap of @n, whose first comes after all others, below @i. */
+/*
+ * Restore the heap of @n elements below @i. Its first element comes after all
+ * others.
+ */
 static void heap_sink(struct ranked *heap, int64_t n, int64_t i)
 {
 	struct ranked moved = heap[i];
@@ -195,7 +205,7 @@ static void heap_sink(struct ranked *heap, int64_t n, int64_t i)
 	heap[i] = moved;
 }
 
-/* Replace those of the heap that come after elements [@i, @end). */
+/* Replace elements of the heap by those of [@i, @end) that come before them. */
 static void chunk_choose(const unsigned char *row, int64_t i, int64_t end,
 			 struct ranked *heap, int64_t k)
 {
@@ -209,7 +219,10 @@ static void chunk_choose(const unsigned char *row, int64_t i, int64_t end,
 	}
 }
 
-/* Elements that are equal to the last of the heap come after it. */
+/*
+ * Find the top k. Elements that are equal to the last of the heap come after
+ * it.
+ */
 static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
 		      struct ranked *heap, int32_t *ret)
 {

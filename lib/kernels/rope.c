@@ -17,7 +17,10 @@ static int rope_supports(const struct weir_backend_node *node)
 	return 0;
 }
 
-/* For a token: angles of position 1, cosines and sines, and a row as F32. */
+/*
+ * The scratch memory has angles of position 1, cosines and sines, and a row as
+ * F32.
+ */
 static void rope_plan(const struct weir_backend_node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {
@@ -32,14 +35,17 @@ static void rope_plan(const struct weir_backend_node *node, unsigned threads,
 	ret->parts = weir__kernel_parts(ret->cost, tokens, threads);
 }
 
-/* The pair from which on (as a fraction) angles turn @beta times in the context. */
+/*
+ * Return the index of the pair, as a fraction, whose angle turns @beta times in
+ * the context.
+ */
 static double corrected_dim(const struct weir_op_rope *p, double beta)
 {
 	return p->n_dims * log(p->context / (beta * 2 * M_PI)) /
 	       (2 * log((double)p->base));
 }
 
-/* How much of pair @i is extrapolated: from 1 at low to 0 at high. */
+/* Return how much of pair @i is extrapolated: from 1 at low to 0 at high. */
 static double extrapolated(const struct weir_op_rope *p, uint32_t i)
 {
 	double low = floor(corrected_dim(p, (double)p->beta_fast));
@@ -51,7 +57,7 @@ static double extrapolated(const struct weir_op_rope *p, uint32_t i)
 	return 1 - (y < 0 ? 0 : y > 1 ? 1 : y);
 }
 
-/* The angle of each pair at position 1, in turns. */
+/* Compute the angle of each pair at position 1, in turns. */
 static void rope_angles(const struct weir_backend_node *node, double *angle)
 {
 	const struct weir_op_rope *p = node->params;
@@ -74,7 +80,10 @@ static void rope_angles(const struct weir_backend_node *node, double *angle)
 	}
 }
 
-/* As vec->rotate_halves and rotate_pairs need them. */
+/*
+ * Compute cosines and sines in the order that rotate_halves and rotate_pairs
+ * need.
+ */
 static void rope_table(const struct weir_op_rope *p, int32_t pos,
 		       const double *angle, float *c, float *s)
 {
@@ -109,7 +118,7 @@ static void rotate(const struct weir_op_rope *p, float *d, const float *a,
 	memmove(d + p->n_dims, a + p->n_dims, (n - p->n_dims) * sizeof(*d));
 }
 
-/* A row of another dtype is rotated in @row. */
+/* Rotate a row. One that is not F32 is rotated in @row. */
 static void rope_row(const struct weir_backend_node *node, void *d,
 		     const void *a, const float *c, const float *s, float *row)
 {

@@ -9,7 +9,7 @@
 
 #define lib weir__cpu_host
 
-/* Do the rows of @t consist of whole blocks? */
+/* True if the rows of @t consist of whole blocks. */
 static bool whole_rows(const struct weir_operand *t)
 {
 	const struct weir_dtype_info *info = lib->dtype(t->dtype);
@@ -17,7 +17,10 @@ static bool whole_rows(const struct weir_operand *t)
 	return info && weir__dim(t, 0) % info->block == 0;
 }
 
-/* The index at @w of ids, whose last dimension is dimension 1 of a result. */
+/*
+ * Return the index in ids for @w: the last dimension of ids is dimension 1 of a
+ * result.
+ */
 static int64_t index_at(const struct weir__walk *w,
 			const struct weir_operand *ids)
 {
@@ -35,7 +38,7 @@ static int64_t index_at(const struct weir__walk *w,
 	return narrow;
 }
 
-/* Row @index of the rows of @t that belong to the other dimensions of @w. */
+/* Return row @index of @t at the other dimensions of @w. */
 static unsigned char *row_at(const struct weir__walk *w,
 			     const struct weir_operand *t, int64_t index)
 {
@@ -88,7 +91,7 @@ static void get_row(const struct weir_backend_convert *convert, void *d,
 /* Bytes of a missing row that are read at once, on the stack of a thread. */
 #define ROOM (8u << 10)
 
-/* A row from byte @at of a missing source on, in parts of whole blocks. */
+/* Get a row of a missing source, from byte @at on, in parts of whole blocks. */
 static int get_missing_row(const struct weir__kernel_run *run,
 			   const struct weir_backend_convert *convert,
 			   unsigned char *d, uint64_t at, size_t n)
@@ -117,7 +120,7 @@ static int get_missing_row(const struct weir__kernel_run *run,
 	return 0;
 }
 
-/* Rows are contiguous, and asked for one by one. */
+/* True if rows are contiguous: they are read one by one. */
 static bool get_rows_takes_provider(const struct weir_backend_node *node)
 {
 	(void)node;
@@ -177,12 +180,15 @@ static int set_rows_supports(const struct weir_backend_node *node)
 	return 0;
 }
 
-/* Elements of a row that a part has: blocks of any dtype, and lines of memory. */
+/*
+ * Elements of a row that a part has at least: whole blocks of any dtype, whole
+ * cache lines.
+ */
 #define COLUMNS 256
 
 /*
- * A part is a range of columns, of all rows: if an index is there twice, its row
- * is not written by two threads.
+ * A part is a range of columns of all rows: so no two threads write the same
+ * row if its index is there twice.
  */
 static void set_rows_plan(const struct weir_backend_node *node,
 			  unsigned threads, struct weir__kernel_plan *ret)
@@ -194,7 +200,7 @@ static void set_rows_plan(const struct weir_backend_node *node,
 		ret->cost, (uint64_t)weir__dim(b, 0) / COLUMNS, threads);
 }
 
-/* Columns [@at, @end) of a row. */
+/* Write the columns [@at, @end) of a row. */
 static void set_row(const struct weir_backend_node *node, unsigned char *d,
 		    const unsigned char *b, int64_t at, int64_t end)
 {

@@ -10,8 +10,8 @@
 #include <weir/backend.h>
 
 /*
- * ALiBi: the factor of the mask for head @h of @heads; 1 if @max_bias is 0. Never 0:
- * times -infinity it is that.
+ * Return the slope of ALiBi, the factor of the mask, for head @h of @heads; 1
+ * if @max_bias is 0. It is never 0: so -infinity times it is -infinity.
  */
 static inline float weir__slope(float max_bias, int64_t h, int64_t heads)
 {
@@ -30,8 +30,8 @@ static inline float weir__slope(float max_bias, int64_t h, int64_t heads)
 }
 
 /*
- * The sink of head @h, of source @i, which is contiguous, at any address;
- * -infinity, which counts nothing, if the source was left out.
+ * Return the sink of head @h, of source @i, which is contiguous, at any
+ * address; or -infinity, which adds nothing, if the source was left out.
  */
 static inline float weir__sink(const struct weir_backend_node *node, unsigned i,
 			       int64_t h)

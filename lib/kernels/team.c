@@ -16,11 +16,11 @@
 
 #define lib weir__cpu_host
 
-#define SPIN_NS 50000  /* longer than a wakeup takes */
-#define GATE_NS 100000 /* for which a run waits for the program's threads */
-#define SPIN_TURNS 64u /* between two looks at the clock */
+#define SPIN_NS 50000  /* longer than waking a thread takes */
+#define GATE_NS 100000 /* the time that a run waits for the program's threads */
+#define SPIN_TURNS 64u /* turns between two reads of the clock */
 
-/* The word of a thread. */
+/* The state of a thread of the library; README.md, "The team". */
 enum {
 	IDLE,   /* set by the thread, when it takes up a run */
 	BEGUN,  /* set by the run */
@@ -28,34 +28,38 @@ enum {
 	QUIT    /* set by team_stop */
 };
 
-/* The gate of a run by the program's threads: how many came, and this. */
+/*
+ * A flag in team->gate: the run has begun. The rest is how many tasks have
+ * come.
+ */
 #define GATE_SHUT 0x80000000u
 
 struct worker {
 	_Atomic uint32_t word; /* the futex */
-	unsigned index;        /* as a member */
+	unsigned index;        /* as a member of a run */
 	struct weir__team *team;
 	pthread_t thread;
-	unsigned char apart[64]; /* no cache line with words of two threads */
+	unsigned char apart[64]; /* so that two threads share no cache line */
 };
 
 struct weir__team {
 	struct weir *weir;
-	struct weir__share share; /* of the CPUs */
-	/* Held for each run, and while the rest of this group changes. */
+	struct weir__share share; /* its part of the CPUs */
+	/* Held during each run, and to change the members up to size. */
 	pthread_mutex_t turn;
 	struct weir_threads threads;
-	struct worker *worker; /* threads.count - 1; NULL if the program's */
+	struct worker *
+		worker; /* threads.count - 1 of them; NULL if the program has its own */
 	unsigned started;
-	bool refused; /* a thread could not be started */
+	bool refused; /* true if a thread could not be started */
 	bool spins;
 	_Atomic uint32_t size; /* threads.count */
-	/* The run. */
+	/* What is run now. */
 	weir__team_fn *fn;
 	void *arg;
 	uint32_t members;
 	_Atomic uint32_t gate; /* a futex */
-	/* The barrier, each of its words in a cache line of its own. */
+	/* The barrier. Its two words are in different cache lines. */
 	unsigned char apart[64];
 	_Atomic uint32_t arrived;
 	unsigned char apart2[64];
@@ -80,7 +84,7 @@ static void cpu_relax(void)
 #endif
 }
 
-/* Until *word is not @old; false: it still is after SPIN_NS. */
+/* Spin until *@word is not @old. False if it still is after SPIN_NS. */
 static bool team_spin(const struct weir__team *team, _Atomic uint32_t *word,
 		      uint32_t old)
 {
@@ -101,7 +105,10 @@ static bool team_spin(const struct weir__team *team, _Atomic uint32_t *word,
 
 void weir__team_barrier(struct weir__team *team)
 {
-	/* Read before this member arrives: after that the next may begin. */
+	/*
+	 * Read the generation before arriving: afterwards the next one may
+	 * begin.
+	 */
 	uint32_t generation = atomic_load(&team->generation);
 	uint32_t members = team->members;
 
@@ -120,7 +127,7 @@ void weir__team_barrier(struct weir__team *team)
 	atomic_fetch_sub(&team->sleepers, 1);
 }
 
-/* Wait for the next run. False: the thread is to end. */
+/* Wait for the next run. False if the thread is to end. */
 static bool worker_wait(struct worker *w)
 {
 	uint32_t word = IDLE;
@@ -151,7 +158,7 @@ static void worker_tell(struct worker *w, uint32_t word)
 		lib->futex_wake(&w->word, 1);
 }
 
-/* The turn is held. */
+/* Stop the threads of the library. team->turn is held. */
 static void team_stop(struct weir__team *team)
 {
 	for (unsigned i = 0; i < team->started; i++)
@@ -162,7 +169,10 @@ static void team_stop(struct weir__team *team)
 	team->refused = false;
 }
 
-/* Start threads until there are @n. Without one the run has fewer members. */
+/*
+ * Start threads until there are @n. If one cannot be started the run has fewer
+ * members.
+ */
 static void team_start(struct weir__team *team, unsigned n)
 {
 	char name[16];
@@ -197,7 +207,10 @@ static void team_run_own(struct weir__team *team, uint32_t most)
 	weir__team_barrier(team);
 }
 
-/* Become a member; its index, or -1: the run began without this task. */
+/*
+ * Become a member and return its index, or -1 if the run has begun without this
+ * task.
+ */
 static int gate_enter(struct weir__team *team)
 {
 	uint32_t came = atomic_load(&team->gate);
@@ -209,7 +222,9 @@ static int gate_enter(struct weir__team *team)
 	return (int)came;
 }
 
-/* The first member waits a short time for @all, and shuts the gate. */
+/*
+ * The first member waits a short time for @all tasks, and then begins the run.
+ */
 static void gate_shut(struct weir__team *team, uint32_t all)
 {
 	int64_t end = team_now() + GATE_NS;
@@ -241,7 +256,7 @@ struct gate {
 	uint32_t all;
 };
 
-/* A task of the program's function. */
+/* What each task of the program's function does. */
 static void gate_task(void *arg, uint32_t i)
 {
 	struct gate *gate = arg;
@@ -267,7 +282,8 @@ static void team_run_theirs(struct weir__team *team, uint32_t most)
 	atomic_store(&team->gate, 0);
 	team->threads.run(team->threads.arg, most, gate_task, &gate);
 	if (!atomic_load(&team->gate))
-		gate_task(&gate, 0); /* it called no task at all */
+		gate_task(&gate,
+			  0); /* the function has called no task at all */
 }
 
 static void team_run_alone(struct weir__team *team)
@@ -305,7 +321,7 @@ unsigned weir__share_of(struct weir__share share, unsigned all)
 	return n ? n : 1;
 }
 
-/* The turn is held, or the team is new. */
+/* Set the threads. team->turn is held, or the team is new. */
 static int team_set(struct weir__team *team, const struct weir_threads *threads)
 {
 	unsigned cpus = weir__share_of(team->share, lib->cpus());

@@ -22,18 +22,21 @@
 #define DEPTH 32u               /* elements of a row in a tile */
 #define TILE (2 * SIDE * DEPTH) /* bytes */
 /*
- * Rows go through the tiles so many elements at a time: then 32 columns stay in
- * the first cache while all rows of a panel pass.
+ * So many tiles of each row are computed at a time: then 32 columns stay in the
+ * first cache while all rows of a panel are multiplied with them.
  */
 #define PASS 16u /* tiles; half of them if there are two planes */
 
-/* The BF16 of an element and, of a precise dtype, that of its difference. */
+/*
+ * Return the number of planes: BF16 elements, and for F32 and F16 a second
+ * plane with what the first lacks, as BF16.
+ */
 static unsigned planes_of(uint32_t dtype)
 {
 	return dtype == WEIR_DTYPE_F32 || dtype == WEIR_DTYPE_F16 ? 2 : 1;
 }
 
-/* Tiles that a row of @k elements goes through. */
+/* Return the number of tiles that a row of @k elements needs. */
 static size_t depth_of(size_t k)
 {
 	return (k + DEPTH - 1) / DEPTH;
@@ -44,7 +47,7 @@ static size_t tiles_set_bytes(uint32_t dtype, size_t k)
 	return planes_of(dtype) * depth_of(k) * TILE;
 }
 
-/* Tiles of a row in a pass. */
+/* Return the number of tiles of a row that are computed at a time. */
 static size_t pass_of(uint32_t dtype)
 {
 	return PASS / planes_of(dtype);
@@ -55,7 +58,7 @@ INLINE void store_32(unsigned char *to, __m512 low, __m512 high)
 	_mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
-/* The difference between @x and its BF16. */
+/* Return the difference between @x and its BF16. */
 INLINE __m512 lacking(__m512 x)
 {
 	__m512i near = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
@@ -65,8 +68,8 @@ INLINE __m512 lacking(__m512 x)
 }
 
 /*
- * @n floats, up to DEPTH, as BF16 in 64 bytes at @to, and their differences from
- * these at @rest unless it is NULL.
+ * Store @n floats, up to DEPTH, as BF16 to the 64 bytes at @to, and their
+ * differences from these to @rest unless it is NULL.
  */
 INLINE void put_32(unsigned char *to, unsigned char *rest, const float *from,
 		   size_t n)
@@ -81,7 +84,10 @@ INLINE void put_32(unsigned char *to, unsigned char *rest, const float *from,
 		store_32(rest, lacking(low), lacking(high));
 }
 
-/* Of a row, at its line of the first tile. @plane: bytes, or 0. */
+/*
+ * Pack a row from its line of the first tile on. @plane is the size of a plane,
+ * or 0.
+ */
 static TARGET void pack_floats(unsigned char *to, size_t plane,
 			       const float *from, size_t n)
 {
@@ -94,7 +100,9 @@ static TARGET void pack_floats(unsigned char *to, size_t plane,
 	}
 }
 
-/* A part of a row, a few rows ahead: hardware does not fetch it by itself. */
+/*
+ * Prefetch a part of a row, a few rows ahead: the hardware does not by itself.
+ */
 static inline void fetch(const unsigned char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i += 64)
@@ -102,8 +110,8 @@ static inline void fetch(const unsigned char *p, size_t n)
 }
 
 /*
- * The elements [first, first + n) of rows to tiles: those of 16 rows, both
- * planes, and then those of the next.
+ * Pack the elements [first, first + n) of rows to tiles: those of 16 rows, both
+ * planes, and then those of the next 16.
  */
 static void pack_panel(uint32_t dtype, unsigned char *panel,
 		       const unsigned char *a, size_t pitch, size_t rows,
@@ -129,7 +137,7 @@ static void pack_panel(uint32_t dtype, unsigned char *panel,
 	}
 }
 
-/* 16 lines of 16 pairs to 16 lines of pairs of the same place in a line. */
+/* Transpose 16 lines of 16 pairs: line i gets pair i of each line. */
 INLINE void transpose(unsigned char *tile)
 {
 	__m512i line[SIDE];
@@ -165,25 +173,26 @@ static void tiles_prepare(uint32_t dtype, size_t k, void *set,
 	transpose_all(to, tiles_set_bytes(dtype, k) / TILE);
 }
 
-/* The products of planes that are summed: of rows, of columns. */
+/* The pairs of planes, of rows and of columns, whose products are summed. */
 static const unsigned char products[3][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 } };
 
 /* The tiles of a block. The sums of 16 columns follow each other. */
-struct block {
+struct tile_block {
 	const unsigned char *a, *b; /* the first 16 rows, and columns */
-	size_t a_plane, b_plane;    /* bytes to the second plane */
-	size_t b_next;              /* bytes to the next 16 columns */
+	size_t a_plane, b_plane;    /* offset of the second plane, in bytes */
+	size_t b_next; /* offset of the next 16 columns, in bytes */
 	unsigned char *sum;
-	size_t sum_next; /* the same */
-	size_t depth;    /* tiles */
+	size_t sum_next; /* offset of their sums, in bytes */
+	size_t depth;    /* number of tiles */
 	unsigned products;
-	bool begins; /* sums begin at 0 */
+	bool begins; /* true if sums begin at 0 */
 };
 
 /*
- * 16 or 32 rows with 16 or 32 columns, which @more_a and @more_b say: constants.
+ * Multiply 16 or 32 rows with 16 or 32 columns: @more_a and @more_b, constants,
+ * are true for 32.
  */
-INLINE void block_run(const struct block *v, bool more_a, bool more_b)
+INLINE void block_run(const struct tile_block *v, bool more_a, bool more_b)
 {
 	if (v->begins) {
 		_tile_zero(0);
@@ -227,7 +236,7 @@ INLINE void block_run(const struct block *v, bool more_a, bool more_b)
 		_tile_stored(3, v->sum + TILE + v->sum_next, 64);
 }
 
-static TARGET void block_any(const struct block *v, size_t rows, size_t n)
+static TARGET void block_any(const struct tile_block *v, size_t rows, size_t n)
 {
 	if (rows > SIDE && n > SIDE)
 		block_run(v, true, true);
@@ -239,7 +248,7 @@ static TARGET void block_any(const struct block *v, size_t rows, size_t n)
 		block_run(v, false, false);
 }
 
-/* Sums of a tile, 16 rows of 16 columns, to their columns. */
+/* Store the sums of a tile, 16 rows of 16 columns, to their columns. */
 static TARGET void put_tile(float *const *dst, size_t at,
 			    const unsigned char *sum, size_t rows, size_t n)
 {
@@ -271,8 +280,8 @@ static const struct config config = {
 #define SUMS (WEIR__TILES_ROWS / SIDE * TILE) /* of 16 columns */
 
 /*
- * A panel is a pass of all rows. The scratch has a panel, and then the sums of all
- * rows with all columns.
+ * A panel has a part of the elements of all rows. The scratch memory has a
+ * panel, and then the sums of all rows with all columns.
  */
 static TARGET void tiles_run(uint32_t dtype, size_t k, void *scratch,
 			     float *const *dst, const unsigned char *a,
@@ -281,11 +290,11 @@ static TARGET void tiles_run(uint32_t dtype, size_t k, void *scratch,
 {
 	size_t depth = depth_of(k), pass = pass_of(dtype);
 	unsigned char *panel = scratch, *sums = panel + PANEL;
-	struct block v = { .a_plane = pass * TILE,
-			   .b_plane = depth * TILE,
-			   .b_next = tiles_set_bytes(dtype, k),
-			   .sum_next = SUMS,
-			   .products = planes_of(dtype) > 1 ? 3 : 1 };
+	struct tile_block v = { .a_plane = pass * TILE,
+				.b_plane = depth * TILE,
+				.b_next = tiles_set_bytes(dtype, k),
+				.sum_next = SUMS,
+				.products = planes_of(dtype) > 1 ? 3 : 1 };
 
 	_tile_loadconfig(&config);
 	for (size_t at = 0; at < depth; at += pass) {
@@ -341,7 +350,7 @@ static const struct weir__tiles tiles = {
 
 const struct weir__tiles *weir__tiles(void)
 {
-	static _Atomic int usable; /* 1: no, 2: yes */
+	static _Atomic int usable; /* 0: unknown, 1: no, 2: yes */
 	int known = atomic_load_explicit(&usable, memory_order_relaxed);
 
 	if (!known) {

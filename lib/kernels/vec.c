@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define LANES 4
+#define WIDTH 4
 #define VECTORS 2
 #define SWAP_PAIRS 1, 0, 3, 2
 #define TARGET
@@ -26,13 +26,13 @@ const struct weir__vec weir__vec_base = { .name = "portable",
 					  VEC_MEMBERS };
 
 #ifdef __x86_64__
-#undef LANES
+#undef WIDTH
 #undef VECTORS
 #undef SWAP_PAIRS
 #undef TARGET
 #undef NAME
 #undef VEC_MEMBERS
-#define LANES 8
+#define WIDTH 8
 #define VECTORS 2
 #define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6
 #define TARGET __attribute__((target("avx2,fma,f16c")))
@@ -42,10 +42,10 @@ const struct weir__vec weir__vec_base = { .name = "portable",
 static TARGET void avx2_from_f16(float *d, const void *a, size_t n)
 {
 	const unsigned char *p = a;
-	uint16_t x[LANES] = { 0 };
+	uint16_t x[WIDTH] = { 0 };
 	size_t i = 0;
 
-	for (; i + LANES <= n; i += LANES)
+	for (; i + WIDTH <= n; i += WIDTH)
 		_mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(
 						(const void *)(p + 2 * i))));
 	if (i < n) {
@@ -56,7 +56,10 @@ static TARGET void avx2_from_f16(float *d, const void *a, size_t n)
 	}
 }
 
-/* Not every compiler knows "f16c" here; cpu_supports also asks the kernel. */
+/*
+ * __builtin_cpu_supports() also asks the kernel. Not every compiler knows
+ * "f16c" there.
+ */
 static bool avx2_usable(void)
 {
 	unsigned eax, ebx, ecx = 0, edx;
@@ -72,13 +75,13 @@ const struct weir__vec weir__vec_avx2 = { .name = "AVX2",
 					  .from_f16 = avx2_from_f16,
 					  VEC_MEMBERS };
 
-#undef LANES
+#undef WIDTH
 #undef VECTORS
 #undef SWAP_PAIRS
 #undef TARGET
 #undef NAME
 #undef VEC_MEMBERS
-#define LANES 16
+#define WIDTH 16
 #define VECTORS 4
 #define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
 #define TARGET                                 \
@@ -90,10 +93,10 @@ const struct weir__vec weir__vec_avx2 = { .name = "AVX2",
 static TARGET void avx512_from_f16(float *d, const void *a, size_t n)
 {
 	const unsigned char *p = a;
-	uint16_t x[LANES] = { 0 };
+	uint16_t x[WIDTH] = { 0 };
 	size_t i = 0;
 
-	for (; i + LANES <= n; i += LANES)
+	for (; i + WIDTH <= n; i += WIDTH)
 		_mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256(
 						(const void *)(p + 2 * i))));
 	if (i < n) {
@@ -104,7 +107,10 @@ static TARGET void avx512_from_f16(float *d, const void *a, size_t n)
 	}
 }
 
-/* CPUs without VBMI lower their frequency for AVX-512. */
+/*
+ * True if AVX-512 is worth using: CPUs without VBMI lower their frequency for
+ * it.
+ */
 static bool avx512_usable(void)
 {
 	return avx2_usable() && __builtin_cpu_supports("avx512f") &&
@@ -131,7 +137,7 @@ static const struct weir__vec *choose(void)
 	return &weir__vec_base;
 }
 
-/* Threads that come first may choose at the same time, and choose the same. */
+/* Several threads may choose at the same time: they choose the same set. */
 const struct weir__vec *weir__vec(void)
 {
 	static const struct weir__vec *_Atomic chosen;

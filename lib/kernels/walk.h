@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of tensors, whatever their strides. Dimensions are counted from the last
- * one, which is 0; those that a tensor does not have are 1.
+ * Rows of tensors, whatever their strides. Dimensions are numbered from the
+ * last one, which is 0; those that a tensor does not have are 1.
  */
 #ifndef WEIR__WALK_H
 #define WEIR__WALK_H
@@ -22,8 +22,8 @@ static inline int64_t weir__stride(const struct weir_operand *t, unsigned back)
 }
 
 /*
- * Dimensions @from and up, multiplied; at most INT64_MAX. Only a tensor without
- * elements has more: another of its dimensions is 0.
+ * Return the product of dimensions @from and up; at most INT64_MAX. Only a
+ * tensor without elements has more: another of its dimensions is 0.
  */
 static inline int64_t weir__outer(const struct weir_operand *t, unsigned from)
 {
@@ -48,7 +48,10 @@ static inline int64_t weir__elements(const struct weir_operand *t)
 	return weir__outer(t, 0);
 }
 
-/* Elements of @bytes bytes without gaps? Tensors with quantised rows: blocks. */
+/*
+ * True if there are no gaps between elements of @bytes bytes; in quantised
+ * rows, between blocks.
+ */
 static inline bool weir__contiguous(const struct weir_operand *t, int64_t bytes,
 				    int64_t block)
 {
@@ -61,7 +64,7 @@ static inline bool weir__contiguous(const struct weir_operand *t, int64_t bytes,
 	return true;
 }
 
-/* The index of a row: of dimension i in index[i]; index[0] is 0. */
+/* The position of a row: index[i] is that in dimension i; index[0] is 0. */
 struct weir__walk {
 	const struct weir_operand *of;
 	int64_t index[WEIR_MAX_DIMS];
@@ -89,8 +92,8 @@ static inline void weir__walk_next(struct weir__walk *w)
 }
 
 /*
- * The address of the row of @t at this index. Dimensions of @t are repeated to
- * those of the tensor that is walked.
+ * Return the address of the row of @t at this position. Dimensions of @t are
+ * repeated to those of the tensor that is walked.
  */
 static inline unsigned char *weir__walk_at(const struct weir__walk *w,
 					   const struct weir_operand *t)
