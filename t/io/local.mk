@@ -23,7 +23,8 @@ TESTS += $(T_IO_C) $(T_IO_SH)
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) \
 	$(T_UNCACHED)
-%C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_read_deadline_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_join
+%C%_read_deadline_t_LDADD = $(T_STATIC) $(URING_LIBS) -ldl
 %C%_reads_t_SOURCES = %D%/reads.c $(T_SAMPLE)
 %C%_load_ends_t_SOURCES = %D%/load-ends.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl

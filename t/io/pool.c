@@ -106,7 +106,7 @@ static void together(void)
 		c[i].task.run = wait_at_gate;
 		weir__pool_push(pool, &c[i].task);
 	}
-	for (int i = 0; i < 5000 && atomic_load(&inside) < 4; i++)
+	for (int i = 0; i < 30000 && atomic_load(&inside) < 4; i++)
 		usleep(1000);
 	is_int(atomic_load(&inside), 4,
 	       "tasks that wait for each other all run: there are threads for them");
@@ -132,7 +132,7 @@ static void behind(void)
 		c[2].task.run = count;
 		weir__pool_push(pool, &c[1].task);
 		weir__pool_push(pool, &c[2].task);
-		for (int i = 0; i < 2000 && atomic_load(&total) < 2; i++)
+		for (int i = 0; i < 300000 && atomic_load(&total) < 2; i++)
 			usleep(100);
 		stuck += atomic_load(&total) < 2;
 		atomic_store(&gate, true);
