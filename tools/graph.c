@@ -15,14 +15,14 @@ static const char help[] =
 	"  --svg          draw the graph as SVG\n"
 	"  --dot          describe it in DOT, for graphviz\n"
 	"  --json         print a JSON object\n"
-	"  --all          draw each layer; else a layer that computes the same as an\n"
-	"                 earlier one is drawn as a part of one box\n"
-	"  --tokens N     tokens that the pass reads [1]\n"
+	"  --all          draw each layer; without it, layers that compute the same as\n"
+	"                 an earlier one share a box\n"
+	"  --tokens N     number of tokens that the pass reads [1]\n"
 	"  --devices A,B  divide the layers among these devices, as weir run does [CPU]\n"
-	"  --budget SIZE  of the weights so many bytes stay in the memory of each\n"
-	"                 device, the others are read in each pass [no limit]\n"
-	"  --context N    tokens that it attends to [--tokens, rounded up to a multiple\n"
-	"                 of 256, at most the context of the model]\n";
+	"  --budget SIZE  bytes of weights that stay in the memory of each\n"
+	"                 device; the others are read in each pass [no limit]\n"
+	"  --context N    number of tokens to which it attends [--tokens, rounded up\n"
+	"                 to a multiple of 256, at most the context of the model]\n";
 
 enum {
 	GRAPH_OPT_SVG = ARGS_OPTION,
