@@ -301,7 +301,7 @@ static int check_strides(const struct weir_tensor *t, uint64_t bytes)
 			  last);
 }
 
-/* Are @bytes bytes of @t in the file? */
+/* -EINVAL: the file does not have the @bytes bytes of @t. */
 static int check_in_file(const struct weir_tensor *t, uint64_t bytes,
 			 const struct weir__in_file *in)
 {

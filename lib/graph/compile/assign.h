@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass that assigns each operation to a device of the scheduler. Arrays in,
- * arrays out; equal input gives equal output. It takes linear time for each
+ * The pass "assign": it gives each operation a device. Arrays in, arrays out; equal input gives equal output. It takes linear time for each
  * device.
  *
  * These decide, in this order:
@@ -35,8 +34,8 @@ struct weir__assign_in {
 	uint32_t n_devs;      /* at most 64: devices are bits of masks */
 	/* Of each device. */
 	const struct weir_rates *rates;
-	const uint64_t *shares; /* the devices whose results it uses without a
-				   copy; itself is one */
+	const uint64_t *shares; /* the devices, itself included, whose results
+				   it uses without a copy */
 	/* Of each node. */
 	const uint64_t *supports; /* devices that have the operation */
 	const uint64_t *usable;   /* of a leaf: devices that compute in its
@@ -59,15 +58,15 @@ enum weir__assign_why {
 
 struct weir__assign {
 	/*
-	 * Of each node the device: that computes it; of a view that of the node
-	 * whose bytes it has; of an input that of its first user; of a leaf its
-	 * owner, else that of its pin, else that of its first user which uses
-	 * its memory. NONE: it is not needed; or a leaf that no user uses
-	 * without a copy.
+	 * The device of each node. An operation has the device that computes it, a
+	 * view that of the node whose bytes it has, an input that of its first
+	 * user. A leaf has its owner, else the device of its pin, else that of its
+	 * first user that can use its memory. NONE: the node is not needed, or it
+	 * is a leaf that all users need a copy of.
 	 */
 	uint8_t *dev;
 	uint8_t *cause; /* of each node: enum weir_node_cause */
-	/* If it failed: the node, why, and of a pin the device. */
+	/* If the pass failed: why, at which node, and the device of its pin. */
 	enum weir__assign_why why;
 	uint32_t failed;
 	uint8_t pinned;
@@ -82,9 +81,9 @@ void weir__assign_free(struct weir__assign *assign);
 
 /*
  * The pass for the graph @g and the scheduler's devices @devs,
- * all of which are open. @in lacks the arrays of nodes, besides marks, pins and
- * usable: it asks the devices what they support, and finds the others. -ENOMEM,
- * -EOPNOTSUPP with a sentence.
+ * all of which are open. Of the arrays of nodes @in has marks, pins and usable
+ * only: this call asks the devices what they support, and makes the others.
+ * -ENOMEM, -EOPNOTSUPP with a sentence.
  */
 int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
 		       const struct weir__assign_in *in,

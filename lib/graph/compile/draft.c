@@ -56,7 +56,10 @@ static uint8_t marks_of(const struct weir_node *node)
 	return marks;
 }
 
-/* Has @src each element where the result of @node, in its place, would? */
+/*
+ * True if the result of @node, in the place of @src, would have each element where
+ * @src has its own.
+ */
 static bool same_layout(const struct weir_node *node,
 			const struct weir_node *src)
 {
@@ -138,7 +141,7 @@ static void draft_marks(struct weir__draft *d)
 
 		d->marks[i] = marks_of(node);
 		if (computes_nothing(node))
-			d->in.flags[i] |= WEIR__REACH_STILL;
+			d->in.flags[i] |= WEIR__REACH_NO_WORK;
 		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
 				       ? devices_for(d->sched, node)
 				       : 0;
@@ -256,7 +259,10 @@ static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
 	return in ? in->offset : d->in.span[i].lo;
 }
 
-/* Have two leaves that begin at the same number the same bytes, in one lane? */
+/*
+ * True if two leaves, which begin at the same address or offset, have the same bytes
+ * and one lane.
+ */
 static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
 {
 	const struct weir__in_file *x = weir__node_file(d->g->node[a]);

@@ -74,7 +74,7 @@ static void place_result(struct placing *x, uint32_t i)
 	x->p.item[i] = x->n++;
 }
 
-/* Is the class @i in the memory of copies? */
+/* True if the class @i is in the memory of copies. */
 static bool is_kept(const struct weir__place_in *in, uint32_t i)
 {
 	return in->marks[i] & WEIR__MARK_INPUT || in->sync->exported[i] ||

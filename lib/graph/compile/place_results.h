@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass that places what a run computes: lifetimes in steps are given to the
- * planner (lib/place). Arrays in, a placement out.
+ * The pass "place": it gives the lifetimes of results, in steps, to the planner of
+ * lib/place, which finds their offsets. Arrays in, a placement out.
  */
 #ifndef WEIR__GRAPH_PLACE_RESULTS_H
 #define WEIR__GRAPH_PLACE_RESULTS_H
@@ -10,7 +10,7 @@
 
 #include "graph/compile/sync.h"
 
-/* The memories of lane @l: shared by all runs; and what each copy has. */
+/* The two memories of lane @l: one for all runs, and one for each copy. */
 #define WEIR__IN_RESULTS(l) (2 * (uint32_t)(l))
 #define WEIR__IN_COPY(l) (2 * (uint32_t)(l) + 1)
 
@@ -21,21 +21,24 @@ struct weir__place_in {
 	const uint8_t *marks;  /* WEIR__MARK_* */
 	const uint64_t *bytes; /* of each node, if it has bytes of its own */
 	/*
-	 * Of each node: bit s: its result may take the place of source s, as far
-	 * as operation and layouts go.
+	 * Bit s of fits[i]: operation and layouts allow that the result of node i
+	 * takes the place of its source s.
 	 */
 	const uint8_t *fits;
-	const uint64_t
-		*device_copy_bytes; /* of each device copy; an import: 0 */
+	/* Of each device copy; an import has 0. */
+	const uint64_t *device_copy_bytes;
 	const struct weir_place_memory *memory; /* of the lanes: two of each */
 	bool copies; /* outputs are in the memory of copies, too */
 };
 
 struct weir__places {
 	struct weir_placement *placement;
-	uint32_t *item; /* of each alias class, at its node; NONE: no item */
-	uint32_t *device_copy; /* item of each device copy; NONE: an import */
-	uint32_t *over; /* of each node: the class whose place it has; NONE */
+	/* The item of each alias class, at its node; NONE: no item. */
+	uint32_t *item;
+	/* The item of each device copy; NONE: an import. */
+	uint32_t *device_copy;
+	/* The class whose place the result of each node takes; NONE. */
+	uint32_t *over;
 };
 
 /*

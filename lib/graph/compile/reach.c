@@ -51,7 +51,7 @@ static void reach_last(const struct weir__reach_in *in, struct weir__reach *r)
 	for (uint32_t i = 0; i < in->n; i++)
 		last[i] = i;
 	for (uint32_t i = 0; i < in->n; i++) {
-		if (!r->needed[i] || in->flags[i] & WEIR__REACH_STILL)
+		if (!r->needed[i] || in->flags[i] & WEIR__REACH_NO_WORK)
 			continue;
 		for (uint32_t s = in->src_at[i]; s < in->src_at[i + 1]; s++)
 			if (in->src[s] != NONE)
@@ -118,9 +118,9 @@ static void accesses_add(struct accesses *o, uint32_t node)
 {
 	const struct weir__reach_in *in = o->in;
 
-	if (in->flags[node] & WEIR__REACH_SEEN)
+	if (in->flags[node] & WEIR__REACH_OBSERVED)
 		access_add(o, node, node, false);
-	if (!o->reach->needed[node] || in->flags[node] & WEIR__REACH_STILL)
+	if (!o->reach->needed[node] || in->flags[node] & WEIR__REACH_NO_WORK)
 		return;
 	for (uint32_t s = in->src_at[node]; s < in->src_at[node + 1]; s++)
 		if (in->src[s] != NONE)
@@ -169,7 +169,7 @@ static void access_order(struct accesses *o, uint32_t i, uint32_t *n)
 	if (!g->has_write || g->written == a->node)
 		return;
 	if (!a->write) {
-		if (o->in->flags[a->node] & WEIR__REACH_SEEN) {
+		if (o->in->flags[a->node] & WEIR__REACH_OBSERVED) {
 			edge_add(o, n, g->written, a->node);
 			return; /* no step, for which a write could wait */
 		}
@@ -312,9 +312,9 @@ static uint8_t flags_of(const struct weir_node *node)
 		flags |= WEIR__REACH_KEEP;
 	if (node->op == WEIR_OP_LEAF || node->op == WEIR_OP_INPUT ||
 	    node->row->flags & WEIR__OP_VIEWS)
-		flags |= WEIR__REACH_STILL;
-	if (flags & WEIR__REACH_STILL && node->flags & WEIR_NODE_OBSERVED)
-		flags |= WEIR__REACH_SEEN;
+		flags |= WEIR__REACH_NO_WORK;
+	if (flags & WEIR__REACH_NO_WORK && node->flags & WEIR_NODE_OBSERVED)
+		flags |= WEIR__REACH_OBSERVED;
 	return flags;
 }
 

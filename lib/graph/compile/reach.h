@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first pass over a graph. It finds the nodes that a run computes, the nodes
+ * The pass "reach", the first over a graph. It finds the nodes that a run computes, the nodes
  * that share bytes, the last use of these bytes, and the order of accesses to
  * placed bytes. Input and output are arrays, so that it can be tested without
  * graphs. It takes linear time, and sorts the accesses twice.
@@ -16,12 +16,12 @@
 
 #define WEIR__REACH_NONE UINT32_MAX
 
-#define WEIR__REACH_ROOT 0x01u  /* computed even if no node needs it */
-#define WEIR__REACH_KEEP 0x02u  /* an output: its bytes are never reused */
-#define WEIR__REACH_SEEN 0x08u  /* with STILL: observed bytes of a leaf */
-#define WEIR__REACH_STILL 0x04u /* a leaf, input or view, or an empty result */
+#define WEIR__REACH_ROOT 0x01u     /* computed even if no node needs it */
+#define WEIR__REACH_KEEP 0x02u     /* an output: its bytes are never reused */
+#define WEIR__REACH_NO_WORK 0x04u  /* a leaf, input or view; or it is empty */
+#define WEIR__REACH_OBSERVED 0x08u /* with NO_WORK: observed bytes of a leaf */
 
-/* Bytes that are placed, as addresses [lo, hi); lo == hi: none. */
+/* Placed bytes, at the addresses [lo, hi). There are none if lo == hi. */
 struct weir__span {
 	uint64_t lo, hi;
 };
@@ -31,13 +31,14 @@ struct weir__reach_in {
 	uint32_t n;
 	uint32_t *src_at; /* n + 1: the sources of node i are src[src_at[i]]
 			     to src[src_at[i + 1] - 1] */
-	uint32_t *src;    /* NONE: left out */
+	uint32_t *src;    /* NONE: the source was left out */
 	uint8_t *flags;   /* WEIR__REACH_* */
 	uint32_t *of;     /* the node whose bytes the result has: a source
 			     or, for bytes of its own, the node itself */
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
-	bool device_copies; /* a reader of a part of a leaf may get a copy of all */
+	/* A node that reads a part of a leaf may get a copy of the whole leaf. */
+	bool device_copies;
 };
 
 struct weir__reach {

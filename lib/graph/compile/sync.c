@@ -48,7 +48,7 @@ static bool is_leaf(const struct ordering *s, uint32_t class)
 	return s->x->marks[class] & WEIR__MARK_LEAF;
 }
 
-/* Can lane @l use the bytes of @class where they are? */
+/* True if lane @l can use the bytes of @class where they are. */
 static bool lane_can_use(const struct ordering *s, uint32_t l, uint32_t class)
 {
 	const uint8_t *dev = s->o.lane_dev;
@@ -155,7 +155,7 @@ static void crossings_find(struct ordering *s)
 	size_t all = (size_t)s->o.n_lanes * s->n;
 
 	for (uint32_t i = 0; i < s->n; i++)
-		if (computes(s, i) || s->in->flags[i] & WEIR__REACH_SEEN)
+		if (computes(s, i) || s->in->flags[i] & WEIR__REACH_OBSERVED)
 			crossings_of(s, i);
 	for (size_t k = 0; k < all; k++) {
 		if (s->of[k])
@@ -242,7 +242,7 @@ static bool writes(const struct ordering *s, uint32_t i)
 	return s->in->writes[i] != NONE;
 }
 
-/* Has a node before @i, which reads the leaf, written it since then? */
+/* True if a node before @i, which reads the leaf, has written it since then. */
 static bool device_copy_is_old(const struct ordering *s,
 			       const struct weir__device_copy *device_copy,
 			       uint32_t i, uint32_t made)

@@ -59,7 +59,7 @@ static void random_op(void)
 	if (!upto(10))
 		net.pin[i] = (uint8_t)upto(net.a.n_devs);
 	if (!upto(12))
-		net.flags[i] |= WEIR__REACH_STILL;
+		net.flags[i] |= WEIR__REACH_NO_WORK;
 	if (!upto(6) && net.marks[class_of(target)] & WEIR__MARK_LEAF)
 		net_write(i, 0);
 	if (!upto(5))
@@ -92,7 +92,7 @@ static void random_net(void)
 
 static bool computed(uint32_t i)
 {
-	return net.reach.needed[i] && !(net.flags[i] & WEIR__REACH_STILL);
+	return net.reach.needed[i] && !(net.flags[i] & WEIR__REACH_NO_WORK);
 }
 
 static bool has(uint64_t mask, uint32_t dev)

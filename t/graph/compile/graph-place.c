@@ -69,7 +69,7 @@ static struct weir_graph *random_graph(void)
 
 static bool computed(const struct weir__draft *d, uint32_t i)
 {
-	return d->reach.needed[i] && !(d->in.flags[i] & WEIR__REACH_STILL);
+	return d->reach.needed[i] && !(d->in.flags[i] & WEIR__REACH_NO_WORK);
 }
 
 /* The last step that needs the bytes of class @c; UINT32_MAX: kept. */

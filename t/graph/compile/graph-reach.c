@@ -236,7 +236,7 @@ static void random_node(uint32_t i)
 		uint64_t lo = 1 + upto(64);
 
 		rnd.span[i] = (struct weir__span){ lo, lo + 1 + upto(12) };
-		rnd.flags[i] = WEIR__REACH_STILL;
+		rnd.flags[i] = WEIR__REACH_NO_WORK;
 		rnd.src_at[i + 1] = from;
 		return;
 	}
@@ -245,7 +245,7 @@ static void random_node(uint32_t i)
 	if (kind < 3 && rnd.src[from] != NONE) {
 		rnd.of[i] = rnd.src[from];
 		rnd.span[i] = part_of(rnd.span[rnd.of[i]]);
-		rnd.flags[i] = WEIR__REACH_STILL;
+		rnd.flags[i] = WEIR__REACH_NO_WORK;
 		n = 1;
 	} else if (kind == 3 && rnd.src[from + n - 1] != NONE &&
 		   leaf_of(rnd.src[from + n - 1]) != NONE) {
@@ -303,7 +303,7 @@ static uint32_t class_of(uint32_t i)
 
 static bool runs(uint32_t i)
 {
-	return out.needed[i] && !(rnd.flags[i] & WEIR__REACH_STILL);
+	return out.needed[i] && !(rnd.flags[i] & WEIR__REACH_NO_WORK);
 }
 
 static uint32_t last_of(uint32_t class)

@@ -55,7 +55,7 @@ uint32_t net_add(uint8_t marks, uint8_t flags, uint64_t bytes)
 
 uint32_t net_leaf(uint8_t owner, uint64_t bytes)
 {
-	uint32_t i = net_add(WEIR__MARK_LEAF, WEIR__REACH_STILL, bytes);
+	uint32_t i = net_add(WEIR__MARK_LEAF, WEIR__REACH_NO_WORK, bytes);
 
 	net.owner[i] = owner;
 	if (owner != NO_DEV)
@@ -67,12 +67,12 @@ uint32_t net_leaf(uint8_t owner, uint64_t bytes)
 
 uint32_t net_input(uint64_t bytes)
 {
-	return net_add(WEIR__MARK_INPUT, WEIR__REACH_STILL, bytes);
+	return net_add(WEIR__MARK_INPUT, WEIR__REACH_NO_WORK, bytes);
 }
 
 uint32_t net_view(uint32_t of)
 {
-	uint32_t i = net_add(0, WEIR__REACH_STILL, net.bytes[of]);
+	uint32_t i = net_add(0, WEIR__REACH_NO_WORK, net.bytes[of]);
 
 	net.src[net.src_at[i + 1]++] = of;
 	net.of[i] = of;

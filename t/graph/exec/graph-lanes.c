@@ -37,7 +37,7 @@ struct net {
 
 static void leaf_make(struct net *x, uint32_t i)
 {
-	x->flags[i] = WEIR__REACH_STILL;
+	x->flags[i] = WEIR__REACH_NO_WORK;
 	if (rnd(3)) {
 		uint64_t lo = 16 * (uint64_t)rnd(6);
 
@@ -57,7 +57,7 @@ static void node_make(struct net *x, uint32_t i)
 	x->src[(*edges)++] = a;
 	x->dev[i] = (uint8_t)rnd(DEVS);
 	if (!rnd(5)) {
-		x->flags[i] = WEIR__REACH_STILL;
+		x->flags[i] = WEIR__REACH_NO_WORK;
 		x->of[i] = a;
 		x->span[i] = x->span[a];
 		return;
@@ -137,9 +137,9 @@ static bool passes(const struct net *x, const struct state *s,
 /* The computed node whose value @i has; NONE. */
 static uint32_t made(const struct net *x, uint32_t i)
 {
-	while (x->flags[i] & WEIR__REACH_STILL && x->of[i] != i)
+	while (x->flags[i] & WEIR__REACH_NO_WORK && x->of[i] != i)
 		i = x->of[i];
-	return x->flags[i] & WEIR__REACH_STILL ? NONE : i;
+	return x->flags[i] & WEIR__REACH_NO_WORK ? NONE : i;
 }
 
 /* Is all there that node @i reads, or has to come after? */
