@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heaps, which hand out blocks of large buffers. All bookkeeping is outside of
- * the buffers, so the memory may be of any kind; the library does not access
- * it. A heap is stream-ordered: a block may be freed while queued work still
- * uses it, and its memory be handed out again before that work has run.
+ * A heap hands out blocks of large buffers. All bookkeeping is outside of the
+ * buffers, so the memory may be of any kind; the library does not access it. A
+ * heap is stream-ordered: a block may be freed while queued work still uses it,
+ * and its memory may be allocated again before that work has run.
  *
- * A free point is the place in a stream at which a block was freed. The memory
- * is handed out again
+ * The free event of a block is the position in a stream at which it was freed.
+ * The event is done when all work before it is done. The memory is allocated
+ * again
  *
- * - in the same stream: at once, since later work there runs after the point;
- * - in another stream: when all work before the point is done, or else after
- *   weir_heap_alloc() has made the other stream wait for it;
- * - without a stream (NULL): only when all work before the point is done.
+ * - in the same stream at once, since later work there runs after the event;
+ * - in another stream when the event is done, or after weir_heap_alloc() has
+ *   made that stream wait for it;
+ * - without a stream (NULL) only when the event is done.
  */
 #ifndef WEIR_HEAP_H
 #define WEIR_HEAP_H
@@ -25,14 +26,14 @@ WEIR__BEGIN
 enum weir_heap_reuse {
 	/*
 	 * weir_heap_alloc() makes no stream wait for another: memory that was
-	 * freed in another stream is used when its free point is done.
+	 * freed in another stream is used only when its free event is done.
 	 */
 	WEIR_HEAP_NO_WAITS = 1
 };
 
 struct weir_heap_opts {
 	size_t size;
-	struct weir_buf *buf; /* the first memory; referenced; NULL: none */
+	struct weir_buf *buf; /* the first buffer; referenced; NULL: none */
 	uint64_t grow;  /* least size of a further buffer, bytes; 0: 64 MiB, or
 			   no further buffer if buf is set */
 	uint64_t limit; /* of all buffers together, bytes; 0: none */
@@ -44,9 +45,10 @@ struct weir_heap_opts {
 	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
 	uint32_t reserved; /* 0 */
 	/*
-	 * Called when there is no memory for a block of @bytes, without any lock,
-	 * on the thread that called weir_heap_alloc(). It may use the heap, for
-	 * instance to free blocks. 1: try again; 0: fail. NULL: fail.
+	 * The heap calls this when it has no memory for a block of @bytes, on the
+	 * thread that called weir_heap_alloc() and without a lock. The function
+	 * may use the heap, for example to free blocks. It returns 1 to try again
+	 * and 0 to fail. NULL: the allocation fails.
 	 */
 	int (*on_full)(void *arg, uint64_t bytes);
 	void *on_full_arg;
@@ -79,22 +81,28 @@ struct weir_block {
 	uint64_t
 		addr; /* of the host or, for memory of a device, in the device */
 	size_t bytes; /* of the block: at least those asked for */
-	uint64_t id;  /* no other block of this heap has it while this lives */
+	uint64_t id;  /* differs from that of every other used block */
 };
 
 /*
- * Allocate a block of @size bytes whose address is a multiple of @align (a
- * power of two; 0 or less than the heap's: the heap's). It is used by work of
- * @stream, or from now on by anything (NULL). Never waits for work. In this
- * order it uses memory that was freed in @stream or whose free point is done;
- * memory freed in another stream, for whose free point it makes @stream wait
- * (if the wait can be queued without blocking); a new buffer, whose allocation
- * may block; several neighbouring parts freed in different streams; at last a new
- * buffer after empty ones were given back. Then it calls opts.on_full.
+ * Allocate a block of @size bytes whose address is a multiple of @align, a
+ * power of two (if it is 0 or less than the heap's alignment, that one is
+ * used). Work of @stream may use the block; NULL: anything may use it at once.
+ * The call never waits for work. It looks in this order for
+ *
+ * - memory that was freed in @stream, or whose free event is done;
+ * - memory that was freed in another stream: it makes @stream wait for the free
+ *   event, if the wait can be queued without blocking;
+ * - a new buffer, whose allocation may block;
+ * - several neighbouring blocks that were freed in different streams;
+ * - a new buffer after empty buffers were given back.
+ *
+ * If all that fails it calls opts.on_full.
  *
  * -EINVAL: @size is 0 or too large, @align is no power of two, or @stream is of
- * another root. -ENOMEM: the sentence says how many bytes are free, in one piece
- * at most, and waiting for which streams, and why the heap does not grow.
+ * another root. -ENOMEM: the sentence says how many bytes are free, how large
+ * the largest free block is, which streams the heap waits for, and why it does
+ * not grow.
  */
 WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 			     struct weir_stream *stream,
@@ -102,63 +110,62 @@ WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	WEIR_NONNULL(1, 5) WEIR_NODISCARD;
 
 /*
- * Free a block: work that is now queued in @stream may still use it. NULL: no
- * work uses it any more. Work of other streams that uses it must be done, or
- * @stream must wait for it. Never waits.
+ * Free a block. Work that is queued in @stream may still use it; NULL: no work
+ * uses it any more. Work of other streams that uses it must be done, or @stream
+ * must wait for that work. The call never waits.
  *
- * -EINVAL: it was freed before, or is not a block of its heap. -ENOMEM: the
- * first call with @stream had no memory; the block is still live.
+ * -EINVAL: the block was freed before, or is not a block of its heap. -ENOMEM:
+ * the first call with @stream had no memory; the block stays in use.
  */
 WEIR_API int weir_heap_free(const struct weir_block *block,
 			    struct weir_stream *stream) WEIR_NONNULL(1);
 
 /*
- * Find the live block that begins at @addr, in the same time however many blocks
- * there are. The first call makes an index of them, which from then on makes
- * weir_heap_alloc() and weir_heap_free() a little slower. -ENOENT: there is none.
- * -ENOMEM: the first call had no memory for the index.
+ * Find the used block that begins at @addr, in constant time. The first call
+ * makes an index of all blocks, which from then on makes weir_heap_alloc() and
+ * weir_heap_free() a little slower. -ENOENT: there is no such block. -ENOMEM: the
+ * first call had no memory for the index.
  */
 WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 			    struct weir_block *ret_block) WEIR_NONNULL(1, 3);
 
 struct weir_heap_stats {
 	size_t size;
-	uint64_t live;          /* bytes of blocks */
-	uint64_t peak;          /* the most of live + kept + threads' parts */
-	uint64_t kept;          /* bytes of free blocks in caches of threads */
-	uint64_t pending;       /* free bytes whose free points are not done */
+	uint64_t used;          /* bytes of used blocks */
+	uint64_t peak;          /* the most of used, cached and shards' bytes */
+	uint64_t cached;        /* bytes of free blocks in caches of threads */
+	uint64_t pending;       /* free bytes whose free events are not done */
 	uint64_t reserved;      /* bytes of all buffers */
-	uint64_t reserved_peak; /* the most that it has been */
-	uint64_t span;    /* from the begin of each buffer to the end of the
-			      highest block that was ever in it, summed up */
-	uint64_t largest; /* the largest free part, bytes */
-	uint64_t blocks;  /* that are live */
+	uint64_t reserved_peak; /* the most that reserved has been */
+	uint64_t span;          /* from the begin of each buffer to the highest
+				   end of a block in it so far; the sum */
+	uint64_t largest;       /* bytes of the largest free block */
+	uint64_t blocks;        /* used blocks */
 	uint64_t buffers;
 	uint64_t allocs, frees, failures; /* calls so far; failed allocs */
 	uint64_t waits;       /* that weir_heap_alloc() has queued */
 	uint64_t grown;       /* buffers allocated so far */
 	double fragmentation; /* 1 - largest / (free bytes); 0: none is free */
 };
-/* Describe the heap; exact if no other thread uses it meanwhile. */
+/* Describe the heap. The result is exact if no other thread uses it meanwhile. */
 WEIR_API int weir_heap_stats(struct weir_heap *heap,
 			     struct weir_heap_stats *ret_stats)
 	WEIR_NONNULL(1, 2);
 
 /*
- * Give empty buffers back while the heap has more than @keep bytes; not
- * opts.buf, and none with memory whose free point is not done.
+ * Give empty buffers back while the heap has more than @keep bytes. It keeps
+ * opts.buf, and buffers with memory whose free event is not done.
  */
 WEIR_API int weir_heap_trim(struct weir_heap *heap, size_t keep)
 	WEIR_NONNULL(1);
 
 /*
- * Record all further calls in the file @fd, of which the heap takes a
- * duplicate, until weir_heap_record(heap, -1) or weir_heap_destroy().
- * weir_heap(3) has the format. The calls then take a lock, and write(2) from
- * time to time.
+ * Record all further calls in the file @fd, which the heap duplicates, until
+ * weir_heap_record(heap, -1) or weir_heap_destroy(). weir_heap(3) has the
+ * format. The calls then take a lock, and write(2) from time to time.
  *
- * With -1: 0, or the first error of writing. -EBUSY: a record runs already.
- * Errors of dup(2) and write(2). -ENOMEM.
+ * With -1 the result is 0, or the first error of writing. -EBUSY: calls are
+ * recorded already. Errors of dup(2) and write(2). -ENOMEM.
  */
 WEIR_API int weir_heap_record(struct weir_heap *heap, int fd) WEIR_NONNULL(1);
 

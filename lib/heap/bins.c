@@ -6,32 +6,32 @@
 #include "core/error.h"
 #include "core/sys.h"
 
-void weir__heap_pieces_init(struct weir__heap_pieces *p, unsigned shift)
+void weir__block_table_init(struct weir__block_table *p, unsigned shift)
 {
-	*p = (struct weir__heap_pieces){ .shift = shift };
+	*p = (struct weir__block_table){ .shift = shift };
 }
 
-void weir__heap_pieces_fini(struct weir__heap_pieces *p)
+void weir__block_table_fini(struct weir__block_table *p)
 {
 	for (unsigned i = 0; i < WEIR__SLABS; i++)
 		weir__free(atomic_load(&p->slab[i]));
 }
 
-static int slab_add(struct weir__heap_pieces *p, struct weir__spares *spares)
+static int slab_add(struct weir__block_table *p, struct weir__spares *spares)
 {
 	uint32_t made = atomic_load(&p->made), n;
-	struct weir__piece *slab;
+	struct weir__block *slab;
 	unsigned i = 0;
 
 	while (i < WEIR__SLABS && atomic_load(&p->slab[i]))
 		i++;
 	if (i == WEIR__SLABS)
-		return weir__fail(-ENOMEM, "%u pieces, the most of a heap",
+		return weir__fail(-ENOMEM, "%u blocks, the most of a heap",
 				  made);
 	n = 1u << (WEIR__SLAB_FIRST + i);
 	slab = weir__calloc_aligned(n, sizeof(*slab));
 	if (!slab)
-		return weir__fail(-ENOMEM, "no memory for %u more pieces", n);
+		return weir__fail(-ENOMEM, "no memory for %u more blocks", n);
 	atomic_store(&p->slab[i], slab);
 	/* Lowest numbers are taken first; number 0 is not used. */
 	for (uint32_t j = n; j-- > (made ? 0 : 1);) {
@@ -44,81 +44,81 @@ static int slab_add(struct weir__heap_pieces *p, struct weir__spares *spares)
 	return 0;
 }
 
-int weir__heap_pieces_reserve(struct weir__heap_pieces *p,
+int weir__block_table_reserve(struct weir__block_table *p,
 			      struct weir__spares *spares, unsigned n)
 {
 	return spares->n >= n ? 0 : slab_add(p, spares);
 }
 
-struct weir__piece *weir__piece_new(struct weir__heap_pieces *p,
+struct weir__block *weir__block_new(struct weir__block_table *p,
 				    struct weir__spares *spares)
 {
-	struct weir__piece *c = weir__piece(p, spares->first);
+	struct weir__block *b = weir__block_at(p, spares->first);
 
 	assert(spares->n);
-	spares->first = c->left;
+	spares->first = b->left;
 	spares->n--;
-	c->prev = c->next = 0;
-	return c;
+	b->prev = b->next = 0;
+	return b;
 }
 
-void weir__piece_drop(struct weir__spares *spares, struct weir__piece *c)
+void weir__block_drop(struct weir__spares *spares, struct weir__block *b)
 {
-	weir__piece_set(c, WEIR__PIECE_UNUSED);
-	c->left = spares->first;
-	spares->first = c->self;
+	weir__block_set_state(b, WEIR__BLOCK_UNUSED);
+	b->left = spares->first;
+	spares->first = b->self;
 	spares->n++;
 }
 
-void weir__spares_move(struct weir__heap_pieces *p, struct weir__spares *from,
+void weir__spares_move(struct weir__block_table *p, struct weir__spares *from,
 		       struct weir__spares *to, unsigned n)
 {
 	while (n--)
-		weir__piece_drop(to, weir__piece_new(p, from));
+		weir__block_drop(to, weir__block_new(p, from));
 }
 
-struct weir__piece *weir__piece_split(struct weir__heap_pieces *p,
+struct weir__block *weir__block_split(struct weir__block_table *p,
 				      struct weir__spares *spares,
-				      struct weir__piece *c, uint64_t bytes)
+				      struct weir__block *b, uint64_t bytes)
 {
-	struct weir__piece *rest = weir__piece_new(p, spares);
+	struct weir__block *rest = weir__block_new(p, spares);
 
-	rest->addr = c->addr + bytes;
-	rest->bytes = c->bytes - bytes;
-	rest->number = c->number;
-	rest->lane = c->lane;
-	rest->region = c->region;
-	weir__piece_move(rest, weir__piece_shard(c));
-	weir__piece_set(rest, weir__piece_tag(c) & 3);
-	rest->prev = c->self;
-	rest->next = c->next;
-	if (c->next)
-		weir__piece(p, c->next)->prev = rest->self;
-	c->next = rest->self;
-	c->bytes = bytes;
+	rest->addr = b->addr + bytes;
+	rest->bytes = b->bytes - bytes;
+	rest->number = b->number;
+	rest->bin = b->bin;
+	rest->region = b->region;
+	weir__block_set_shard(rest, weir__block_shard(b));
+	weir__block_set_state(rest, weir__block_tag(b) & 3);
+	rest->prev = b->self;
+	rest->next = b->next;
+	if (b->next)
+		weir__block_at(p, b->next)->prev = rest->self;
+	b->next = rest->self;
+	b->bytes = bytes;
 	return rest;
 }
 
-void weir__piece_join(struct weir__heap_pieces *p, struct weir__spares *spares,
-		      struct weir__piece *c)
+void weir__block_join(struct weir__block_table *p, struct weir__spares *spares,
+		      struct weir__block *b)
 {
-	struct weir__piece *next = weir__piece(p, c->next);
+	struct weir__block *next = weir__block_at(p, b->next);
 
-	c->bytes += next->bytes;
-	if (next->number > c->number)
-		c->number = next->number;
-	c->next = next->next;
-	if (c->next)
-		weir__piece(p, c->next)->prev = c->self;
-	weir__piece_drop(spares, next);
+	b->bytes += next->bytes;
+	if (next->number > b->number)
+		b->number = next->number;
+	b->next = next->next;
+	if (b->next)
+		weir__block_at(p, b->next)->prev = b->self;
+	weir__block_drop(spares, next);
 }
 
 /*
- * The pieces of a bin are a treap: a search tree in the order of size and
+ * The blocks of a bin are a treap: a search tree in the order of size and
  * address, and a heap in the order of a hash of their numbers, which keeps the
  * tree about as flat as a random one.
  */
-static bool is_before(const struct weir__piece *a, const struct weir__piece *b)
+static bool is_before(const struct weir__block *a, const struct weir__block *b)
 {
 	return a->bytes < b->bytes ||
 	       (a->bytes == b->bytes && a->addr < b->addr);
@@ -129,22 +129,22 @@ static uint32_t rank_of(uint32_t number)
 	return number * 0x9e3779b1u;
 }
 
-static void tree_add(const struct weir__heap_pieces *p, uint32_t *link,
-		     struct weir__piece *c)
+static void tree_add(const struct weir__block_table *p, uint32_t *link,
+		     struct weir__block *b)
 {
-	uint32_t *left = &c->left, *right = &c->right, i;
-	struct weir__piece *other;
+	uint32_t *left = &b->left, *right = &b->right, i;
+	struct weir__block *other;
 
-	while (*link && rank_of(*link) > rank_of(c->self)) {
-		other = weir__piece(p, *link);
-		link = is_before(c, other) ? &other->left : &other->right;
+	while (*link && rank_of(*link) > rank_of(b->self)) {
+		other = weir__block_at(p, *link);
+		link = is_before(b, other) ? &other->left : &other->right;
 	}
-	/* It takes the place of a subtree, which it divides. */
+	/* It replaces a subtree, which it divides into its own two. */
 	i = *link;
-	*link = c->self;
+	*link = b->self;
 	while (i) {
-		other = weir__piece(p, i);
-		if (is_before(other, c)) {
+		other = weir__block_at(p, i);
+		if (is_before(other, b)) {
 			*left = i;
 			left = &other->right;
 			i = *left;
@@ -157,127 +157,138 @@ static void tree_add(const struct weir__heap_pieces *p, uint32_t *link,
 	*left = *right = 0;
 }
 
-static void tree_del(const struct weir__heap_pieces *p, uint32_t *link,
-		     const struct weir__piece *c)
+static void tree_del(const struct weir__block_table *p, uint32_t *link,
+		     const struct weir__block *b)
 {
-	uint32_t left = c->left, right = c->right;
-	struct weir__piece *other;
+	uint32_t left = b->left, right = b->right;
+	struct weir__block *other;
 
-	while (*link != c->self) {
-		other = weir__piece(p, *link);
-		link = is_before(c, other) ? &other->left : &other->right;
+	while (*link != b->self) {
+		other = weir__block_at(p, *link);
+		link = is_before(b, other) ? &other->left : &other->right;
 	}
-	/* Its subtrees, merged, take its place. */
+	/* Its two subtrees, merged, replace it. */
 	while (left && right) {
 		if (rank_of(left) > rank_of(right)) {
 			*link = left;
-			link = &weir__piece(p, left)->right;
+			link = &weir__block_at(p, left)->right;
 			left = *link;
 		} else {
 			*link = right;
-			link = &weir__piece(p, right)->left;
+			link = &weir__block_at(p, right)->left;
 			right = *link;
 		}
 	}
 	*link = left ? left : right;
 }
 
-/* The first piece from (@bytes, @addr) on, or NULL. */
-static struct weir__piece *tree_from(const struct weir__heap_pieces *p,
+/* The first block from (@bytes, @addr) on, or NULL. */
+static struct weir__block *tree_from(const struct weir__block_table *p,
 				     uint32_t root, uint64_t bytes,
 				     uint64_t addr)
 {
-	struct weir__piece *best = NULL, *c;
+	struct weir__block *best = NULL, *b;
 
 	for (uint32_t i = root; i;) {
-		c = weir__piece(p, i);
-		if (c->bytes < bytes || (c->bytes == bytes && c->addr < addr)) {
-			i = c->right;
+		b = weir__block_at(p, i);
+		if (b->bytes < bytes || (b->bytes == bytes && b->addr < addr)) {
+			i = b->right;
 		} else {
-			best = c;
-			i = c->left;
+			best = b;
+			i = b->left;
 		}
 	}
 	return best;
 }
 
-void weir__bins_add(struct weir__heap_pieces *p, struct weir__bins *b,
-		    struct weir__piece *c)
+void weir__size_bins_add(struct weir__block_table *p,
+			 struct weir__size_bins *bins, struct weir__block *b)
 {
-	struct weir__bin at = weir__bin_of(c->bytes >> p->shift);
+	struct weir__size_bin at = weir__size_bin_of(b->bytes >> p->shift);
 
-	tree_add(p, &b->root[at.level][at.bin], c);
-	b->second[at.level] |= 1ull << at.bin;
-	b->first |= 1ull << at.level;
+	tree_add(p, &bins->root[at.level][at.bin], b);
+	bins->second[at.level] |= 1ull << at.bin;
+	bins->first |= 1ull << at.level;
 }
 
-void weir__bins_del(struct weir__heap_pieces *p, struct weir__bins *b,
-		    struct weir__piece *c)
+void weir__size_bins_del(struct weir__block_table *p,
+			 struct weir__size_bins *bins, struct weir__block *b)
 {
-	struct weir__bin at = weir__bin_of(c->bytes >> p->shift);
+	struct weir__size_bin at = weir__size_bin_of(b->bytes >> p->shift);
 
-	tree_del(p, &b->root[at.level][at.bin], c);
-	if (b->root[at.level][at.bin])
+	tree_del(p, &bins->root[at.level][at.bin], b);
+	if (bins->root[at.level][at.bin])
 		return;
-	b->second[at.level] &= ~(1ull << at.bin);
-	if (!b->second[at.level])
-		b->first &= ~(1ull << at.level);
+	bins->second[at.level] &= ~(1ull << at.bin);
+	if (!bins->second[at.level])
+		bins->first &= ~(1ull << at.level);
 }
 
-/* The first bin with a piece after @at; 0: there is none. */
-static uint32_t bins_next(const struct weir__bins *b, struct weir__bin at)
+/* The root of the first bin after @at that has blocks; 0: there is none. */
+static uint32_t bins_next(const struct weir__size_bins *bins,
+			  struct weir__size_bin at)
 {
-	uint64_t bits = b->second[at.level] & (~0ull << at.bin << 1);
-	uint64_t levels = b->first & (~0ull << at.level << 1);
+	uint64_t bits = bins->second[at.level] & (~0ull << at.bin << 1);
+	uint64_t levels = bins->first & (~0ull << at.level << 1);
 
 	if (!bits) {
 		if (!levels)
 			return 0;
 		at.level = (unsigned)__builtin_ctzll(levels);
-		bits = b->second[at.level];
+		bits = bins->second[at.level];
 	}
-	return b->root[at.level][__builtin_ctzll(bits)];
+	return bins->root[at.level][__builtin_ctzll(bits)];
 }
 
-/* The first piece from (@bytes, @addr) on, or NULL. */
-static struct weir__piece *bins_from(const struct weir__heap_pieces *p,
-				     const struct weir__bins *b, uint64_t bytes,
-				     uint64_t addr)
+/* The first block from (@bytes, @addr) on, or NULL. */
+static struct weir__block *bins_from(const struct weir__block_table *p,
+				     const struct weir__size_bins *bins,
+				     uint64_t bytes, uint64_t addr)
 {
-	struct weir__bin at = weir__bin_of(bytes >> p->shift);
-	struct weir__piece *c =
-		tree_from(p, b->root[at.level][at.bin], bytes, addr);
+	struct weir__size_bin at = weir__size_bin_of(bytes >> p->shift);
+	struct weir__block *b =
+		tree_from(p, bins->root[at.level][at.bin], bytes, addr);
 
-	return c ? c : tree_from(p, bins_next(b, at), 0, 0);
+	return b ? b : tree_from(p, bins_next(bins, at), 0, 0);
 }
 
-struct weir__piece *weir__bins_find(const struct weir__heap_pieces *p,
-				    const struct weir__bins *b, uint64_t bytes,
-				    uint64_t align, unsigned most)
+/* True if @bytes at a multiple of @align fit into the block. */
+static bool block_fits(const struct weir__block *b, uint64_t bytes,
+		       uint64_t align)
+{
+	uint64_t pad = -b->addr & (align - 1);
+
+	return b->bytes >= bytes && b->bytes - bytes >= pad;
+}
+
+struct weir__block *weir__size_bins_find(const struct weir__block_table *p,
+					 const struct weir__size_bins *bins,
+					 uint64_t bytes, uint64_t align,
+					 unsigned most)
 {
 	uint64_t unit = 1ull << p->shift;
-	struct weir__piece *c = bins_from(p, b, bytes, 0);
+	struct weir__block *b = bins_from(p, bins, bytes, 0);
 
-	while (c && !weir__piece_fits(c, bytes, align) && most--)
-		c = bins_from(p, b, c->bytes, c->addr + 1);
-	if (!c || weir__piece_fits(c, bytes, align))
-		return c;
-	/* Any piece that is larger by this fits. */
-	return bins_from(p, b, bytes + align - unit, 0);
+	while (b && !block_fits(b, bytes, align) && most--)
+		b = bins_from(p, bins, b->bytes, b->addr + 1);
+	if (!b || block_fits(b, bytes, align))
+		return b;
+	/* A block of this size has room, whatever its address. */
+	return bins_from(p, bins, bytes + align - unit, 0);
 }
 
-uint64_t weir__bins_largest(const struct weir__heap_pieces *p,
-			    const struct weir__bins *b)
+uint64_t weir__size_bins_largest(const struct weir__block_table *p,
+				 const struct weir__size_bins *bins)
 {
-	const struct weir__piece *c = NULL;
+	const struct weir__block *b = NULL;
 	unsigned level;
 
-	if (!b->first)
+	if (!bins->first)
 		return 0;
-	level = 63u - (unsigned)__builtin_clzll(b->first);
-	for (uint32_t i =
-		     b->root[level][63 - __builtin_clzll(b->second[level])];
-	     i; i = c->right)
-		c = weir__piece(p, i);
-	return c->bytes;
+	level = 63u - (unsigned)__builtin_clzll(bins->first);
+	for (uint32_t i = bins->root[level]
+				    [63 - __builtin_clzll(bins->second[level])];
+	     i; i = b->right)
+		b = weir__block_at(p, i);
+	return b->bytes;
 }

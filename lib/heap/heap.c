@@ -66,20 +66,20 @@ static unsigned unit_shift(const struct weir_buft *buft, size_t align)
 
 static void heap_free(struct weir_heap *h)
 {
-	struct weir__lane *lane;
+	struct weir__stream_bin *bin;
 
 	weir__record_end(h);
-	weir__index_free(h);
-	for (size_t i = 0; i < h->root.n_lanes; i++) {
-		lane = h->root.lane[i];
-		if (lane && lane->stream)
-			weir__timeline_put(&lane->stream->timeline);
+	weir__block_index_free(h);
+	for (size_t i = 0; i < h->root.n_bins; i++) {
+		bin = h->root.bin[i];
+		if (bin && bin->stream)
+			weir__timeline_put(&bin->stream->timeline);
 	}
-	weir__lanes_free(&h->root);
+	weir__stream_bins_free(&h->root);
 	weir__shards_free(h);
 	weir__regions_free(h);
 	weir__caches_free(h);
-	weir__heap_pieces_fini(&h->pieces);
+	weir__block_table_fini(&h->blocks);
 	pthread_mutex_destroy(&h->grow_lock);
 	weir__root_put(h->weir);
 	weir__free(h);
@@ -91,7 +91,7 @@ void weir__heap_put(struct weir_heap *h)
 		heap_free(h);
 }
 
-/* A heap without memory, that references the root. */
+/* Make a heap without memory, which references the root. */
 static struct weir_heap *heap_make(struct weir_buft *buft,
 				   const struct weir_heap_opts *o)
 {
@@ -114,14 +114,14 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->root.heap = h;
 	h->membarrier = weir__sys_membarrier_register() == 0;
 	h->root.lock.membarrier = h->membarrier;
-	weir__heap_pieces_init(&h->pieces, unit_shift(buft, o->align));
+	weir__block_table_init(&h->blocks, unit_shift(buft, o->align));
 	return h;
 }
 
 static int heap_fill(struct weir_heap *h, struct weir_buf *buf)
 {
-	struct weir__lane *lane;
-	int r = weir__lane_get(h, NULL, &lane);
+	struct weir__stream_bin *bin;
+	int r = weir__stream_bin_get(h, NULL, &bin);
 
 	if (r < 0)
 		return r;
@@ -171,59 +171,59 @@ int weir_heap_new(struct weir_buft *buft, const struct weir_heap_opts *opts,
 void weir_heap_destroy(struct weir_heap *heap)
 {
 	if (heap && weir__root_is_ours(heap->weir))
-		weir__lanes_end(heap);
+		weir__stream_bins_end(heap);
 }
 
-/* Give a piece back that is no longer a block. The heap's lock is held. */
-static void piece_free(struct weir_heap *h, struct weir__piece *c,
-		       struct weir__lane *lane)
+/* Free a block that the program has given back. The heap's lock is held. */
+static void block_return(struct weir_heap *h, struct weir__block *b,
+			 struct weir__stream_bin *bin)
 {
 	if (weir__heap_is_recorded(h))
-		weir__record_free(h, c->self, lane->stream);
-	weir__index_del(h, c);
-	weir__piece_give(h, c, lane);
+		weir__record_free(h, b->self, bin->stream);
+	weir__block_index_del(h, b);
+	weir__block_give(h, b, bin);
 }
 
 /*
- * Free a block whose piece is of a thread's shard. False: it is not, or the
- * shard has no lane for the stream, or the block is not live.
+ * Free a block of a thread's shard. False: the root shard has it, or the shard has no
+ * stream bin for the stream, or the block is not in use.
  */
 static bool block_free_in_shard(struct weir_heap *h,
 				const struct weir_block *block,
 				struct weir_stream *stream)
 {
-	struct weir__piece *c = weir__block_piece(h, block);
-	struct weir__shard *s = c ? weir__shard_lock(h, c) : NULL;
-	struct weir__lane *lane;
+	struct weir__block *b = weir__block_of(h, block);
+	struct weir__shard *s = b ? weir__shard_lock(h, b) : NULL;
+	struct weir__stream_bin *bin;
 
 	if (!s)
 		return false;
-	lane = weir__lane_find(s, stream);
-	c = lane ? weir__block_end(s, block) : NULL;
-	if (c) {
-		weir__index_del(h, c);
-		weir__shard_give(s, c, lane);
+	bin = weir__stream_bin_find(s, stream);
+	b = bin ? weir__block_take_back(s, block) : NULL;
+	if (b) {
+		weir__block_index_del(h, b);
+		weir__shard_give(s, b, bin);
 	}
 	weir__shard_unlock(s);
-	return c;
+	return b;
 }
 
-/* Free a block that was not put into a cache. */
+/* Free a block that no cache keeps. */
 static int block_free(struct weir_heap *h, const struct weir_block *block,
 		      struct weir_stream *stream)
 {
-	struct weir__lane *lane;
-	struct weir__piece *c;
+	struct weir__stream_bin *bin;
+	struct weir__block *b;
 	int r;
 
 	if (weir__heap_sharded(h) && block_free_in_shard(h, block, stream))
 		return 0;
 	weir__heap_lock(h);
-	r = weir__lane_get(h, stream, &lane);
+	r = weir__stream_bin_get(h, stream, &bin);
 	if (r == 0) {
-		c = weir__block_end(&h->root, block);
-		if (c)
-			piece_free(h, c, lane);
+		b = weir__block_take_back(&h->root, block);
+		if (b)
+			block_return(h, b, bin);
 		else
 			r = weir__fail(
 				-EINVAL,
@@ -235,29 +235,30 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 	return r;
 }
 
-static bool evicted_free_in_shard(struct weir_heap *h, struct weir__piece *c,
+static bool evicted_free_in_shard(struct weir_heap *h, struct weir__block *b,
 				  struct weir_stream *stream)
 {
-	struct weir__shard *s = weir__shard_lock(h, c);
-	struct weir__lane *lane = s ? weir__lane_find(s, stream) : NULL;
+	struct weir__shard *s = weir__shard_lock(h, b);
+	struct weir__stream_bin *bin = s ? weir__stream_bin_find(s, stream)
+					 : NULL;
 
-	if (lane) {
-		weir__index_del(h, c);
-		weir__shard_give(s, c, lane);
+	if (bin) {
+		weir__block_index_del(h, b);
+		weir__shard_give(s, b, bin);
 	}
 	if (s)
 		weir__shard_unlock(s);
-	return lane;
+	return bin;
 }
 
-/* A cache has put this piece out; so the stream has a lane. */
-static void evicted_free(struct weir_heap *h, struct weir__piece *c,
+/* Free a block that a cache has evicted; so the stream has a stream bin. */
+static void evicted_free(struct weir_heap *h, struct weir__block *b,
 			 struct weir_stream *stream)
 {
-	if (weir__heap_sharded(h) && evicted_free_in_shard(h, c, stream))
+	if (weir__heap_sharded(h) && evicted_free_in_shard(h, b, stream))
 		return;
 	weir__heap_lock(h);
-	piece_free(h, c, weir__lane_find(&h->root, stream));
+	block_return(h, b, weir__stream_bin_find(&h->root, stream));
 	weir__heap_unlock(h);
 }
 
@@ -277,11 +278,11 @@ static int check_free(const struct weir_heap *h,
 int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 {
 	struct weir_heap *h = block->heap;
-	struct weir__piece *evicted;
+	struct weir__block *evicted;
 	int r;
 
 	if (h && weir__root_is_open(h->weir) &&
-	    weir__cache_put(h, block, stream, &evicted)) {
+	    weir__cache_keep(h, block, stream, &evicted)) {
 		if (evicted)
 			evicted_free(h, evicted, stream);
 		return 0;
@@ -300,7 +301,7 @@ static int index_get(struct weir_heap *h)
 		return 0;
 	weir__heap_lock_all(h);
 	if (!weir__heap_index(h))
-		r = weir__index_make(h);
+		r = weir__block_index_make(h);
 	weir__heap_unlock(h);
 	return r;
 }
@@ -314,30 +315,32 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 	r = weir__root_read(heap->weir);
 	if (r == 0)
 		r = index_get(heap);
-	if (r == 0 && !weir__index_find(heap, addr, ret_block))
+	if (r == 0 && !weir__block_index_find(heap, addr, ret_block))
 		r = weir__fail(-ENOENT, "no block of %s begins at %#llx",
 			       heap->label, (unsigned long long)addr);
 	return r;
 }
 
-static void add_lane(const struct weir_heap *h, const struct weir__lane *lane,
-		     struct weir_heap_stats *s)
+static void add_stream_bin(const struct weir_heap *h,
+			   const struct weir__stream_bin *bin,
+			   struct weir_heap_stats *s)
 {
-	uint64_t most = weir__bins_largest(&h->pieces, &lane->bins);
+	uint64_t most = weir__size_bins_largest(&h->blocks, &bin->bins);
 
-	if (lane->index)
-		s->pending += lane->bytes;
+	if (bin->index)
+		s->pending += bin->bytes;
 	if (most > s->largest)
 		s->largest = most;
 }
 
-static void add_lanes(const struct weir_heap *h, struct weir_heap_stats *s)
+static void add_stream_bins(const struct weir_heap *h,
+			    struct weir_heap_stats *s)
 {
-	const struct weir__lane *lane;
+	const struct weir__stream_bin *bin;
 
-	add_lane(h, h->root.lane[0], s);
-	for (lane = h->root.busy; lane; lane = lane->busy_next)
-		add_lane(h, lane, s);
+	add_stream_bin(h, h->root.bin[0], s);
+	for (bin = h->root.busy; bin; bin = bin->busy_next)
+		add_stream_bin(h, bin, s);
 }
 
 static void add_regions(const struct weir_heap *h, struct weir_heap_stats *s)
@@ -359,10 +362,10 @@ void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s)
 	s->waits = h->waits;
 	s->grown = h->grown;
 	s->span = h->span;
-	add_lanes(h, s);
+	add_stream_bins(h, s);
 	add_regions(h, s);
 	weir__caches_add_stats(h, s);
-	free = s->reserved - s->live;
+	free = s->reserved - s->used;
 	if (s->largest && free)
 		s->fragmentation = 1 - (double)s->largest / (double)free;
 }
@@ -391,7 +394,7 @@ int weir_heap_trim(struct weir_heap *heap, size_t keep)
 	if (r < 0)
 		return r;
 	weir__caches_flush(heap);
-	weir__lanes_poll(heap, true);
+	weir__free_events_poll(heap, true);
 	weir__regions_trim(heap, keep);
 	return 0;
 }

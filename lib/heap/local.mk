@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += %D%/heap.h %D%/heap.c %D%/request.c \
-	%D%/bins.h %D%/bins.c %D%/pieces.c %D%/after.c %D%/lanes.c %D%/order.c %D%/region.c \
-	%D%/lock.h %D%/lock.c %D%/threads.h %D%/threads.c %D%/cache.c \
-	%D%/shards.c %D%/index.c %D%/record.c
+	%D%/thread_cache.c %D%/shards.c %D%/stream_bins.c %D%/free_events.c \
+	%D%/blocks.c %D%/bins.h %D%/bins.c %D%/region.c %D%/block_index.c \
+	%D%/record.c %D%/lock.h %D%/lock.c
 EXTRA_DIST += %D%/README.md %D%/SHARDS.md

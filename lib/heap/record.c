@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record of calls, as text: weir_heap(3) has the format. The line of a block
- * is written before the block is freed, and under the heap's lock, so of two
- * blocks with the same number the first ends before the second begins.
+ * The record of calls, as text: weir_heap(3) has the format. The line of a free is
+ * written under the heap's lock, before the block is freed. So of two used blocks with
+ * the same number the record has the end of the first before the second.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 /* Guarded by the heap's lock. */
 struct weir__call_record {
 	int fd;
-	int err; /* the first of writing; then no more is written */
+	int err; /* the first error of write(2), after which nothing is written */
 	size_t n;
 	char text[1 << 16];
 };
@@ -58,28 +58,29 @@ static struct weir__call_record *record_of(struct weir_heap *h)
 
 static unsigned number_of(struct weir_heap *h, const struct weir_stream *stream)
 {
-	const struct weir__lane *lane = weir__lane_find(&h->root, stream);
+	const struct weir__stream_bin *bin =
+		weir__stream_bin_find(&h->root, stream);
 
-	return lane ? lane->index : 0;
+	return bin ? bin->index : 0;
 }
 
-void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
+void weir__record_alloc(struct weir_heap *h, uint32_t block, size_t size,
 			size_t align, const struct weir_stream *stream)
 {
 	struct weir__call_record *rec = record_of(h);
 
 	if (rec)
-		record_line(rec, "+ %u %zu %zu %u %ld\n", piece, size, align,
+		record_line(rec, "+ %u %zu %zu %u %ld\n", block, size, align,
 			    number_of(h, stream), (long)gettid());
 }
 
-void weir__record_free(struct weir_heap *h, uint32_t piece,
+void weir__record_free(struct weir_heap *h, uint32_t block,
 		       const struct weir_stream *stream)
 {
 	struct weir__call_record *rec = record_of(h);
 
 	if (rec)
-		record_line(rec, "- %u %u %ld\n", piece, number_of(h, stream),
+		record_line(rec, "- %u %u %ld\n", block, number_of(h, stream),
 			    (long)gettid());
 }
 
@@ -89,7 +90,7 @@ static int record_begin(struct weir_heap *h, int fd)
 	int r;
 
 	if (record_of(h))
-		return weir__fail(-EBUSY, "%s: a record runs already",
+		return weir__fail(-EBUSY, "%s: calls are recorded already",
 				  h->label);
 	rec = weir__malloc(sizeof(*rec));
 	if (!rec)
@@ -104,7 +105,7 @@ static int record_begin(struct weir_heap *h, int fd)
 	rec->err = 0;
 	rec->n = 0;
 	record_line(rec, "# weir heap 1\n# align %llu\n",
-		    1ull << h->pieces.shift);
+		    1ull << h->blocks.shift);
 	atomic_store(&h->record, rec);
 	return 0;
 }

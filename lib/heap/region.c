@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffers of a heap: added, allocated when it grows, given back. */
+/* The buffers of a heap, which are added, allocated when it grows, and given back. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
@@ -29,27 +29,27 @@ static void region_put(struct weir_heap *h, struct weir__region *region)
 		h->reserved_peak = h->reserved;
 }
 
-/* The whole region as one free piece of lane 0. */
-static struct weir__piece *region_piece(struct weir_heap *h,
+/* Make the whole region one free block of stream bin 0. */
+static struct weir__block *region_block(struct weir_heap *h,
 					struct weir__region *region)
 {
-	struct weir__piece *c = weir__piece_new(&h->pieces, &h->root.spares);
+	struct weir__block *b = weir__block_new(&h->blocks, &h->root.spares);
 
-	c->addr = region->lo;
-	c->bytes = region->bytes;
-	c->lane = 0;
-	c->number = 0;
-	c->region = region->index;
-	region->first = c->self;
-	weir__shard_add(&h->root, c);
-	return c;
+	b->addr = region->lo;
+	b->bytes = region->bytes;
+	b->bin = 0;
+	b->number = 0;
+	b->region = region->index;
+	region->first = b->self;
+	weir__shard_add(&h->root, b);
+	return b;
 }
 
 int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 {
-	uint64_t unit = 1ull << h->pieces.shift, end;
+	uint64_t unit = 1ull << h->blocks.shift, end;
 	struct weir__region *region;
-	int r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 1);
+	int r = weir__block_table_reserve(&h->blocks, &h->root.spares, 1);
 
 	if (r < 0)
 		return r;
@@ -70,7 +70,7 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 	region->bytes = end > region->lo ? end - region->lo : 0;
 	region_put(h, region);
 	if (region->bytes)
-		region_piece(h, region);
+		region_block(h, region);
 	return 0;
 }
 
@@ -82,8 +82,8 @@ uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w)
 }
 
 /*
- * The size of the next buffer. -ENOMEM: the limit; the sentence is a part of that of
- * weir_heap_alloc(). The lock is held.
+ * The size of the next buffer. -ENOMEM: a limit refuses it; the sentence becomes part of
+ * that of weir_heap_alloc(). The heap's lock is held.
  */
 static int grow_size(struct weir_heap *h, const struct weir__want *w,
 		     uint64_t *ret_size)
@@ -108,7 +108,7 @@ static int grow_size(struct weir_heap *h, const struct weir__want *w,
 	return 0;
 }
 
-/* If there is no memory for a buffer of @size bytes, half may be enough. */
+/* Allocate a buffer of @size bytes, or of half as much, and so on. */
 static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 		     uint64_t size, struct weir_buf **ret_buf)
 {
@@ -150,14 +150,14 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 static bool region_is_empty(struct weir_heap *h,
 			    const struct weir__region *region)
 {
-	const struct weir__piece *c;
+	const struct weir__block *b;
 
 	if (region->given)
 		return false;
 	if (!region->bytes)
 		return true;
-	c = weir__heap_piece(h, region->first);
-	return weir__piece_is_free(c) && !c->lane && !c->next;
+	b = weir__heap_block(h, region->first);
+	return weir__block_is_free(b) && !b->bin && !b->next;
 }
 
 /* Remove an empty region; returns its buffer. */
@@ -165,12 +165,12 @@ static struct weir_buf *region_del(struct weir_heap *h,
 				   struct weir__region *region)
 {
 	struct weir_buf *buf = region->buf;
-	struct weir__piece *c;
+	struct weir__block *b;
 
 	if (region->bytes) {
-		c = weir__heap_piece(h, region->first);
-		weir__shard_del(&h->root, c);
-		weir__piece_drop(&h->root.spares, c);
+		b = weir__heap_block(h, region->first);
+		weir__shard_del(&h->root, b);
+		weir__block_drop(&h->root.spares, b);
 	}
 	h->region[region->index] = NULL;
 	h->n_regions--;

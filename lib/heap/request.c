@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* weir_heap_alloc(): where a block's memory is taken from, and what is tried. */
+/* weir_heap_alloc(): where it looks for memory, and in which order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
 	return 0;
 }
 
-/* A call of weir_heap_alloc() that no cache could answer. */
+/* A call of weir_heap_alloc() for which the cache had no block. */
 struct request {
 	struct weir__want want;
 	size_t size, align;
@@ -37,7 +37,7 @@ static void request_init(const struct weir_heap *h, struct request *q,
 			 size_t size, size_t align, struct weir_stream *stream,
 			 struct weir_block *ret_block)
 {
-	uint64_t unit = 1ull << h->pieces.shift;
+	uint64_t unit = 1ull << h->blocks.shift;
 
 	q->want.bytes = weir__cache_bytes(h, size);
 	q->want.align = align > unit ? align : unit;
@@ -57,38 +57,38 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 	weir__heap_unlock(h);
 }
 
-/* A piece becomes the block. The heap's lock is held. */
+/* Hand the block out. The heap's lock is held. */
 static void request_end(struct weir_heap *h, struct request *q,
-			struct weir__piece *c)
+			struct weir__block *b)
 {
 	if (weir__heap_is_recorded(h))
-		weir__record_alloc(h, c->self, q->size, q->align, q->stream);
-	weir__block_begin(&h->root, q->own, c, q->block);
+		weir__record_alloc(h, b->self, q->size, q->align, q->stream);
+	weir__block_hand_out(&h->root, q->own, b, q->block);
 	q->done = true;
 }
 
-/* Take memory that needs no further wait, if there is some. */
+/* Take memory that needs no wait that is not queued yet, if there is some. */
 static int take_ready(struct weir_heap *h, struct request *q,
 		      enum weir__effort effort)
 {
-	struct weir__piece *c = NULL;
+	struct weir__block *b = NULL;
 	int r;
 
 	if (effort == WEIR__TAKE_ANY)
 		weir__heap_lock_all(h);
 	else
 		weir__heap_lock(h);
-	r = weir__lane_get(h, q->stream, &q->want.lane);
+	r = weir__stream_bin_get(h, q->stream, &q->want.bin);
 	if (r == 0) {
-		q->own = weir__cache_adopt(h, q->want.lane);
-		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
+		q->own = weir__cache_adopt(h, q->want.bin);
+		r = weir__block_table_reserve(&h->blocks, &h->root.spares, 2);
 	}
 	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))
-		c = weir__shard_take_new(h, &q->want);
-	if (r == 0 && !c)
-		c = weir__shard_take(&h->root, &q->want, effort);
-	if (c)
-		request_end(h, q, c);
+		b = weir__shard_take_new(h, &q->want);
+	if (r == 0 && !b)
+		b = weir__shard_take(&h->root, &q->want, effort);
+	if (b)
+		request_end(h, q, b);
 	weir__heap_unlock(h);
 	return r;
 }
@@ -96,20 +96,20 @@ static int take_ready(struct weir_heap *h, struct request *q,
 /* Take memory of this thread's shard. */
 static bool take_own(struct weir_heap *h, struct request *q)
 {
-	struct weir__piece *c;
+	struct weir__block *b;
 	struct weir__shard *s;
 
 	q->own = weir__caches_own(h);
-	s = weir__shard_take_own(h, q->own, &q->want, q->stream, &c);
+	s = weir__shard_take_own(h, q->own, &q->want, q->stream, &b);
 	if (!s)
 		return false;
-	weir__block_begin(s, q->own, c, q->block);
+	weir__block_hand_out(s, q->own, b, q->block);
 	weir__shard_unlock(s);
 	q->done = true;
 	return true;
 }
 
-/* Memory that was freed in other streams, after waits. */
+/* Take memory that was freed in other streams, after waits. */
 static int take_after_waits(struct weir_heap *h, struct request *q,
 			    bool several)
 {
@@ -117,21 +117,21 @@ static int take_after_waits(struct weir_heap *h, struct request *q,
 	int r = 0;
 
 	while (r == 0 && !q->done && found) {
-		/* What it has waited for so far was taken by another thread. */
+		/* Another thread has taken the memory that it waited for. */
 		weir__want_forget(&q->want, 0);
 		weir__heap_lock_all(h);
 		found = weir__shard_after_waits(&h->root, &q->want, several);
 		weir__heap_unlock(h);
-		if (found && weir__lanes_wait(h, &q->want))
+		if (found && weir__free_events_wait(h, &q->want))
 			r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
 	return r;
 }
 
 /*
- * Give empty buffers back that keep the heap from growing: those that are in the
- * way of its limit, then all, since the memory of the device may be short. False:
- * that cannot help.
+ * Give empty buffers back so that the heap can grow: as many as its limit demands, or,
+ * if there are none, all, since the device may be short of memory. False: none was given
+ * back, because that cannot help.
  */
 static bool make_room(struct weir_heap *h, const struct request *q)
 {
@@ -147,7 +147,7 @@ static bool make_room(struct weir_heap *h, const struct request *q)
 			 weir__regions_trim(h, 0));
 }
 
-/* As take_ready(), after a buffer was added. */
+/* Add a buffer, and take memory of it. */
 static int take_grown(struct weir_heap *h, struct request *q)
 {
 	int r;
@@ -164,7 +164,7 @@ static int take_grown(struct weir_heap *h, struct request *q)
 	return r;
 }
 
-/* The same; each time that fails, empty buffers are given back. */
+/* The same, after empty buffers were given back. */
 static int take_regrown(struct weir_heap *h, struct request *q)
 {
 	int r = -ENOMEM;
@@ -175,8 +175,8 @@ static int take_regrown(struct weir_heap *h, struct request *q)
 }
 
 /*
- * Before shards are gathered, while there are some; the caches are not flushed,
- * since what they keep is then mostly memory of shards.
+ * The first attempt while threads use shards: it does not consolidate them. Nor does it
+ * flush caches, since most of the blocks that they keep are of shards.
  */
 static int take_sharded(struct weir_heap *h, struct request *q)
 {
@@ -188,11 +188,11 @@ static int take_sharded(struct weir_heap *h, struct request *q)
 		r = take_ready(h, q, WEIR__TAKE_FIRST);
 	if (r < 0 || q->done)
 		return r;
-	weir__lanes_poll(h, false);
+	weir__free_events_poll(h, false);
 	return take_ready(h, q, WEIR__TAKE_USED);
 }
 
-/* Memory that the stream may use now, or after a wait for one other. */
+/* Take memory that the stream may use now, or after a wait for one other stream. */
 static int take_present(struct weir_heap *h, struct request *q)
 {
 	int r;
@@ -204,7 +204,7 @@ static int take_present(struct weir_heap *h, struct request *q)
 	if (r < 0 || q->done)
 		return r;
 	weir__cache_flush_own(h);
-	weir__lanes_poll(h, false);
+	weir__free_events_poll(h, false);
 	r = take_ready(h, q, WEIR__TAKE_ANY);
 	if (r == 0 && !q->done)
 		r = take_after_waits(h, q, false);
@@ -235,31 +235,31 @@ static int request_run(struct weir_heap *h, struct request *q)
 	return r == -ENOMEM ? grown : r;
 }
 
-/* Free bytes that wait for work of streams other than the request's. */
+/* Free bytes whose free events are in streams other than the request's. */
 struct waiting {
 	uint64_t bytes, most;
 	unsigned streams;
-	char label[64]; /* of the stream for which the most bytes wait */
+	char label[64]; /* the stream for which most of them wait */
 };
 
 static void waiting_get(const struct weir_heap *h, const struct request *q,
 			struct waiting *w)
 {
-	const struct weir__lane *lane;
+	const struct weir__stream_bin *bin;
 
-	for (lane = h->root.busy; lane; lane = lane->busy_next) {
-		if (lane->stream == q->stream)
+	for (bin = h->root.busy; bin; bin = bin->busy_next) {
+		if (bin->stream == q->stream)
 			continue;
-		w->bytes += lane->bytes;
+		w->bytes += bin->bytes;
 		w->streams++;
-		if (lane->bytes <= w->most)
+		if (bin->bytes <= w->most)
 			continue;
-		w->most = lane->bytes;
-		memcpy(w->label, lane->stream->label, sizeof(w->label));
+		w->most = bin->bytes;
+		memcpy(w->label, bin->stream->label, sizeof(w->label));
 	}
 }
 
-/* The sentence of a failure whose cause is the newest one since @sentences. */
+/* Write the sentence of a failure; the newest one since @sentences is the cause. */
 static int request_full(struct weir_heap *h, const struct request *q,
 			unsigned sentences)
 {
@@ -281,12 +281,12 @@ static int request_full(struct weir_heap *h, const struct request *q,
 		-ENOMEM,
 		"%s: %llu bytes; %llu of %llu are free, at most %llu in one piece%s; %s",
 		h->label, (unsigned long long)q->want.bytes,
-		(unsigned long long)(s.reserved - s.live),
+		(unsigned long long)(s.reserved - s.used),
 		(unsigned long long)s.reserved, (unsigned long long)s.largest,
 		wait, why);
 }
 
-/* If there is no memory, the program's function may make some free. */
+/* As long as there is no memory, let the program's function free some. */
 static int request_try(struct weir_heap *h, struct request *q)
 {
 	unsigned sentences;
@@ -309,7 +309,7 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	struct request q;
 	int r;
 
-	if (!(align & (align - 1)) && align >> heap->pieces.shift <= 1 &&
+	if (!(align & (align - 1)) && align >> heap->blocks.shift <= 1 &&
 	    weir__root_is_open(heap->weir) &&
 	    weir__cache_take(heap, size, stream, ret_block))
 		return 0;

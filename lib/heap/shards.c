@@ -1,49 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shards: what threads do that contend for the heap's lock. Each gets a shard of
- * its own, which takes spans from the root shard: large pieces, which it divides
- * under its own lock.
+ * Each thread that contends for the heap's lock gets a shard of its own, which takes
+ * spans from the root shard: large blocks, which it divides under its own lock.
  *
- * A span is a piece of the root shard that is not free. Its record has the
- * number of the first of the pieces that it is divided into (left) and the next
- * span of the shard (after). The pieces of a span are neighbours of each other
- * only, so they do not merge with those of another span.
+ * A span is a block of the root shard that is not free. In its record `left` is the
+ * first of the blocks that it is divided into, and `after` the next span of the shard.
+ * Only the blocks of one span are neighbours, so they do not merge with others.
  *
- * As soon as a call needs more than that (there is no memory, or the caller
- * wants to see all of it), it gathers: the pieces of all spans become pieces of
- * the root shard, and the shards are closed, until the threads contend again.
- * Live blocks and caches do not notice. A gather costs a little for each piece,
- * and each piece is the result of a call before, so gathers are cheap in total.
+ * A call that needs all memory (it finds none, or describes all of it) consolidates: the
+ * blocks of all spans become blocks of the root shard, and the shards are closed until
+ * the threads contend again. Used blocks and caches do not change. To consolidate takes
+ * constant time for each block, and each block is the result of an earlier call, so the
+ * total is small.
  */
 #include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 
 /*
- * A thread gets a shard when it found the lock taken so often, each time after
- * at most so many calls, of all threads, since the last time.
+ * A thread gets a shard when it has found the lock taken CONTENDED times, with at most
+ * CONTENDED_GAP calls of all threads between two of them.
  */
 #define CONTENDED 16u
 #define CONTENDED_GAP 256u
 
 /*
- * The bytes of a span: a part of the most that was in use, and of the buffers at
- * most; its limits; at least so many units.
+ * The bytes of a span: this part of the most that was in use, between two limits, and
+ * at most this part of the buffers. It has at least SPAN_UNITS units.
  */
 #define SPAN_PART 64u
 #define SPAN_LEAST ((uint64_t)1 << 20)
 #define SPAN_MOST ((uint64_t)32 << 20)
 #define SPAN_UNITS 64u
-/* Used memory is taken before fresh memory, if it is this part of a span. */
+/* A span of this part of the usual bytes is better than one of new memory. */
 #define LEAST_PART 8u
-/* A shard allocates blocks of up to this part of a span. */
+/* The largest block of a shard is this part of a span. */
 #define BLOCK_PART 4u
 
-/* Records that a shard gets at a time; the root shard needs two for a cut. */
+/* Records that a shard gets at a time; the root shard needs two to split a block. */
 #define RECORDS 64u
 #define CUT 2u
 
-/* From now on the thread is to use a shard. */
+/* From now on the thread uses a shard. */
 static void shard_begin(struct weir_heap *h, struct weir__caches *t)
 {
 	t->contended = CONTENDED;
@@ -76,7 +74,7 @@ int weir__shard_want(struct weir_heap *h)
 		 : weir__fail(-ENOMEM, "no memory for a shard of %s", h->label);
 }
 
-/* The shard @index of a thread. */
+/* The thread's shard with this index. */
 static struct weir__shard *shard_at(struct weir_heap *h, unsigned index)
 {
 	return weir__caches_at(h, index - 1)->shard;
@@ -101,7 +99,7 @@ void weir__shards_free(struct weir_heap *h)
 
 		if (!t || !t->shard)
 			continue;
-		weir__lanes_free(t->shard);
+		weir__stream_bins_free(t->shard);
 		weir__free(t->shard);
 	}
 }
@@ -116,54 +114,54 @@ static uint64_t span_bytes(const struct weir_heap *h)
 		bytes = SPAN_MOST;
 	if (bytes > h->reserved / SPAN_PART)
 		bytes = h->reserved / SPAN_PART;
-	return weir__down(bytes, 1ull << h->pieces.shift);
+	return weir__down(bytes, 1ull << h->blocks.shift);
 }
 
-/* Lanes and records for the shard. False: no memory. Both locks are held. */
+/* Give the shard stream bins and records. False: no memory. Both locks are held. */
 static bool shard_open(struct weir_heap *h, struct weir__shard *s,
-		       const struct weir__lane *lane)
+		       const struct weir__stream_bin *bin)
 {
-	bool was_open = s->n_lanes, ready;
+	bool was_open = s->n_bins, ready;
 
-	ready = weir__lane_share(s, h->root.lane[0]) &&
-		weir__lane_share(s, lane);
-	if (s->n_lanes && !was_open)
+	ready = weir__stream_bin_share(s, h->root.bin[0]) &&
+		weir__stream_bin_share(s, bin);
+	if (s->n_bins && !was_open)
 		h->n_open++;
-	if (!ready || weir__heap_pieces_reserve(&h->pieces, &h->root.spares,
+	if (!ready || weir__block_table_reserve(&h->blocks, &h->root.spares,
 						RECORDS + 2 * CUT) < 0)
 		return false;
 	if (s->spares.n <= CUT)
-		weir__spares_move(&h->pieces, &h->root.spares, &s->spares,
+		weir__spares_move(&h->blocks, &h->root.spares, &s->spares,
 				  RECORDS);
 	return true;
 }
 
-/* The span, whole, becomes free memory of the shard. */
-static void span_add(struct weir__shard *s, struct weir__piece *span)
+/* Make the span one free block of the shard. */
+static void span_add(struct weir__shard *s, struct weir__block *span)
 {
-	struct weir__piece *c = weir__piece_new(&s->heap->pieces, &s->spares);
+	struct weir__block *b = weir__block_new(&s->heap->blocks, &s->spares);
 
-	c->addr = span->addr;
-	c->bytes = span->bytes;
-	c->region = span->region;
-	c->lane = span->lane;
-	c->number = weir__lane_number(s->lane[c->lane]);
-	weir__piece_move(c, s->index);
-	weir__shard_add(s, c);
-	span->left = c->self;
+	b->addr = span->addr;
+	b->bytes = span->bytes;
+	b->region = span->region;
+	b->bin = span->bin;
+	b->number = weir__free_event_now(s->bin[b->bin]);
+	weir__block_set_shard(b, s->index);
+	weir__shard_add(s, b);
+	span->left = b->self;
 	span->after = s->spans;
 	s->spans = span->self;
 	s->bytes += span->bytes;
 }
 
-/* A span with room for @block, of memory that its stream may use. */
+/* Take a span of memory that the stream of @block may use, with room for it. */
 static bool span_take(struct weir_heap *h, struct weir__shard *s,
 		      const struct weir__want *block)
 {
 	struct weir__want w = { .bytes = span_bytes(h),
-				.align = 1ull << h->pieces.shift,
-				.lane = block->lane };
-	struct weir__piece *span;
+				.align = 1ull << h->blocks.shift,
+				.bin = block->bin };
+	struct weir__block *span;
 	uint64_t least;
 
 	least = w.bytes / LEAST_PART;
@@ -175,29 +173,29 @@ static bool span_take(struct weir_heap *h, struct weir__shard *s,
 	return span;
 }
 
-/* The shard that this thread is to use; NULL: none. The lock is held. */
+/* The shard that this thread should use, or NULL. The heap's lock is held. */
 static struct weir__shard *shard_due(struct weir_heap *h)
 {
 	struct weir__caches *t = weir__heap_sharded(h) ? weir__caches_own(h)
 						       : NULL;
 
 	if (!t || t->contended < CONTENDED || weir__heap_is_recorded(h) ||
-	    span_bytes(h) >> h->pieces.shift < SPAN_UNITS)
+	    span_bytes(h) >> h->blocks.shift < SPAN_UNITS)
 		return NULL;
 	if (!t->shard)
 		t->shard = shard_new(h, t->index + 1u);
 	return t->shard;
 }
 
-/* Memory of the shard for a block, or NULL. */
-static struct weir__piece *shard_take(struct weir__shard *s,
+/* Take memory of the shard, or return NULL. */
+static struct weir__block *shard_take(struct weir__shard *s,
 				      const struct weir__want *w,
 				      const struct weir_stream *stream)
 {
 	struct weir__want own = { .bytes = w->bytes, .align = w->align };
 
-	own.lane = weir__lane_find(s, stream);
-	if (!own.lane || s->spares.n < CUT || w->bytes > s->most ||
+	own.bin = weir__stream_bin_find(s, stream);
+	if (!own.bin || s->spares.n < CUT || w->bytes > s->most ||
 	    w->align > s->most)
 		return NULL;
 	return weir__shard_take(s, &own, WEIR__TAKE_BEST);
@@ -207,161 +205,161 @@ struct weir__shard *weir__shard_take_own(struct weir_heap *h,
 					 struct weir__caches *own,
 					 const struct weir__want *w,
 					 struct weir_stream *stream,
-					 struct weir__piece **ret_piece)
+					 struct weir__block **ret_block)
 {
 	struct weir__shard *s = own ? own->shard : NULL;
 
-	if (!s || !weir__cache_stays(h, own, stream))
+	if (!s || !weir__cache_has_stream(h, own, stream))
 		return NULL;
 	weir__lock(&s->lock);
-	*ret_piece = shard_take(s, w, stream);
-	if (*ret_piece)
+	*ret_block = shard_take(s, w, stream);
+	if (*ret_block)
 		return s;
 	weir__unlock(&s->lock);
 	return NULL;
 }
 
-struct weir__piece *weir__shard_take_new(struct weir_heap *h,
+struct weir__block *weir__shard_take_new(struct weir_heap *h,
 					 const struct weir__want *w)
 {
 	struct weir__shard *s = shard_due(h);
-	struct weir__piece *c = NULL;
+	struct weir__block *b = NULL;
 
 	if (!s)
 		return NULL;
 	weir__lock(&s->lock);
 	s->most = span_bytes(h) / BLOCK_PART;
 	if (w->bytes <= s->most && w->align <= s->most &&
-	    shard_open(h, s, w->lane)) {
-		c = shard_take(s, w, w->lane->stream);
-		if (!c && span_take(h, s, w))
-			c = shard_take(s, w, w->lane->stream);
+	    shard_open(h, s, w->bin)) {
+		b = shard_take(s, w, w->bin->stream);
+		if (!b && span_take(h, s, w))
+			b = shard_take(s, w, w->bin->stream);
 	}
 	weir__unlock(&s->lock);
-	return c;
+	return b;
 }
 
 struct weir__shard *weir__shard_lock(struct weir_heap *h,
-				     const struct weir__piece *c)
+				     const struct weir__block *b)
 {
-	unsigned index = weir__piece_shard(c);
+	unsigned index = weir__block_shard(b);
 	struct weir__shard *s;
 
 	if (!index)
 		return NULL;
 	s = shard_at(h, index);
 	weir__lock(&s->lock);
-	if (weir__piece_shard(c) == index)
+	if (weir__block_shard(b) == index)
 		return s;
 	/* Its span was dissolved meanwhile. */
 	weir__unlock(&s->lock);
 	return NULL;
 }
 
-/* A span that is one free piece, if the shard has as much free memory besides. */
-static struct weir__piece *span_idle(struct weir__shard *s)
+/* A span that is one free block, if the shard has as much other free memory. */
+static struct weir__block *span_idle(struct weir__shard *s)
 {
-	struct weir__piece *c = weir__heap_piece(s->heap, s->whole);
+	struct weir__block *b = weir__heap_block(s->heap, s->whole);
 
-	if (!s->whole || weir__piece_shard(c) != s->index ||
-	    !weir__piece_is_free(c) || c->prev || c->next ||
-	    s->bytes - s->taken < 2 * c->bytes)
+	if (!s->whole || weir__block_shard(b) != s->index ||
+	    !weir__block_is_free(b) || b->prev || b->next ||
+	    s->bytes - s->taken < 2 * b->bytes)
 		return NULL;
-	return c;
+	return b;
 }
 
-/* Give the span back that is the free piece @c. Both locks are held. */
+/* Give the span that is the free block @b back. Both locks are held. */
 static void span_give(struct weir_heap *h, struct weir__shard *s,
-		      struct weir__piece *c)
+		      struct weir__block *b)
 {
-	struct weir__piece *span = NULL;
+	struct weir__block *span = NULL;
 	uint32_t *link = &s->spans;
 
 	for (; *link; link = &span->after) {
-		span = weir__heap_piece(h, *link);
-		if (span->left == c->self)
+		span = weir__heap_block(h, *link);
+		if (span->left == b->self)
 			break;
 	}
 	*link = span->after;
 	s->bytes -= span->bytes;
-	weir__shard_del(s, c);
-	weir__piece_drop(&s->spares, c);
-	weir__shard_give(&h->root, span, h->root.lane[c->lane]);
+	weir__shard_del(s, b);
+	weir__block_drop(&s->spares, b);
+	weir__shard_give(&h->root, span, h->root.bin[b->bin]);
 }
 
 void weir__shard_unlock(struct weir__shard *s)
 {
 	bool idle = span_idle(s);
 	struct weir_heap *h = s->heap;
-	struct weir__piece *c;
+	struct weir__block *b;
 
 	weir__unlock(&s->lock);
 	if (!idle)
 		return;
-	/* Again, in the order of the locks. */
+	/* Look again, with both locks, taken in their order. */
 	weir__lock(&h->root.lock);
 	weir__lock(&s->lock);
-	c = span_idle(s);
-	if (c)
-		span_give(h, s, c);
+	b = span_idle(s);
+	if (b)
+		span_give(h, s, b);
 	weir__unlock(&s->lock);
 	weir__heap_unlock(h);
 }
 
-/* The pieces of a span replace it among the pieces of the root shard. */
-static void span_link(struct weir_heap *h, struct weir__piece *span,
-		      struct weir__piece *first, struct weir__piece *last)
+/* Replace the span by its blocks, among the blocks of the root shard. */
+static void span_link(struct weir_heap *h, struct weir__block *span,
+		      struct weir__block *first, struct weir__block *last)
 {
 	first->prev = span->prev;
 	last->next = span->next;
 	if (first->prev)
-		weir__heap_piece(h, first->prev)->next = first->self;
+		weir__heap_block(h, first->prev)->next = first->self;
 	else
 		h->region[span->region]->first = first->self;
 	if (last->next)
-		weir__heap_piece(h, last->next)->prev = last->self;
+		weir__heap_block(h, last->next)->prev = last->self;
 }
 
 /*
- * Those that are free get the present as their free point: the numbers of a
- * native stream are not those of its lane in the root shard.
+ * Move the blocks of the span to the root shard. The free event of free ones becomes
+ * the present, since each stream bin of a native stream counts its own frees.
  */
 static void span_dissolve(struct weir_heap *h, struct weir__shard *s,
-			  struct weir__piece *span)
+			  struct weir__block *span)
 {
-	struct weir__piece *c = NULL;
+	struct weir__block *b = NULL;
 	uint32_t free = 0;
 
-	for (uint32_t i = span->left; i; i = c->next) {
-		c = weir__heap_piece(h, i);
-		weir__piece_move(c, 0);
-		if (!weir__piece_is_free(c))
+	for (uint32_t i = span->left; i; i = b->next) {
+		b = weir__heap_block(h, i);
+		weir__block_set_shard(b, 0);
+		if (!weir__block_is_free(b))
 			continue;
-		weir__shard_del(s, c);
-		c->left = free;
-		free = c->self;
+		weir__shard_del(s, b);
+		b->left = free;
+		free = b->self;
 	}
-	span_link(h, span, weir__heap_piece(h, span->left), c);
-	weir__piece_drop(&h->root.spares, span);
+	span_link(h, span, weir__heap_block(h, span->left), b);
+	weir__block_drop(&h->root.spares, span);
 	while (free) {
-		c = weir__heap_piece(h, free);
-		free = c->left;
-		weir__shard_give(&h->root, c, h->root.lane[c->lane]);
+		b = weir__heap_block(h, free);
+		free = b->left;
+		weir__shard_give(&h->root, b, h->root.bin[b->bin]);
 	}
 }
 
-/* Both locks are held. */
+/* Give all spans back. Both locks are held. */
 static void shard_close(struct weir_heap *h, struct weir__shard *s)
 {
 	struct weir__tally *sum = &h->root.tally;
 
 	while (s->spans) {
-		struct weir__piece *span = weir__heap_piece(h, s->spans);
+		struct weir__block *span = weir__heap_block(h, s->spans);
 
 		s->spans = span->after;
 		span_dissolve(h, s, span);
 	}
-	weir__lanes_free(s);
+	weir__stream_bins_free(s);
 	sum->bytes += s->tally.bytes;
 	sum->blocks += s->tally.blocks;
 	sum->allocs += s->tally.allocs;
@@ -371,10 +369,10 @@ static void shard_close(struct weir_heap *h, struct weir__shard *s)
 	s->whole = 0;
 }
 
-bool weir__shards_gather(struct weir_heap *h)
+static void consolidate(struct weir_heap *h)
 {
 	if (!h->n_open)
-		return false;
+		return;
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
 		struct weir__caches *t = weir__caches_at(h, i);
 
@@ -389,29 +387,29 @@ bool weir__shards_gather(struct weir_heap *h)
 	}
 	h->n_open = 0;
 	atomic_store_explicit(&h->sharded, false, memory_order_relaxed);
-	return true;
 }
 
 void weir__heap_lock_all(struct weir_heap *h)
 {
 	weir__heap_lock(h);
-	weir__shards_gather(h);
+	consolidate(h);
 }
 
-void weir__shards_give(struct weir_heap *h, struct weir__piece *c,
-		       struct weir__lane *lane)
+void weir__shards_give(struct weir_heap *h, struct weir__block *b,
+		       struct weir__stream_bin *bin)
 {
-	struct weir__shard *s = weir__shard_lock(h, c);
-	struct weir__lane *own = s ? weir__lane_share(s, lane) : NULL;
+	struct weir__shard *s = weir__shard_lock(h, b);
+	struct weir__stream_bin *own = s ? weir__stream_bin_share(s, bin)
+					 : NULL;
 
 	if (own)
-		weir__shard_give(s, c, own);
+		weir__shard_give(s, b, own);
 	if (s)
 		weir__unlock(&s->lock);
 	if (own)
 		return;
-	/* Without memory for a lane there, the root shard gets the piece. */
+	/* Without memory for a stream bin there, the root shard gets the block. */
 	if (s)
-		weir__shards_gather(h);
-	weir__shard_give(&h->root, c, lane);
+		consolidate(h);
+	weir__shard_give(&h->root, b, bin);
 }

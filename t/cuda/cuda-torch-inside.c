@@ -72,7 +72,7 @@ static uint64_t live(void)
 	struct weir_heap_stats s = { .size = sizeof(s) };
 
 	must(weir_heap_stats(device_find(0)->heap, &s));
-	return s.live;
+	return s.used;
 }
 
 static unsigned shard_of(const void *p)
@@ -81,7 +81,7 @@ static unsigned shard_of(const void *p)
 	struct weir_block block;
 
 	must(weir_heap_find(heap, (uintptr_t)p, &block));
-	return weir__piece_shard(weir__heap_piece(heap, (uint32_t)block.id));
+	return weir__block_shard(weir__heap_block(heap, (uint32_t)block.id));
 }
 
 static void *free_main(void *arg)

@@ -62,14 +62,14 @@ static bool run(unsigned n, int fd)
 	failed = nomem_end();
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
-	if (s.live || s.reserved)
+	if (s.used || s.reserved)
 		wrong = "nothing is left at the end";
 	weir_heap_destroy(heap);
 	return failed;
 }
 
 /*
- * The same with a shard. Two streams use it, then a third; gathers end it, and
+ * The same with a shard. Two streams use it, then a third; consolidations end it, and
  * it begins again.
  */
 static bool run_shard(unsigned n)
@@ -90,7 +90,7 @@ static bool run_shard(unsigned n)
 			again(weir__shard_want(heap));
 		again(weir_heap_alloc(heap, 3000, 4096, i & 1 ? stream : NULL,
 				      &b[i]));
-		in_shard += weir__piece_shard(weir__heap_piece(
+		in_shard += weir__block_shard(weir__heap_block(
 				    heap, (uint32_t)b[i].id)) > 0;
 		if (i % 200 == 150 && i < MANY / 2)
 			again(weir_heap_stats(heap, &s));
@@ -102,7 +102,7 @@ static bool run_shard(unsigned n)
 	must(weir_stream_sync(late, -1));
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
-	if (s.live || s.reserved)
+	if (s.used || s.reserved)
 		wrong = "nothing is left at the end";
 	if (in_shard < MANY / 3)
 		wrong = "a failure ends a shard at most";

@@ -40,10 +40,10 @@ static void free_block(struct weir_block b)
 	must(weir_heap_free(&b, NULL));
 }
 
-/* The number of the shard that has the block's piece. */
+/* The number of the shard that has the block. */
 static unsigned shard_of(struct weir_block b)
 {
-	return weir__piece_shard(weir__heap_piece(heap, (uint32_t)b.id));
+	return weir__block_shard(weir__heap_block(heap, (uint32_t)b.id));
 }
 
 static bool finds(struct weir_block b)
@@ -79,7 +79,7 @@ static void heap_end(const char *what)
 
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
-	ok(!s.live && s.largest == BYTES, "all memory is one free part %s",
+	ok(!s.used && s.largest == BYTES, "all memory is one free part %s",
 	   what);
 	weir_heap_destroy(heap);
 }
@@ -183,8 +183,8 @@ static void test_earlier(void)
 	heap_end("after blocks older than the first search");
 }
 
-/* A gather takes the memory of shards back, and blocks stay where they are. */
-static void test_gather(void)
+/* A consolidation takes the memory of shards back, and blocks stay where they are. */
+static void test_consolidation(void)
 {
 	struct weir_heap_stats s = { .size = sizeof(s) };
 	struct weir_block a, b;
@@ -196,12 +196,12 @@ static void test_gather(void)
 	b = alloc(LARGE);
 	must(weir_heap_stats(heap, &s));
 	ok(!shard_of(a) && finds(a) && finds(b),
-	   "blocks of a shard are found after a gather");
+	   "blocks of a shard are found after a consolidation");
 	free_block(a);
 	ok(finds_none(a.addr) && finds(b),
-	   "a block of a shard that was freed after a gather is not found");
+	   "a block of a shard that was freed after a consolidation is not found");
 	free_block(b);
-	heap_end("after a gather");
+	heap_end("after a consolidation");
 }
 
 static int by_number(const void *a, const void *b)
@@ -246,7 +246,7 @@ int main(void)
 	test_shards();
 	test_freed_by_another();
 	test_earlier();
-	test_gather();
+	test_consolidation();
 	test_many();
 	weir_close(weir);
 	return done_testing();

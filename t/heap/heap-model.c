@@ -116,7 +116,7 @@ static void check_stats(void)
 	struct weir_heap_stats s = { .size = sizeof(s) };
 
 	must(weir_heap_stats(heap, &s));
-	expect(s.live == live, "the statistics have the bytes of live blocks");
+	expect(s.used == live, "the statistics have the bytes of used blocks");
 }
 
 static void step(bool find)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random calls of a heap with many pieces, and of one with many streams that come
+ * Random calls of a heap with many blocks, and of one with many streams that come
  * and go. No two blocks overlap; memory that was freed in a stream whose work has not
  * ended is handed out to that stream, or to one that waits; time is linear; nothing
- * is left. In each round the work of a few streams is held back. WEIR_T_PIECES pieces
- * (20 000), WEIR_T_STREAMS streams (70 000), WEIR_T_STEPS calls with many pieces
+ * is left. In each round the work of a few streams is held back. WEIR_T_BLOCKS blocks
+ * (20 000), WEIR_T_STREAMS streams (70 000), WEIR_T_STEPS calls with many blocks
  * (80 000), from WEIR_T_SEED.
  */
 #include <dirent.h>
@@ -260,12 +260,12 @@ static unsigned threads(void)
 	return n - 2;
 }
 
-static size_t lanes(struct weir_heap *heap)
+static size_t stream_bins(struct weir_heap *heap)
 {
 	size_t n;
 
 	weir__heap_lock(heap);
-	n = heap->root.used_lanes;
+	n = heap->root.used_bins;
 	weir__heap_unlock(heap);
 	return n;
 }
@@ -274,11 +274,12 @@ static size_t lanes(struct weir_heap *heap)
 static bool all_left(const struct model *m, unsigned n)
 {
 	for (int i = 0; i < 20000; i++) {
-		if (threads() <= n && lanes(m->heap) == 1)
+		if (threads() <= n && stream_bins(m->heap) == 1)
 			return true;
 		usleep(1000);
 	}
-	diag("%u threads, not %u, and %zu lanes", threads(), n, lanes(m->heap));
+	diag("%u threads, not %u, and %zu stream bins", threads(), n,
+	     stream_bins(m->heap));
 	return false;
 }
 
@@ -298,12 +299,12 @@ static void model_check(struct model *m, unsigned before, const char *what)
 	ok(all_left(m, before), "%s: no stream and no thread is left", what);
 	must(weir_heap_trim(m->heap, 0));
 	must(weir_heap_stats(m->heap, &s));
-	ok(!s.live && !s.pending && s.largest == m->n * m->unit,
+	ok(!s.used && !s.pending && s.largest == m->n * m->unit,
 	   "%s: all memory is one free part", what);
 }
 
-/* Nanoseconds of @steps calls with @n pieces at first. */
-static int64_t with_pieces(size_t n, uint64_t steps, bool check)
+/* Nanoseconds of @steps calls with @n blocks at first. */
+static int64_t with_blocks(size_t n, uint64_t steps, bool check)
 {
 	unsigned before = threads();
 	struct model *m = model_new(n, (size_t)64 << 10, 24);
@@ -331,21 +332,21 @@ static int64_t with_pieces(size_t n, uint64_t steps, bool check)
 	round_end(m);
 	t = cpu_ns() - t;
 	if (check)
-		model_check(m, before, "many pieces");
+		model_check(m, before, "many blocks");
 	else
 		free_all(m);
 	model_destroy(m);
 	return t;
 }
 
-static void test_pieces(size_t n, uint64_t steps)
+static void test_blocks(size_t n, uint64_t steps)
 {
-	int64_t few = with_pieces(n / 4, steps, false);
-	int64_t all = with_pieces(n, steps, true);
+	int64_t few = with_blocks(n / 4, steps, false);
+	int64_t all = with_blocks(n, steps, true);
 
 	ok(all < 10 * few + 50 * MS,
-	   "calls with four times as many pieces do not take 16 times as long");
-	diag("%zu pieces %.2f us, %zu pieces %.2f us for each call", n / 4,
+	   "calls with four times as many blocks do not take 16 times as long");
+	diag("%zu blocks %.2f us, %zu blocks %.2f us for each call", n / 4,
 	     (double)few / 1e3 / (double)steps, n,
 	     (double)all / 1e3 / (double)steps);
 }
@@ -409,7 +410,7 @@ static void test_streams(uint32_t n)
 
 int main(void)
 {
-	size_t n = number_from("WEIR_T_PIECES", 20000);
+	size_t n = number_from("WEIR_T_BLOCKS", 20000);
 	static int calls;
 	struct weir_stream *s;
 
@@ -424,7 +425,7 @@ int main(void)
 	must(weir_stream_call(s, count_up, &calls));
 	must(weir_stream_sync(s, -1));
 	weir_stream_free(s);
-	test_pieces(n, number_from("WEIR_T_STEPS", 80000));
+	test_blocks(n, number_from("WEIR_T_STEPS", 80000));
 	test_streams((uint32_t)number_from("WEIR_T_STREAMS", 70000));
 	weir_close(weir);
 	return done_testing();

@@ -38,22 +38,22 @@ static struct weir_heap_stats stats(void)
 }
 
 /* Like every call that needs all memory. */
-static void gather(void)
+static void consolidate(void)
 {
 	stats();
 }
 
-/* The number of the shard that has the block's piece. */
+/* The number of the shard that has the block. */
 static unsigned shard_of(struct weir_block b)
 {
-	return weir__piece_shard(weir__heap_piece(heap, (uint32_t)b.id));
+	return weir__block_shard(weir__heap_block(heap, (uint32_t)b.id));
 }
 
 /* All is freed. */
 static void heap_end(const char *what)
 {
 	must(weir_heap_trim(heap, 0));
-	is_int(stats().live, 0, "nothing is live %s", what);
+	is_int(stats().used, 0, "nothing is used %s", what);
 	is_int(stats().largest, BYTES, "all memory is one free part %s", what);
 	weir_heap_destroy(heap);
 }
@@ -134,7 +134,7 @@ static void look(unsigned k)
 		must(weir_heap_trim(heap, 0));
 		break;
 	case 1:
-		gather();
+		consolidate();
 		break;
 	default:
 		must(weir__shard_want(heap));

@@ -39,7 +39,7 @@ static struct weir_heap_stats stats(void)
 }
 
 /* Like every call that needs all memory. */
-static void gather(void)
+static void consolidate(void)
 {
 	stats();
 }
@@ -57,10 +57,10 @@ static void free_in(struct weir_block b, struct weir_stream *s)
 	must(weir_heap_free(&b, s));
 }
 
-/* The number of the shard that has the block's piece. */
+/* The number of the shard that has the block. */
 static unsigned shard_of(struct weir_block b)
 {
-	return weir__piece_shard(weir__heap_piece(heap, (uint32_t)b.id));
+	return weir__block_shard(weir__heap_block(heap, (uint32_t)b.id));
 }
 
 static void run_thread(void *(*main)(void *), void *arg)
@@ -76,7 +76,7 @@ static void run_thread(void *(*main)(void *), void *arg)
 static void heap_end(const char *what)
 {
 	must(weir_heap_trim(heap, 0));
-	is_int(stats().live, 0, "nothing is live %s", what);
+	is_int(stats().used, 0, "nothing is used %s", what);
 	is_int(stats().largest, BYTES, "all memory is one free part %s", what);
 	weir_heap_destroy(heap);
 }
@@ -96,8 +96,9 @@ static void test_use(void)
 	free_in(b, NULL);
 	is_int(alloc(LARGE, NULL).addr, b.addr,
 	       "memory freed in a shard is used again");
-	gather();
-	is_int(shard_of(b), 0, "weir_heap_stats gathers the memory of shards");
+	consolidate();
+	is_int(shard_of(b), 0,
+	       "weir_heap_stats consolidates the memory of shards");
 	b = alloc(LARGE, NULL);
 	is_int(shard_of(b), 0,
 	       "after that a thread has no shard until it contends again");
@@ -184,13 +185,13 @@ static void test_stale(void)
 	run_thread(free_main, &e);
 	is_err(weir_heap_free(&e, NULL), -EINVAL, "freed before",
 	       "a block of a shard that another thread has freed cannot be freed again");
-	gather();
+	consolidate();
 	is_err(weir_heap_free(&a, NULL), -EINVAL, "freed before",
-	       "a freed block cannot be freed again after a gather");
+	       "a freed block cannot be freed again after a consolidation");
 	is_int(weir_heap_free(&b, NULL), 0,
-	       "a live block of a shard can be freed after a gather");
+	       "a live block of a shard can be freed after a consolidation");
 	is_err(weir_heap_free(&b, NULL), -EINVAL, "freed before",
-	       "a live block of a shard can be freed only once after a gather");
+	       "a live block of a shard can be freed only once after a consolidation");
 	run_thread(free_main, &d);
 	heap_end("after stale blocks were refused");
 }
@@ -341,7 +342,7 @@ static void test_order(void)
 	free_in(b, stream[1]);
 	free_in(d, stream[0]);
 	is_int(stats().pending, 2 * a.bytes,
-	       "memory of a shard is pending after a gather as it was before");
+	       "memory of a shard is pending after a consolidation as it was before");
 	is_int(stats().waits, 0, "a shard queues no waits");
 	is_int(weir_heap_alloc(heap, BYTES, 0, NULL, &b), -ENOMEM,
 	       "without a stream, pending memory of a shard is not handed out");
@@ -379,14 +380,14 @@ static void test_before_waits(void)
 	heap_end("after memory of a shard was used");
 }
 
-/* The lane is made to count as that of a native stream, which has no numbers. */
+/* The stream bin is made to count as that of a native stream, which has no numbers. */
 static void test_native(void)
 {
 	struct weir_block a, b;
 
 	heap_begin();
 	a = alloc(LARGE, stream[0]);
-	weir__lane_find(&heap->root, stream[0])->native = true;
+	weir__stream_bin_find(&heap->root, stream[0])->native = true;
 	must(weir__shard_want(heap));
 	b = alloc(LARGE, stream[0]);
 	free_in(b, stream[0]);
@@ -396,7 +397,7 @@ static void test_native(void)
 	ok(alloc(LARGE, stream[1]).addr != b.addr,
 	   "a shard does not guess how far a native stream is");
 	is_int(stats().pending, b.bytes,
-	       "memory freed in a native stream is pending after a gather");
+	       "memory freed in a native stream is pending after a consolidation");
 	free_in(a, stream[0]);
 	weir_heap_destroy(heap);
 }
@@ -414,8 +415,8 @@ static void test_caches(void)
 		s[i] = new_stream(weir, "one of many");
 		for (unsigned j = 0; j < 40; j++)
 			free_in(b = alloc(1000, s[i]), s[i]);
-		kept += !weir__piece_is_free(
-			weir__heap_piece(heap, (uint32_t)b.id));
+		kept += !weir__block_is_free(
+			weir__heap_block(heap, (uint32_t)b.id));
 	}
 	is_int(kept, 8,
 	       "caches of a thread with a shard follow the streams in use");
@@ -439,7 +440,7 @@ static void test_freed_stream(void)
 		weir_stream_free(s);
 		must(weir_heap_trim(heap, 0));
 	}
-	is_int(heap->root.n_lanes, 2,
+	is_int(heap->root.n_bins, 2,
 	       "trim releases freed streams that a shard has used");
 	heap_end("after streams were freed");
 }

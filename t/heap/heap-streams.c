@@ -158,7 +158,7 @@ static int64_t time_among(unsigned n)
 	}
 	for (unsigned i = 0; i < n; i++)
 		weir_stream_free(c.s[i]);
-	is_int(c.heap->root.used_lanes, 1, "the heap keeps none of %u streams",
+	is_int(c.heap->root.used_bins, 1, "the heap keeps none of %u streams",
 	       n);
 	weir_heap_destroy(c.heap);
 	free(c.s);

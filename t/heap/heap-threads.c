@@ -140,7 +140,7 @@ static void *keeping_main(void *barrier)
 	must(weir_heap_trim(heap, 0));
 	short_main(barrier);
 	must(weir_heap_stats(heap, &s));
-	ok(s.kept > 0, "a thread has a cache after 1000 threads have ended");
+	ok(s.cached > 0, "a thread has a cache after 1000 threads have ended");
 	return NULL;
 }
 
@@ -188,7 +188,7 @@ int main(void)
 	   "threads get blocks (%u, %u times none was left)", allocs, failures);
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
-	is_int(s.live, 0, "nothing is live when all blocks are freed");
+	is_int(s.used, 0, "nothing is used when all blocks are freed");
 	is_int(s.reserved, 0,
 	       "all buffers are empty when all blocks are freed");
 	short_threads();

@@ -52,8 +52,8 @@ static void test_blocks(void)
 	   "two blocks do not overlap");
 	is_int(b.addr - (uintptr_t)weir_buf_data(b.buf), b.offset,
 	       "a block's address is that of its buffer plus its offset");
-	is_int(stats_of(heap).live, a.bytes + b.bytes,
-	       "the statistics count the bytes of live blocks");
+	is_int(stats_of(heap).used, a.bytes + b.bytes,
+	       "the statistics count the bytes of used blocks");
 	must(weir_heap_free(&a, NULL));
 	is_err(weir_heap_free(&a, NULL), -EINVAL, "freed before",
 	       "a block that was freed cannot be freed again");
@@ -121,7 +121,7 @@ static void test_cache_fit(void)
 	is_int(less.bytes, a.bytes, "the block has the bytes that it had");
 	must(weir_heap_free(&less, NULL));
 	must(weir_heap_free(&wall, NULL));
-	is_int(stats_of(heap).live, 0,
+	is_int(stats_of(heap).used, 0,
 	       "a block of another size is counted with its own bytes");
 	weir_heap_destroy(heap);
 }
@@ -139,7 +139,7 @@ static void test_caches_flushed(void)
 	must(weir_heap_free(&high, NULL));
 	large = alloc(heap, 8 * MIB, 0);
 	is_int(large.offset, low.offset,
-	       "small pieces in caches do not keep a large block out of free memory");
+	       "small blocks in caches do not keep a large block out of free memory");
 	must(weir_heap_free(&large, NULL));
 	weir_heap_destroy(heap);
 }
@@ -287,7 +287,7 @@ static void test_exhaustion(void)
 	is_int(n, MIB / 64, "all memory of a heap can be handed out");
 	for (size_t i = 0; i < n; i++)
 		must(weir_heap_free(&b[i], NULL));
-	ok(stats_of(heap).kept > 0, "caches keep some of what was freed");
+	ok(stats_of(heap).cached > 0, "caches keep some of what was freed");
 	is_int(weir_heap_alloc(heap, MIB, 0, NULL, &large), 0,
 	       "what caches keep is used for a large block");
 	weir_heap_destroy(heap);

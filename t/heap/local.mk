@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-T_HEAP_C = %D%/heap.t %D%/heap-full.t %D%/heap-pieces.t %D%/heap-streams.t \
+T_HEAP_C = %D%/heap.t %D%/heap-full.t %D%/heap-blocks.t %D%/heap-streams.t \
 	%D%/heap-model.t %D%/heap-find.t %D%/heap-random.t %D%/heap-order.t \
 	%D%/heap-shards.t %D%/heap-shards-random.t %D%/heap-threads.t \
 	%D%/heap-faults.t %D%/heap-lock.t
@@ -9,7 +9,7 @@ TESTS += $(T_HEAP_C)
 %C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
 %C%_heap_random_t_SOURCES = %D%/heap-random.c $(T_DRAWS) $(T_STREAMS)
 %C%_heap_find_t_SOURCES = %D%/heap-find.c $(T_STREAMS)
-%C%_heap_pieces_t_SOURCES = %D%/heap-pieces.c $(T_DRAWS) $(T_STREAMS)
+%C%_heap_blocks_t_SOURCES = %D%/heap-blocks.c $(T_DRAWS) $(T_STREAMS)
 %C%_heap_streams_t_SOURCES = %D%/heap-streams.c $(T_DRAWS) $(T_STREAMS)
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_DRAWS) $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)

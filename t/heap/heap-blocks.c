@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heaps of many pieces. To fail with four times as many pieces takes about four
- * times as long, whatever streams they were freed in. WEIR_T_PIECES pieces (20 000).
+ * Heaps of many blocks. To fail with four times as many blocks takes about four
+ * times as long, whatever streams they were freed in. WEIR_T_BLOCKS blocks (20 000).
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -59,8 +59,8 @@ static void open_all(void)
 		must(weir_stream_sync(stream[i], -1));
 }
 
-/* The stream in which piece @i is freed; NULL: none. */
-typedef struct weir_stream *lane_of(size_t i);
+/* The stream in which block @i is freed; NULL: none. */
+typedef struct weir_stream *choice_of_stream(size_t i);
 
 static struct weir_stream *own_and_none(size_t i)
 {
@@ -82,8 +82,8 @@ static struct weir_stream *own_and_one(size_t i)
 	return stream[i % 2];
 }
 
-/* Nanoseconds of an allocation of more than there is, with @n pieces. */
-static int64_t time_of(void *at, size_t n, lane_of *lane)
+/* Nanoseconds of an allocation of more than there is, with @n blocks. */
+static int64_t time_of(void *at, size_t n, choice_of_stream *choose)
 {
 	struct weir_heap *heap = new_heap(at, n);
 	struct weir_block *b = calloc(n, sizeof(*b)), all;
@@ -92,7 +92,7 @@ static int64_t time_of(void *at, size_t n, lane_of *lane)
 	for (size_t i = 0; i < n; i++)
 		must(weir_heap_alloc(heap, UNIT, 0, stream[0], &b[i]));
 	for (size_t i = 0; i < n; i++)
-		must(weir_heap_free(&b[i], lane(i)));
+		must(weir_heap_free(&b[i], choose(i)));
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		t = cpu_ns();
 		if (weir_heap_alloc(heap, (n + 1) * UNIT, 0, stream[0], &all) !=
@@ -107,17 +107,18 @@ static int64_t time_of(void *at, size_t n, lane_of *lane)
 	return best;
 }
 
-static void test_time(void *at, size_t n, lane_of *lane, const char *what)
+static void test_time(void *at, size_t n, choice_of_stream *choose,
+		      const char *what)
 {
 	int64_t few, all;
 
 	shut_all();
-	few = time_of(at, n / 4, lane);
-	all = time_of(at, n, lane);
+	few = time_of(at, n / 4, choose);
+	all = time_of(at, n, choose);
 	ok(all < 10 * few + MS,
-	   "a failure with four times as many pieces does not take 16 times as long: %s",
+	   "a failure with four times as many blocks does not take 16 times as long: %s",
 	   what);
-	diag("%zu pieces %.3f ms, %zu pieces %.3f ms", n / 4, (double)few / 1e6,
+	diag("%zu blocks %.3f ms, %zu blocks %.3f ms", n / 4, (double)few / 1e6,
 	     n, (double)all / 1e6);
 	open_all();
 	tap_renew();
@@ -148,7 +149,7 @@ static void test_part(void *at)
 
 int main(void)
 {
-	size_t n = number_from("WEIR_T_PIECES", 20000);
+	size_t n = number_from("WEIR_T_BLOCKS", 20000);
 	void *at = mmap(NULL, n * UNIT, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks by address, for weir_heap_find(): a hash table of the pieces that are not
- * in bins. It exists from the first weir_heap_find() on.
+ * Blocks by address, for weir_heap_find(): a hash table of the blocks that are not
+ * in bins. The first weir_heap_find() makes it.
  *
- * Threads that divide memory by themselves must not meet at one lock here, so the
- * table consists of stripes, each with a lock. All addresses of a MiB are in one
- * stripe, and a thread's span is usually larger. A piece is added and removed under
- * the lock of the shard that has it; its links are members that only free pieces
- * use. So neither can fail.
+ * Threads that have shards must not contend for one lock here, so the table consists of
+ * stripes, each with a lock. All addresses of a MiB are in one stripe, and a thread's
+ * span is usually larger. A block is added and removed under the lock of its shard. Its
+ * links are members that otherwise only free blocks use, so neither needs memory.
  */
 #include "core/error.h"
 #include "core/sys.h"
@@ -18,10 +17,10 @@
 #define FIRST_BITS 6u
 
 struct stripe {
-	_Alignas(64) struct weir__lock lock; /* guards what follows */
+	_Alignas(64) struct weir__lock lock; /* guards all members */
 	unsigned bits;
 	size_t n;
-	uint32_t *list; /* 1 << bits; the first piece of each, 0: none */
+	uint32_t *list; /* 1 << bits; first block of each, or 0 */
 };
 
 struct weir__block_index {
@@ -43,7 +42,7 @@ static uint32_t *list_of(const struct stripe *s, uint64_t addr)
 	return &s->list[mix(addr) >> (64 - s->bits)];
 }
 
-/* Twice as many lists. Without memory for them the lists become longer. */
+/* Double the table. Without memory for that its lists become longer. */
 static void stripe_grow(struct weir_heap *h, struct stripe *s)
 {
 	size_t n = (size_t)1 << s->bits;
@@ -56,67 +55,67 @@ static void stripe_grow(struct weir_heap *h, struct stripe *s)
 	s->bits++;
 	for (size_t i = 0; i < n; i++)
 		while (old[i]) {
-			struct weir__piece *c = weir__heap_piece(h, old[i]);
+			struct weir__block *b = weir__heap_block(h, old[i]);
 
-			old[i] = c->right;
-			to = list_of(s, c->addr);
-			c->right = *to;
-			*to = c->self;
+			old[i] = b->right;
+			to = list_of(s, b->addr);
+			b->right = *to;
+			*to = b->self;
 		}
 	weir__free(old);
 }
 
 static void index_insert(struct weir_heap *h, struct weir__block_index *x,
-			 struct weir__piece *c)
+			 struct weir__block *b)
 {
-	struct stripe *s = stripe_of(x, c->addr);
+	struct stripe *s = stripe_of(x, b->addr);
 	uint32_t *list;
 
 	weir__lock(&s->lock);
 	if (s->n >> s->bits)
 		stripe_grow(h, s);
-	list = list_of(s, c->addr);
-	c->right = *list;
-	*list = c->self;
+	list = list_of(s, b->addr);
+	b->right = *list;
+	*list = b->self;
 	s->n++;
 	weir__unlock(&s->lock);
 }
 
-void weir__index_insert(struct weir_heap *h, struct weir__piece *c)
+void weir__block_index_insert(struct weir_heap *h, struct weir__block *b)
 {
-	index_insert(h, weir__heap_index(h), c);
+	index_insert(h, weir__heap_index(h), b);
 }
 
-void weir__index_remove(struct weir_heap *h, struct weir__piece *c)
+void weir__block_index_remove(struct weir_heap *h, struct weir__block *b)
 {
-	struct stripe *s = stripe_of(weir__heap_index(h), c->addr);
+	struct stripe *s = stripe_of(weir__heap_index(h), b->addr);
 	uint32_t *link;
 
 	weir__lock(&s->lock);
-	link = list_of(s, c->addr);
-	while (*link != c->self)
-		link = &weir__heap_piece(h, *link)->right;
-	*link = c->right;
+	link = list_of(s, b->addr);
+	while (*link != b->self)
+		link = &weir__heap_block(h, *link)->right;
+	*link = b->right;
 	s->n--;
 	weir__unlock(&s->lock);
 }
 
-/* A piece in the table has the same place and size as long as it is there. */
-bool weir__index_find(struct weir_heap *h, uint64_t addr,
-		      struct weir_block *ret_block)
+/* A block does not move, nor change its size, while it is in the table. */
+bool weir__block_index_find(struct weir_heap *h, uint64_t addr,
+			    struct weir_block *ret_block)
 {
 	struct stripe *s = stripe_of(weir__heap_index(h), addr);
-	const struct weir__piece *c = NULL;
+	const struct weir__block *b = NULL;
 	uint32_t i;
 	bool found;
 
 	weir__lock(&s->lock);
-	for (i = *list_of(s, addr); i; i = c->right) {
-		c = weir__heap_piece(h, i);
-		if (c->addr == addr)
+	for (i = *list_of(s, addr); i; i = b->right) {
+		b = weir__heap_block(h, i);
+		if (b->addr == addr)
 			break;
 	}
-	found = i && weir__block_get(h, c, ret_block);
+	found = i && weir__block_describe(h, b, ret_block);
 	weir__unlock(&s->lock);
 	return found;
 }
@@ -152,18 +151,18 @@ static struct weir__block_index *index_new(bool membarrier)
 static void insert_region(struct weir_heap *h, struct weir__block_index *x,
 			  const struct weir__region *region)
 {
-	struct weir__piece *c;
+	struct weir__block *b;
 
 	if (!region->bytes)
 		return;
-	for (uint32_t i = region->first; i; i = c->next) {
-		c = weir__heap_piece(h, i);
-		if (!weir__piece_is_free(c))
-			index_insert(h, x, c);
+	for (uint32_t i = region->first; i; i = b->next) {
+		b = weir__heap_block(h, i);
+		if (!weir__block_is_free(b))
+			index_insert(h, x, b);
 	}
 }
 
-int weir__index_make(struct weir_heap *h)
+int weir__block_index_make(struct weir_heap *h)
 {
 	struct weir__block_index *x = index_new(h->membarrier);
 
@@ -177,7 +176,7 @@ int weir__index_make(struct weir_heap *h)
 	return 0;
 }
 
-void weir__index_free(struct weir_heap *h)
+void weir__block_index_free(struct weir_heap *h)
 {
 	struct weir__block_index *x = weir__heap_index(h);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches: the fast path. Each thread has its own, which it uses without a lock
- * and without an atomic instruction, since one alone takes as long as all the
- * rest. Another thread that needs them (before the heap grows, say) revokes
- * them meanwhile:
+ * Caches are the fast path. Each thread has its own. It uses them without a lock and
+ * without an atomic instruction, since one such instruction takes as long as the rest
+ * of the call. Another thread that needs them, for example before the heap grows,
+ * revokes them meanwhile:
  *
  *	owner: busy = 1; if (revoked) leave, and take the heap's lock instead;
  *	       ...; busy = 0
@@ -16,29 +16,77 @@
  * revoked after it. Where the system refuses membarrier(2), the owner executes
  * the barrier itself.
  */
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "core/root.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 
 /*
- * The limits of one cache: blocks; bytes, as a part of what is in use; the
- * least limit in bytes; the part of the limit for blocks of one size.
+ * The limits of one cache: its blocks; its bytes, as a part of those in use; a lower
+ * bound of this limit; the part of it that blocks of one size may have.
  */
-#define KEPT_BLOCKS 8192u
-#define KEPT_PART 192u
-#define KEPT_BYTES ((uint64_t)256 << 10)
+#define CACHE_BLOCKS 8192u
+#define CACHE_PART 192u
+#define CACHE_BYTES ((uint64_t)256 << 10)
 #define SIZE_PART 32u
 
-/* Between two misses a cache may have this part more than its limit. */
+/* Between two misses a cache may exceed its limit by this part of it. */
 #define OVER_PART 8u
 
-/* A cache answers with a block that is at most this part larger. */
+/* A cache hands out a block that is up to this part larger than needed. */
 #define FIT_PART 16u
 
-/* Misses after which a cache that has blocks of another stream changes. */
+/* After so many misses in a row a cache changes to another stream. */
 #define MISSES 16u
+
+/*
+ * Places of threads. Each thread that uses a heap has one while it lives, the same
+ * in all heaps: its caches are at h->thread[place]. The next thread that gets the
+ * place also gets these caches, with the blocks in them.
+ */
+static _Atomic bool place_taken[WEIR__THREADS];
+/*
+ * Not initial-exec, which would need room for the library's thread-locals in
+ * programs that open it by dlopen(3).
+ */
+static _Thread_local uintptr_t own_place;
+static pthread_key_t place_key;
+static bool place_key_made;
+
+/* The thread ends. */
+static void place_give(void *arg)
+{
+	own_place = 0;
+	atomic_store_explicit(&place_taken[(uintptr_t)arg - 1], false,
+			      memory_order_release);
+}
+
+static void place_init(void)
+{
+	place_key_made = pthread_key_create(&place_key, place_give) == 0;
+}
+
+static bool place_take(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uintptr_t i = 0;
+
+	pthread_once(&once, place_init);
+	while (i < WEIR__THREADS && atomic_exchange(&place_taken[i], true))
+		i++;
+	if (i == WEIR__THREADS)
+		return false;
+	if (!place_key_made ||
+	    pthread_setspecific(place_key, (void *)(i + 1)) != 0) {
+		atomic_store(&place_taken[i], false);
+		return false;
+	}
+	own_place = i + 1;
+	return true;
+}
 
 static inline unsigned hash_of(const void *p, unsigned bits)
 {
@@ -49,9 +97,7 @@ static inline unsigned hash_of(const void *p, unsigned bits)
 /* This thread's caches, or NULL. */
 static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	return weir__own_place
-		       ? weir__caches_at(h, (unsigned)weir__own_place - 1)
-		       : NULL;
+	return own_place ? weir__caches_at(h, (unsigned)own_place - 1) : NULL;
 }
 
 struct weir__caches *weir__caches_own(struct weir_heap *h)
@@ -70,7 +116,7 @@ static inline void caches_leave(struct weir__caches *t)
 	atomic_store_explicit(&t->busy, 0, memory_order_release);
 }
 
-/* By the owner. False: revoked, use the heap's lock. */
+/* The owner calls this. False: the caches are revoked; use the heap's lock. */
 static inline bool caches_enter(const struct weir_heap *h,
 				struct weir__caches *t)
 {
@@ -122,7 +168,7 @@ void weir__caches_restore(struct weir_heap *h)
  */
 static inline uint64_t units_of(const struct weir_heap *h, size_t size)
 {
-	uint64_t n = ((size - 1) >> h->pieces.shift) + 1;
+	uint64_t n = ((size - 1) >> h->blocks.shift) + 1;
 
 	if (n >= 128 && n < WEIR__CACHE_UNITS)
 		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
@@ -131,74 +177,75 @@ static inline uint64_t units_of(const struct weir_heap *h, size_t size)
 
 static inline size_t bin_index(uint64_t units)
 {
-	struct weir__bin at = weir__bin_of(units);
+	struct weir__size_bin at = weir__size_bin_of(units);
 
 	return at.level * 64 + at.bin;
 }
 
 uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 {
-	return units_of(h, size) << h->pieces.shift;
+	return units_of(h, size) << h->blocks.shift;
 }
 
-/* False: no cache keeps blocks of @bytes. 0 bytes: false. */
-static inline bool caches_keep(const struct weir_heap *h, uint64_t bytes)
+/* True if caches keep blocks of @bytes; false for 0 bytes. */
+static inline bool caches_take(const struct weir_heap *h, uint64_t bytes)
 {
 	return bytes - 1 <
-	       atomic_load_explicit(&h->kept_most, memory_order_relaxed);
+	       atomic_load_explicit(&h->cached_most, memory_order_relaxed);
 }
 
-static inline void block_fill(const struct weir_heap *h,
-			      const struct weir__piece *c, uint32_t tag,
-			      struct weir_block *ret_block)
+static inline void block_describe(const struct weir_heap *h,
+				  const struct weir__block *b, uint32_t tag,
+				  struct weir_block *ret_block)
 {
-	const struct weir__region *region = h->region[c->region];
+	const struct weir__region *region = h->region[b->region];
 
 	ret_block->heap = (struct weir_heap *)(uintptr_t)h;
 	ret_block->buf = region->buf;
-	ret_block->offset = c->addr - region->base;
-	ret_block->addr = c->addr;
-	ret_block->bytes = c->bytes;
-	ret_block->id = (uint64_t)tag << 32 | c->self;
+	ret_block->offset = b->addr - region->base;
+	ret_block->addr = b->addr;
+	ret_block->bytes = b->bytes;
+	ret_block->id = (uint64_t)tag << 32 | b->self;
 }
 
-static inline void block_begin(struct weir_heap *h, struct weir__tally *tally,
-			       struct weir__piece *c,
-			       struct weir_block *ret_block)
+static inline void block_hand_out(struct weir_heap *h,
+				  struct weir__tally *tally,
+				  struct weir__block *b,
+				  struct weir_block *ret_block)
 {
-	weir__piece_set(c, WEIR__PIECE_LIVE);
-	tally->bytes += c->bytes;
+	weir__block_set_state(b, WEIR__BLOCK_USED);
+	tally->bytes += b->bytes;
 	tally->blocks++;
 	tally->allocs++;
-	block_fill(h, c, weir__piece_tag(c), ret_block);
+	block_describe(h, b, weir__block_tag(b), ret_block);
 }
 
-static inline struct weir__piece *
+static inline struct weir__block *
 cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
-	struct weir__piece *c = weir__heap_piece(h, cache->bin[bin]);
+	struct weir__block *b = weir__heap_block(h, cache->bin[bin]);
 
-	cache->bin[bin] = c->left;
-	if (!c->left)
+	cache->bin[bin] = b->left;
+	if (!b->left)
 		cache->used[bin / 64] &= ~(1ull << bin % 64);
 	cache->n--;
 	cache->count[bin]--;
-	cache->kept -= c->bytes;
-	return c;
+	cache->bytes -= b->bytes;
+	return b;
 }
 
-static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
+static inline void cache_push(struct weir__cache *cache, struct weir__block *b,
 			      size_t bin)
 {
-	c->left = cache->bin[bin];
-	cache->bin[bin] = c->self;
+	b->left = cache->bin[bin];
+	cache->bin[bin] = b->self;
 	cache->used[bin / 64] |= 1ull << bin % 64;
 	cache->n++;
 	cache->count[bin]++;
-	cache->kept += c->bytes;
+	cache->bytes += b->bytes;
 }
 
-/* May the cache keep one more block of this bin? */
+/* True if the cache may keep one more block of this bin. */
 static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 			       uint64_t bytes)
 {
@@ -206,8 +253,8 @@ static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 }
 
 /*
- * The first bin with blocks of *bin and those up to 1/FIT_PART larger. False:
- * all are empty.
+ * Find the first bin with blocks, from *bin up to sizes that are 1/FIT_PART larger.
+ * False: these bins are empty.
  */
 static inline bool cache_fit(const struct weir__cache *cache, size_t *bin,
 			     uint64_t units)
@@ -233,7 +280,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	size_t bin;
 	bool found;
 
-	if (!caches_keep(h, size))
+	if (!caches_take(h, size))
 		return false;
 	units = units_of(h, size);
 	bin = bin_index(units);
@@ -243,83 +290,84 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	cache = cache_of(t, stream);
 	found = cache->stream == stream && cache_fit(cache, &bin, units);
 	if (found) {
-		struct weir__piece *c = cache_pop(h, cache, bin);
+		struct weir__block *b = cache_pop(h, cache, bin);
 
-		atomic_store_explicit(&c->home, t->index, memory_order_relaxed);
-		block_begin(h, &t->tally, c, ret_block);
+		atomic_store_explicit(&b->home, t->index, memory_order_relaxed);
+		block_hand_out(h, &t->tally, b, ret_block);
 	}
 	caches_leave(t);
 	return found;
 }
 
-void weir__block_begin(struct weir__shard *s, const struct weir__caches *own,
-		       struct weir__piece *c, struct weir_block *ret_block)
+void weir__block_hand_out(struct weir__shard *s, const struct weir__caches *own,
+			  struct weir__block *b, struct weir_block *ret_block)
 {
-	atomic_store_explicit(&c->home, own ? own->index : WEIR__THREADS,
+	atomic_store_explicit(&b->home, own ? own->index : WEIR__THREADS,
 			      memory_order_relaxed);
-	weir__index_add(s->heap, c);
-	block_begin(s->heap, &s->tally, c, ret_block);
+	weir__block_index_add(s->heap, b);
+	block_hand_out(s->heap, &s->tally, b, ret_block);
 }
 
-bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
-		     struct weir_block *ret_block)
+bool weir__block_describe(const struct weir_heap *h,
+			  const struct weir__block *b,
+			  struct weir_block *ret_block)
 {
-	uint32_t tag = weir__piece_tag(c);
+	uint32_t tag = weir__block_tag(b);
 
-	if ((tag & 3) != WEIR__PIECE_LIVE)
+	if ((tag & 3) != WEIR__BLOCK_USED)
 		return false;
-	block_fill(h, c, tag, ret_block);
+	block_describe(h, b, tag, ret_block);
 	return true;
 }
 
-static inline struct weir__piece *block_piece(struct weir_heap *h,
-					      const struct weir_block *block)
+static inline struct weir__block *block_of(struct weir_heap *h,
+					   const struct weir_block *block)
 {
 	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
-	struct weir__piece *c;
+	struct weir__block *b;
 
-	if (!number || (tag & 3) != WEIR__PIECE_LIVE ||
+	if (!number || (tag & 3) != WEIR__BLOCK_USED ||
 	    number >=
-		    atomic_load_explicit(&h->pieces.made, memory_order_acquire))
+		    atomic_load_explicit(&h->blocks.made, memory_order_acquire))
 		return NULL;
-	c = weir__heap_piece(h, number);
-	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
+	b = weir__heap_block(h, number);
+	return weir__block_tag(b) == tag && b->addr == block->addr ? b : NULL;
 }
 
-struct weir__piece *weir__block_piece(struct weir_heap *h,
-				      const struct weir_block *block)
+struct weir__block *weir__block_of(struct weir_heap *h,
+				   const struct weir_block *block)
 {
-	return block_piece(h, block);
+	return block_of(h, block);
 }
 
-/* Several threads may try to end a block: one succeeds. */
-static bool block_claim(struct weir__piece *c, const struct weir_block *block)
+/* Several threads may try to take a block back; one succeeds. */
+static bool block_claim(struct weir__block *b, const struct weir_block *block)
 {
 	uint32_t tag = block->id >> 32;
 
-	return atomic_compare_exchange_strong(&c->tag, &tag,
-					      (tag & ~3u) | WEIR__PIECE_KEPT);
+	return atomic_compare_exchange_strong(&b->tag, &tag,
+					      (tag & ~3u) | WEIR__BLOCK_CACHED);
 }
 
 static inline void block_count(struct weir__tally *tally,
-			       const struct weir__piece *c)
+			       const struct weir__block *b)
 {
-	tally->bytes -= c->bytes;
+	tally->bytes -= b->bytes;
 	tally->blocks--;
 	tally->frees++;
 }
-struct weir__piece *weir__block_end(struct weir__shard *s,
-				    const struct weir_block *block)
+struct weir__block *weir__block_take_back(struct weir__shard *s,
+					  const struct weir_block *block)
 {
-	struct weir__piece *c = block_piece(s->heap, block);
+	struct weir__block *b = block_of(s->heap, block);
 
-	if (!c || !block_claim(c, block))
+	if (!b || !block_claim(b, block))
 		return NULL;
-	block_count(&s->tally, c);
-	return c;
+	block_count(&s->tally, b);
+	return b;
 }
 
-/* The first bin from @bin on that has blocks, after the last the first. */
+/* The first bin from @bin on that has blocks; the first bin follows the last. */
 static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 {
 	size_t word = bin / 64;
@@ -332,8 +380,8 @@ static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 	return word * 64 + (size_t)__builtin_ctzll(bits);
 }
 
-/* A block of each size in turn, so that the cache follows the sizes in use. */
-static struct weir__piece *cache_evict(struct weir_heap *h,
+/* Evict a block of each size in turn, so that the cache follows the sizes in use. */
+static struct weir__block *cache_evict(struct weir_heap *h,
 				       struct weir__cache *cache)
 {
 	size_t victim = bin_with_blocks(cache, cache->hand);
@@ -343,9 +391,9 @@ static struct weir__piece *cache_evict(struct weir_heap *h,
 }
 
 /*
- * Must the cache give a block back at once? Without shards it may exceed its limit by
- * a part: the next miss takes the heap's lock and gives the excess back. With shards
- * the next miss may take another lock.
+ * True if the cache must give a block back at once. Without shards it may exceed its
+ * limit a little: the next miss takes the heap's lock and gives the excess back. With
+ * shards the next miss may take another lock.
  */
 static inline bool cache_is_over(const struct weir_heap *h,
 				 const struct weir__cache *cache)
@@ -354,49 +402,49 @@ static inline bool cache_is_over(const struct weir_heap *h,
 
 	if (!weir__heap_sharded(h))
 		most += most / OVER_PART;
-	return cache->n > KEPT_BLOCKS || cache->kept > most;
+	return cache->n > CACHE_BLOCKS || cache->bytes > most;
 }
 
 /*
- * The thread that allocated the block needs no atomic instruction to end it:
- * only two threads that free the same block at the same time go unnoticed.
+ * The thread that allocated the block needs no atomic instruction to take it back. So
+ * two threads that free the same block at the same time may go unnoticed.
  */
-static inline bool block_take(struct weir__caches *t, struct weir__piece *c,
-			      const struct weir_block *block)
+static inline bool block_end_by(struct weir__caches *t, struct weir__block *b,
+				const struct weir_block *block)
 {
-	if (atomic_load_explicit(&c->home, memory_order_relaxed) != t->index)
-		return block_claim(c, block);
-	weir__piece_set(c, WEIR__PIECE_KEPT);
+	if (atomic_load_explicit(&b->home, memory_order_relaxed) != t->index)
+		return block_claim(b, block);
+	weir__block_set_state(b, WEIR__BLOCK_CACHED);
 	return true;
 }
 
-bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
-		     struct weir_stream *stream,
-		     struct weir__piece **ret_evicted)
+bool weir__cache_keep(struct weir_heap *h, const struct weir_block *block,
+		      struct weir_stream *stream,
+		      struct weir__block **ret_evicted)
 {
-	struct weir__piece *c;
+	struct weir__block *b;
 	struct weir__caches *t;
 	struct weir__cache *cache;
 	uint64_t units;
 	size_t bin;
 	bool kept;
 
-	if (!caches_keep(h, block->bytes))
+	if (!caches_take(h, block->bytes))
 		return false;
-	c = block_piece(h, block);
-	t = c ? caches_own(h) : NULL;
+	b = block_of(h, block);
+	t = b ? caches_own(h) : NULL;
 	if (!t || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
-	units = c->bytes >> h->pieces.shift;
+	units = b->bytes >> h->blocks.shift;
 	bin = bin_index(units);
-	/* A record has the calls in the order in which bins change. */
+	/* While calls are recorded, each changes the bins. */
 	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&
 	       !atomic_load_explicit(&h->record, memory_order_relaxed) &&
-	       cache_wants(cache, bin, c->bytes) && block_take(t, c, block);
+	       cache_wants(cache, bin, b->bytes) && block_end_by(t, b, block);
 	if (kept) {
-		block_count(&t->tally, c);
-		cache_push(cache, c, bin);
+		block_count(&t->tally, b);
+		cache_push(cache, b, bin);
 		*ret_evicted = cache_is_over(h, cache) ? cache_evict(h, cache)
 						       : NULL;
 	}
@@ -405,23 +453,23 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 }
 
 /*
- * Give all blocks of a cache back. The heap's lock is held, and the caches are
- * revoked or entered.
+ * Give all blocks of a cache back. The heap's lock is held; the caches are revoked, or
+ * their owner has entered them.
  */
 static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
-	struct weir__lane *lane;
-	struct weir__piece *c;
+	struct weir__stream_bin *bin;
+	struct weir__block *b;
 
-	/* The lane exists as long as a cache has the stream. */
-	lane = weir__lane_find(&h->root, cache->stream);
+	/* The stream bin exists as long as a cache keeps blocks of the stream. */
+	bin = weir__stream_bin_find(&h->root, cache->stream);
 	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
 		while (cache->used[i]) {
-			c = cache_pop(h, cache,
+			b = cache_pop(h, cache,
 				      i * 64 + (size_t)__builtin_ctzll(
 						       cache->used[i]));
-			weir__index_del(h, c);
-			weir__piece_give(h, c, lane);
+			weir__block_index_del(h, b);
+			weir__block_give(h, b, bin);
 		}
 }
 
@@ -435,7 +483,7 @@ struct weir__caches *weir__caches_make(struct weir_heap *h)
 {
 	struct weir__caches *t;
 
-	if (!weir__own_place && !weir__place_take())
+	if (!own_place && !place_take())
 		return NULL;
 	t = caches_own(h);
 	if (t)
@@ -443,13 +491,13 @@ struct weir__caches *weir__caches_make(struct weir_heap *h)
 	t = weir__calloc_aligned(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->index = (uint16_t)(weir__own_place - 1);
+	t->index = (uint16_t)(own_place - 1);
 	atomic_store_explicit(&h->thread[t->index], t, memory_order_release);
 	return t;
 }
 
-bool weir__cache_stays(const struct weir_heap *h, struct weir__caches *t,
-		       const struct weir_stream *stream)
+bool weir__cache_has_stream(const struct weir_heap *h, struct weir__caches *t,
+			    const struct weir_stream *stream)
 {
 	struct weir__cache *cache;
 	bool stays;
@@ -466,24 +514,24 @@ bool weir__cache_stays(const struct weir_heap *h, struct weir__caches *t,
 }
 
 /*
- * Give back the blocks that a cache keeps beyond its limit. Its owner calls this with
+ * Give back the blocks that a cache keeps over its limit. The owner calls this, with
  * the heap's lock held.
  */
 static void cache_shed(struct weir_heap *h, struct weir__cache *cache,
-		       struct weir__lane *lane)
+		       struct weir__stream_bin *bin)
 {
-	while (cache->kept > cache->limit) {
-		struct weir__piece *c = cache_evict(h, cache);
+	while (cache->bytes > cache->limit) {
+		struct weir__block *b = cache_evict(h, cache);
 
-		weir__index_del(h, c);
-		weir__piece_give(h, c, lane);
+		weir__block_index_del(h, b);
+		weir__block_give(h, b, bin);
 	}
 }
 
 struct weir__caches *weir__cache_adopt(struct weir_heap *h,
-				       struct weir__lane *lane)
+				       struct weir__stream_bin *bin)
 {
-	struct weir_stream *stream = lane->stream;
+	struct weir_stream *stream = bin->stream;
 	struct weir__caches *t = caches_own(h);
 	struct weir__cache *cache;
 
@@ -493,13 +541,13 @@ struct weir__caches *weir__cache_adopt(struct weir_heap *h,
 	if (!t)
 		return NULL;
 	cache = cache_of(t, stream);
-	cache->limit = h->root.taken / KEPT_PART > KEPT_BYTES
-			       ? h->root.taken / KEPT_PART
-			       : KEPT_BYTES;
-	atomic_store_explicit(&h->kept_most, cache->limit / SIZE_PART,
+	cache->limit = h->root.taken / CACHE_PART > CACHE_BYTES
+			       ? h->root.taken / CACHE_PART
+			       : CACHE_BYTES;
+	atomic_store_explicit(&h->cached_most, cache->limit / SIZE_PART,
 			      memory_order_relaxed);
 	if (cache->stream == stream) {
-		cache_shed(h, cache, lane);
+		cache_shed(h, cache, bin);
 		return t;
 	}
 	if (cache->n && ++cache->misses < MISSES)
@@ -536,7 +584,8 @@ void weir__caches_flush(struct weir_heap *h)
 	weir__heap_unlock(h);
 }
 
-void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
+void weir__caches_drop_stream(struct weir_heap *h,
+			      const struct weir_stream *stream)
 {
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
 		struct weir__caches *t = weir__caches_at(h, i);
@@ -551,7 +600,7 @@ void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
 
 static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
 {
-	s->live += t->bytes;
+	s->used += t->bytes;
 	s->blocks += t->blocks;
 	s->allocs += t->allocs;
 	s->frees += t->frees;
@@ -568,7 +617,7 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 			continue;
 		tally_add(s, &t->tally);
 		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
-			s->kept += t->cache[j].kept;
+			s->cached += t->cache[j].bytes;
 	}
 	weir__caches_restore(h);
 }
