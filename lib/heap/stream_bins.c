@@ -140,8 +140,8 @@ void weir__stream_bin_emptied(struct weir__shard *s,
 }
 
 /*
- * Free the stream bin if its stream was freed and nothing needs it any more. The caller
- * references the heap, and holds no lock.
+ * Decrement bin->users, and free the stream bin if its stream was freed and nothing needs
+ * it any more. The caller references the heap, and holds no lock.
  */
 static void bin_leave(struct weir__stream_bin *bin);
 
@@ -157,6 +157,7 @@ static void bin_work_ended(struct weir__waiter *waiter)
 	bin->ended = bin->frees;
 	bin->ended_marker = waiter->number;
 	bin->marker = 0;
+	bin->users++;
 	weir__heap_unlock(h);
 	bin_leave(bin);
 	weir__heap_put(h);
@@ -182,6 +183,7 @@ static void bin_leave(struct weir__stream_bin *bin)
 	bool goes;
 
 	weir__heap_lock_all(h);
+	bin->users--;
 	goes = bin_may_go(h, bin);
 	if (!goes || bin->awaited) {
 		weir__heap_unlock(h);
@@ -218,6 +220,7 @@ static void bin_stream_freed(struct weir__stream_keeper *keeper)
 
 	weir__lock(&h->root.lock);
 	bin->stream_freed = true;
+	bin->users++;
 	weir__heap_unlock(h);
 	bin_leave(bin);
 	weir__heap_put(h);
@@ -226,12 +229,15 @@ static void bin_stream_freed(struct weir__stream_keeper *keeper)
 void weir__stream_bin_release(struct weir__stream_bin *bin)
 {
 	struct weir_heap *h = bin->heap;
-	bool leave;
+	bool last;
 
 	weir__lock(&h->root.lock);
-	leave = --bin->users == 0 && bin->stream_freed;
+	/* The last user stays one until bin_leave(), so that no other frees it. */
+	last = bin->users == 1 && bin->stream_freed;
+	if (!last)
+		bin->users--;
 	weir__heap_unlock(h);
-	if (leave)
+	if (last)
 		bin_leave(bin);
 }
 
