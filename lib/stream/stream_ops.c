@@ -311,7 +311,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	return stream->mode->queue_call(op);
 }
 
-struct tensor_copy {
+struct stream_copy {
 	struct weir_stream *stream;
 	const struct weir_tensor *dst, *src;
 	uint64_t bytes; /* of each, gaps included */
@@ -348,7 +348,7 @@ static struct weir_dev *other_device(const struct weir__stream_op *op,
 }
 
 /* The kind of work depends on which of the two are in host memory. */
-static int choose_kind(struct weir__stream_op *op, const struct tensor_copy *c)
+static int choose_kind(struct weir__stream_op *op, const struct stream_copy *c)
 {
 	const struct weir_buf *src = op->access[0].buf;
 	const struct weir_buf *dst = op->access[1].buf;
@@ -380,7 +380,7 @@ static bool one_memory(const struct weir_backend_work *w)
  * Append a copy of the rectangle at @off of both tensors. Returns 1 if both are the same
  * memory, so that there is nothing to copy.
  */
-static int add_rectangle(struct tensor_copy *c, uint64_t off)
+static int add_rectangle(struct stream_copy *c, uint64_t off)
 {
 	unsigned char *src = NULL, *dst = NULL;
 	struct weir__stream_op *op;
@@ -414,7 +414,7 @@ static int add_rectangle(struct tensor_copy *c, uint64_t off)
 	return 0;
 }
 
-static int add_rectangles(struct tensor_copy *c)
+static int add_rectangles(struct stream_copy *c)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	unsigned loops;
@@ -432,7 +432,7 @@ static int add_rectangles(struct tensor_copy *c)
 /*
  * Queue the rectangles if @r is 0. Otherwise, and after the first failure, drop them.
  */
-static int copy_queue_all(struct tensor_copy *c, int r)
+static int copy_queue_all(struct stream_copy *c, int r)
 {
 	struct weir__stream_op *op;
 
@@ -450,7 +450,7 @@ static int copy_queue_all(struct tensor_copy *c, int r)
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src)
 {
-	struct tensor_copy c = { .stream = stream, .dst = dst, .src = src };
+	struct stream_copy c = { .stream = stream, .dst = dst, .src = src };
 	int r;
 
 	c.end = &c.first;
