@@ -175,7 +175,7 @@ static void attention_masked(enum weir_dtype dtype)
 	same(weir_attention(g, put(F32, 3, 2, 2, 16), k, k,
 			    put_values(F16, mask, 2, 2, 4), NULL),
 	     NEAR_PRODUCT_BF16,
-	     "attention: what is masked in a cache of %s does not count",
+	     "attention: a mask hides NaNs and infinities in a cache of %s",
 	     dtype_name(dtype));
 }
 
@@ -223,7 +223,8 @@ static void attention_extremes(void)
 	     NEAR_F32, "attention with a large max_bias masks what counts not");
 }
 
-static void attention_values(void)
+/* The second position is hidden from the first query only. */
+static void attention_not_finite(void)
 {
 	const double mask[] = { 0, -INF, 0, 0 }, v[] = { 1, 2, NAN, INF };
 
@@ -231,7 +232,13 @@ static void attention_values(void)
 			    put_values(F32, v, 3, 1, 2, 2),
 			    put_values(F32, mask, 2, 2, 2), NULL),
 	     NEAR_F32,
-	     "attention: a NaN of v reaches only queries for which it counts");
+	     "attention: a NaN of v reaches only queries whose mask admits it");
+	same(weir_attention(g, put(F32, 3, 1, 2, 2),
+			    put_values(F32, v, 3, 1, 2, 2),
+			    put(F32, 3, 1, 2, 2),
+			    put_values(F32, mask, 2, 2, 2), NULL),
+	     NEAR_F32,
+	     "attention: a NaN of k reaches only queries whose mask admits it");
 }
 
 int main(void)
@@ -252,6 +259,6 @@ int main(void)
 	attention_nan();
 	attention_mask_nan();
 	attention_extremes();
-	attention_values();
+	attention_not_finite();
 	return trials_end();
 }
