@@ -3,21 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside.h"
+#include "tokenizer_internal.h"
 #include "utf8.h"
 
 struct tokenizer_decoder {
 	const struct tokenizer *t;
 	unsigned flags;
-	bool begun;           /* the first space is removed already */
-	size_t given;         /* bytes of the last call */
-	size_t n;             /* ... and those that are held after them */
-	unsigned char text[]; /* a held character and the longest piece */
+	bool begun;   /* true when the first space is removed */
+	size_t given; /* bytes of the last call */
+	size_t n;     /* bytes that are held after them */
+	unsigned char
+		text[]; /* room for a held character and the longest piece */
 };
 
 static void decoder_begin(struct tokenizer_decoder *d)
 {
-	/* In bytes a first space may as well be the text's own. */
+	/* In byte-level BPE a first space may be the text's own: it is kept. */
 	d->begun = d->flags & TOKENIZER_CONTINUE || d->t->byte_level ||
 		   d->t->prefix == PREFIX_NEVER;
 }
@@ -41,7 +42,7 @@ void tokenizer_decoder_free(struct tokenizer_decoder *d)
 	free(d);
 }
 
-/* How many bytes at the end are a character that lacks its last bytes. */
+/* Return the length of an incomplete character at the end. */
 static size_t incomplete(const unsigned char *s, size_t n)
 {
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
@@ -72,7 +73,9 @@ static void decoder_append(struct tokenizer_decoder *d,
 	size_t len = piece->len;
 
 	memcpy(to, piece->s, len);
-	/* Its bytes are those that it is found by in texts: they have marks. */
+	/*
+	 * A user's token is found in texts by its bytes, so these have marks.
+	 */
 	if (piece->kind == PIECE_USER && !d->t->byte_level)
 		len = piece_unmark(to, len);
 	if (!d->begun && len && piece->kind != PIECE_CONTROL) {

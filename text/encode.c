@@ -4,31 +4,228 @@
 #include <string.h>
 
 #include "chars.h"
-#include "inside.h"
+#include "tokenizer_internal.h"
 #include "nfc.h"
 #include "utf8.h"
-#include "words.h"
 
 #define TEXT_MAX (1u << 30)
-#define MARK "\xe2\x96\x81" /* U+2581, which means a space */
+#define MARK "\xe2\x96\x81" /* U+2581, which stands for a space */
 
 _Static_assert(SPANS_MAX == TOKENIZER_PARTS_MAX, "a part is a span");
+
+/* The tokens of words: normalised text is divided into words, and these are merged. */
+struct word_encoder {
+	const struct tokenizer *t;
+	struct tokenizer_ids *ids;
+	struct word word;
+	bool after_unk; /* the last token was the unknown one */
+};
+
+static int token_add(struct word_encoder *w, int32_t id)
+{
+	struct tokenizer_ids *ids = w->ids;
+	size_t room = ids->room ? ids->room * 2 : 64;
+	int32_t *more;
+
+	if (ids->n == ids->room) {
+		more = realloc(ids->id, room * sizeof(*more));
+		if (!more)
+			return text_fail(-ENOMEM, "no memory for %zu tokens",
+					 room);
+		ids->id = more;
+		ids->room = room;
+	}
+	ids->id[ids->n++] = id;
+	return 0;
+}
+
+static bool has_bytes(const struct tokenizer *t, const unsigned char *s,
+		      size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (t->vocab.byte_id[s[i]] < 0)
+			return false;
+	return true;
+}
+
+/*
+ * Add the tokens of bytes without a piece: one for each byte, the unknown
+ * token, or none.
+ */
+static int unknown_add(struct word_encoder *w, const unsigned char *s,
+		       size_t len)
+{
+	const struct tokenizer *t = w->t;
+	bool fuse = t->fuse_unk && w->after_unk;
+	int r = 0;
+
+	if (has_bytes(t, s, len)) {
+		w->after_unk = false;
+		for (size_t i = 0; !r && i < len; i++)
+			r = token_add(w, t->vocab.byte_id[s[i]]);
+		return r;
+	}
+	if (t->stand_in < 0)
+		return 0;
+	w->after_unk = true;
+	return fuse ? 0 : token_add(w, t->stand_in);
+}
+
+static int symbols_add(struct word_encoder *w)
+{
+	const struct tokenizer *t = w->t;
+	const struct word *word = &w->word;
+	int r = 0;
+
+	for (int32_t i = 0; !r && i >= 0; i = word->symbol[i].after) {
+		const unsigned char *s = word->s + word->symbol[i].at;
+		size_t len = word->symbol[i].len;
+		int32_t id = word->symbol[i].id;
+
+		/* Merges by score do not need the tokens of characters. */
+		if (id < 0 && !t->merges.bucket)
+			id = vocab_find(&t->vocab, s, len);
+		if (id < 0) {
+			r = unknown_add(w, s, len);
+			continue;
+		}
+		w->after_unk = false;
+		r = token_add(w, id);
+	}
+	return r;
+}
+
+/* True if a character is left out before merges, as tokenizers does it: then its
+ * neighbours may be merged. */
+static bool is_left_out(const struct tokenizer *t, const unsigned char *s,
+			size_t len)
+{
+	return t->leaves_first && t->stand_in < 0 && !has_bytes(t, s, len);
+}
+
+static void word_characters(struct word_encoder *w, const unsigned char *s,
+			    size_t len)
+{
+	const struct tokenizer *t = w->t;
+	unsigned n;
+
+	for (size_t i = 0; i < len; i += n) {
+		int32_t id = -1;
+
+		n = utf8_bytes(s[i]);
+		if (t->merges.bucket)
+			id = vocab_find(&t->vocab, s + i, n);
+		if (id >= 0 || !is_left_out(t, s + i, n))
+			word_put(&w->word, i, n, id);
+	}
+}
+
+static void word_bytes(struct word_encoder *w, const unsigned char *s,
+		       size_t len)
+{
+	const struct tokenizer *t = w->t;
+
+	for (size_t i = 0; i < len; i++) {
+		int32_t id = t->vocab.byte_id[s[i]];
+
+		if (id >= 0 || !is_left_out(t, s + i, 1))
+			word_put(&w->word, i, 1, id);
+	}
+}
+
+static int word_encode(struct word_encoder *w, const unsigned char *s,
+		       const unsigned char *end)
+{
+	const struct tokenizer *t = w->t;
+	size_t len = (size_t)(end - s);
+	int32_t id = t->whole_words ? vocab_find(&t->vocab, s, len) : -1;
+	int r;
+
+	if (id >= 0) {
+		w->after_unk = false;
+		return token_add(w, id);
+	}
+	r = word_begin(&w->word, s, len);
+	if (r < 0)
+		return r;
+	if (t->byte_level)
+		word_bytes(w, s, len);
+	else
+		word_characters(w, s, len);
+	if (!w->word.n)
+		return 0;
+	word_merge(&w->word, &t->merges, &t->vocab);
+	return symbols_add(w);
+}
+
+static int words_encode_split(struct word_encoder *w, unsigned stage,
+			      const unsigned char *s, const unsigned char *end)
+{
+	const struct split *split = &w->t->split;
+	int r = 0;
+
+	if (stage == SPLIT_STAGES || !split->stage[stage])
+		return word_encode(w, s, end);
+	while (!r && s < end) {
+		const unsigned char *next = split->stage[stage](s, end);
+
+		r = words_encode_split(w, stage + 1, s, next);
+		s = next;
+	}
+	return r;
+}
+
+/*
+ * Words of a text without pre-tokenizer. No token has a space after another
+ * character, if not inner_space: words cut there give the same tokens.
+ */
+static int words_encode_cut(struct word_encoder *w, const unsigned char *s,
+			    const unsigned char *end)
+{
+	const struct tokenizer *t = w->t;
+	int r = 0;
+
+	while (!r && s < end) {
+		const unsigned char *next = s + 1;
+
+		while (next < end && !(*next == ' ' &&
+				       (t->each_space ||
+					(!t->inner_space && next[-1] != ' '))))
+			next++;
+		r = word_encode(w, s, next);
+		s = next;
+	}
+	return r;
+}
+
+static int words_encode(struct word_encoder *w, const unsigned char *s,
+			const unsigned char *end)
+{
+	return w->t->byte_level ? words_encode_split(w, 0, s, end)
+				: words_encode_cut(w, s, end);
+}
+
+static int found_add(struct word_encoder *w, int32_t id)
+{
+	w->after_unk = false;
+	return token_add(w, id);
+}
 
 /* One call of tokenizer_encode_parts(). */
 struct encoding {
 	const struct tokenizer *t;
-	struct words words; /* appends the tokens */
+	struct word_encoder words; /* appends the tokens */
 	const unsigned char *text, *end;
-	struct spans spans;    /* of the text */
-	struct spans local;    /* of a part of it that is normalised */
+	struct spans spans;    /* spans of the text */
+	struct spans local;    /* spans of a part of it that is normalised */
 	unsigned char *normal; /* room for such a part */
 	unsigned char *nfc;    /* room for a span of it in form C of Unicode */
 	unsigned char *room;   /* room for a piece of it, with its spaces */
 	bool begun;            /* a piece or a token came before */
-	bool after_space;      /* trim: the last character was a space */
+	bool after_space;      /* with trim: the last character was a space */
 };
 
-/* Copy text with its marks as spaces, without extra spaces. */
+/* Copy text with spaces for its marks, without extra spaces. */
 static unsigned char *encode_spaces(struct encoding *e, unsigned char *to,
 				    const unsigned char *s,
 				    const unsigned char *end)
@@ -58,7 +255,10 @@ static bool begins_with_space(const struct tokenizer *t, const unsigned char *s,
 	return *s == ' ' || (t->marks && end - s >= 3 && !memcmp(s, MARK, 3));
 }
 
-/* A piece of the text that begins at @s, and is not empty. */
+/*
+ * True if a space is added before the piece of the text at @s, which is not
+ * empty.
+ */
 static bool wants_prefix(const struct encoding *e, const unsigned char *s,
 			 const unsigned char *end)
 {
@@ -70,7 +270,9 @@ static bool wants_prefix(const struct encoding *e, const unsigned char *s,
 	return !t->prefix_if_none || !begins_with_space(t, s, end);
 }
 
-/* The pieces of a text are what is between the tokens that are found in it. */
+/*
+ * Encode a piece of the text: what is between two tokens that were found in it.
+ */
 static int encode_piece(struct encoding *e, const unsigned char *s,
 			const unsigned char *end)
 {
@@ -118,7 +320,10 @@ static int encode_span(struct encoding *e, const unsigned char *s,
 	return 0;
 }
 
-/* Copy the spans of a part of the text; they are those of the copy then. */
+/*
+ * Normalise the spans of a part of the text; @e->local has their ends in the
+ * copy.
+ */
 static int encode_spans(struct encoding *e, const unsigned char *s,
 			const unsigned char *end, unsigned char **to)
 {
@@ -157,7 +362,7 @@ static bool is_normalised(const struct tokenizer *t)
 	return t->normal_marks || t->normal_prefix || t->nfc;
 }
 
-/* Normalise a part of the text. Its spans are in e->local then. */
+/* Normalise a part of the text, and set e->local to its spans. */
 static int encode_normal(struct encoding *e, const unsigned char **s,
 			 const unsigned char **end)
 {
@@ -183,7 +388,9 @@ static int encode_normal(struct encoding *e, const unsigned char **s,
 	return r;
 }
 
-/* How many bytes of white space begin at @s. A mark is none. */
+/*
+ * Return the length of the white space character at @s, or 0. A mark is none.
+ */
 static unsigned blank_at(const unsigned char *s, const unsigned char *end,
 			 bool marked)
 {
@@ -224,11 +431,11 @@ static const unsigned char *strip_right(const unsigned char *s,
 static int encode_found(struct encoding *e, uint32_t id)
 {
 	e->begun = true;
-	return words_found(&e->words, (int32_t)id);
+	return found_add(&e->words, (int32_t)id);
 }
 
 /*
- * Encode text with the tokens of a matcher: @rest is called for what is between
+ * Find the tokens of a matcher in a text, and call @rest for the parts between
  * them. @marked: spaces are marks already, which no token strips.
  */
 static int encode_around(struct encoding *e, const struct matcher *m,
@@ -254,7 +461,7 @@ static int encode_around(struct encoding *e, const struct matcher *m,
 	return r ? r : rest(e, s, end);
 }
 
-/* A part of the text, between tokens that were found in it as it is. */
+/* Encode a part of the text between tokens that were found in it as it is. */
 static int encode_part(struct encoding *e, const unsigned char *s,
 		       const unsigned char *end)
 {
@@ -269,7 +476,7 @@ static int encode_part(struct encoding *e, const unsigned char *s,
 				 t->normal_marks, encode_piece);
 }
 
-/* A token in the text. */
+/* A token that was found in the text. */
 struct match {
 	const unsigned char *at;
 	const struct form *form;
@@ -278,7 +485,7 @@ struct match {
 struct matches {
 	struct match *match;
 	size_t n, room;
-	bool *taken; /* the bytes of the text that are in a match */
+	bool *taken; /* true for the bytes of the text that are in a match */
 };
 
 static int match_add(struct matches *m, const unsigned char *at,
@@ -300,8 +507,8 @@ static int match_add(struct matches *m, const unsigned char *at,
 }
 
 /*
- * Find a token wherever the text is not taken. What is taken is at least as long,
- * and so has the first or the last byte of a match that overlaps it.
+ * Find a token wherever the text is not in a match yet. Earlier matches are at
+ * least as long, so one that overlaps a new one has its first or its last byte.
  */
 static int match_form(struct encoding *e, struct matches *m,
 		      const struct form *form)
@@ -331,7 +538,7 @@ static int match_compare(const void *x, const void *y)
 	return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* As llama.cpp does it: the longest token counts, wherever it is. */
+/* Find the longest token first, wherever it is, as llama.cpp does. */
 static int encode_longest(struct encoding *e)
 {
 	const struct matcher *raw = &e->t->raw;
@@ -393,15 +600,15 @@ static int encode_all(struct encoding *e, unsigned flags)
 	int r = 0;
 
 	if (flags & TOKENIZER_ADD && t->adds_bos)
-		r = words_found(&e->words, t->bos);
+		r = found_add(&e->words, t->bos);
 	if (!r)
 		r = encode_text(e);
 	if (!r && flags & TOKENIZER_ADD && t->adds_eos)
-		r = words_found(&e->words, t->eos);
+		r = found_add(&e->words, t->eos);
 	return r;
 }
 
-/* Allocate what is needed for @len bytes, and encode. */
+/* Allocate the memory for @len bytes, and encode. */
 static int encode_with_room(struct encoding *e, size_t len, unsigned flags)
 {
 	const struct tokenizer *t = e->t;

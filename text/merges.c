@@ -6,14 +6,17 @@
 #include <string.h>
 
 #include "error.h"
-#include "memory.h"
+#include "table_memory.h"
 
 static uint64_t pair_of(int32_t left, int32_t right)
 {
 	return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* Every bit of the pair and of the seed reaches the upper half. */
+/*
+ * Return the bucket of a pair. Every bit of the pair and of the seed reaches
+ * the upper half.
+ */
 static size_t pair_bucket(const struct merges *m, uint64_t pair)
 {
 	uint64_t h = (pair ^ m->seed) * 0x9e3779b97f4a7c15ull;
@@ -44,7 +47,7 @@ void merges_fini(struct merges *m)
 	free(m->bucket);
 }
 
-/* The bucket of the pair, or the empty one for it. */
+/* Return the bucket of the pair, or the empty one for it. */
 static struct merge *pair_find(const struct merges *m, uint64_t pair)
 {
 	size_t at = pair_bucket(m, pair);
@@ -94,7 +97,9 @@ int merges_add(struct merges *m, const struct merge *merge)
 	return 0;
 }
 
-/* A merge adds up to two pairs, so that there are fewer than 3 per symbol. */
+/*
+ * There are fewer than 3 pairs for each symbol, since a merge adds up to two.
+ */
 int word_begin(struct word *w, const unsigned char *s, size_t max)
 {
 	w->s = s;
@@ -163,7 +168,7 @@ static struct pair heap_pop(struct word *w)
 	return first;
 }
 
-/* The merge of two neighbours. False: there is none. */
+/* Find the merge of two neighbours. False if there is none. */
 static bool merge_find(const struct word *w, const struct merges *m,
 		       const struct vocab *v, const struct symbol *left,
 		       const struct symbol *right, struct merge *ret_merge)
@@ -208,7 +213,7 @@ void word_merge(struct word *w, const struct merges *m, const struct vocab *v)
 		int32_t i = (int32_t)(uint32_t)pair.order;
 		struct symbol *left = &w->symbol[i], *right;
 
-		/* One of the two has been merged with another since. */
+		/* One of the two was merged with another symbol meanwhile. */
 		if (!left->len || left->after < 0)
 			continue;
 		right = &w->symbol[left->after];

@@ -12,38 +12,38 @@
 
 #include "vocab.h"
 
-/* A list of merges; without buckets pairs are found by their bytes. */
+/* A merge. In a list without buckets pairs are found by their bytes. */
 struct merge {
-	uint64_t pair; /* of ids; MERGES_NONE: an empty bucket */
+	uint64_t pair; /* the ids of both, or MERGES_NONE in an empty bucket */
 	uint32_t key;
-	int32_t id; /* of both */
+	int32_t id; /* the token of both */
 };
 
 struct merges {
 	struct merge *bucket;
-	size_t n, buckets; /* buckets: a power of two, more than n */
+	size_t n, buckets; /* buckets is a power of two, more than n */
 	uint64_t seed;
 };
 #define MERGES_NONE UINT64_MAX
 
-/* @n: how many are expected. */
+/* Make an empty list, for about @n merges. */
 int merges_init(struct merges *m, size_t n);
 void merges_fini(struct merges *m);
-/* Two ids as a pair, whose bucket is soon needed. */
+/* Return two ids as a pair, and prefetch its bucket. */
 uint64_t merges_pair(const struct merges *m, int32_t left, int32_t right);
-/* The first of two equal pairs counts. */
+/* Add a merge. Of two equal pairs the first is kept. */
 int merges_add(struct merges *m, const struct merge *merge);
 
 /* A part of a word: its bytes, its token or -1, and its neighbours. */
 struct symbol {
-	uint32_t at, len; /* len 0: merged into the one before it */
+	uint32_t at, len; /* len is 0 after it was merged into the one before */
 	int32_t id;
 	int32_t before, after; /* -1: none */
 };
 
 struct pair {
-	uint64_t order; /* the key, then the place of the left symbol */
-	uint32_t len;   /* of both */
+	uint64_t order; /* the key, then the position of the left symbol */
+	uint32_t len;   /* bytes of both */
 	int32_t id;
 };
 
@@ -60,7 +60,10 @@ int word_begin(struct word *w, const unsigned char *s, size_t max);
 void word_fini(struct word *w);
 /* Append a symbol. */
 void word_put(struct word *w, size_t at, size_t len, int32_t id);
-/* Merge. The symbols that remain are symbol[0] and those after it. */
+/*
+ * Merge the symbols. Those that remain are symbol[0] and the ones that follow
+ * it.
+ */
 void word_merge(struct word *w, const struct merges *m, const struct vocab *v);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "error.h"
-#include "memory.h"
+#include "table_memory.h"
 #include "nfc_mappings.h"
 #include "nfc_order.h"
 #include "utf8.h"

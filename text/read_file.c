@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "memory.h"
+#include "table_memory.h"
 #include "tokenizer.h"
 
 static int read_all(const char *path, int fd, unsigned char *to, size_t n)

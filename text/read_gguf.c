@@ -5,8 +5,8 @@
 #include <string.h>
 #include <weir.h>
 
-#include "inside.h"
-#include "memory.h"
+#include "tokenizer_internal.h"
+#include "table_memory.h"
 
 #define MERGE_MAX 4096u /* bytes */
 #define KEY(name) ("tokenizer.ggml." name)

@@ -3,7 +3,7 @@
 #ifndef TEXT_READ_JSON_H
 #define TEXT_READ_JSON_H
 
-#include "inside.h"
+#include "tokenizer_internal.h"
 #include "json.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "inside.h"
+#include "tokenizer_internal.h"
 
 /* A message: what is left of its bytes. */
 struct message {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside.h"
+#include "tokenizer_internal.h"
 
 struct tokenizer *tokenizer_alloc(void)
 {

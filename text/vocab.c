@@ -6,15 +6,18 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define XXH_INLINE_ALL /* hashes of a few bytes: a call takes as long */
+#define XXH_INLINE_ALL /* inline, since a call takes as long as the hash of a few bytes */
 #include <xxhash.h>
 
 #include "error.h"
-#include "memory.h"
+#include "table_memory.h"
 
 #define AT_ONCE 16u
 
-/* From the 16 random bytes that the kernel passes to each process. */
+/*
+ * The seed comes from the 16 random bytes that the kernel passes to each
+ * process.
+ */
 uint64_t vocab_secret(void)
 {
 	const void *bytes = (const void *)getauxval(AT_RANDOM);
@@ -81,7 +84,7 @@ static bool bucket_is(const struct vocab *v, const struct bucket *b,
 	       !memcmp(v->piece[b->id - 1].s, s, len);
 }
 
-/* The bucket with these bytes, or the empty one for them. */
+/* Return the bucket with these bytes, or the empty one for them. */
 static struct bucket *bucket_find(const struct vocab *v, uint64_t hash,
 				  const unsigned char *s, size_t len)
 {
@@ -92,7 +95,7 @@ static struct bucket *bucket_find(const struct vocab *v, uint64_t hash,
 	return &v->bucket[at];
 }
 
-/* False: a piece with these bytes is there already. */
+/* Enter a piece. False if a piece with these bytes is there already. */
 static bool vocab_enter(struct vocab *v, uint32_t id, uint64_t hash)
 {
 	const struct piece *piece = &v->piece[id];
@@ -115,7 +118,7 @@ static bool is_indexed(const struct piece *piece, bool normal, unsigned kinds)
 	       (piece->kind == PIECE_NORMAL) == normal;
 }
 
-/* The memory of several buckets is waited for at once. */
+/* Enter all pieces. The look-ups of several wait for memory at once. */
 static int vocab_enter_all(struct vocab *v, const char *file, bool normal,
 			   unsigned kinds)
 {
@@ -142,7 +145,10 @@ static int vocab_enter_all(struct vocab *v, const char *file, bool normal,
 	return 0;
 }
 
-/* Pieces that are made for bytes, else those that happen to be of one byte. */
+/*
+ * Find the pieces of single bytes: those made for bytes, else those that have
+ * one byte.
+ */
 static void vocab_find_bytes(struct vocab *v)
 {
 	for (unsigned c = 0; c < 256; c++) {
@@ -167,7 +173,9 @@ int vocab_index(struct vocab *v, const char *file, unsigned kinds)
 		return text_fail(-ENOMEM, "no memory for %u tokens", v->n);
 	memset(v->bucket, 0, v->buckets * sizeof(*v->bucket));
 	v->seed = vocab_secret();
-	/* Where a user's token equals a normal one, text means the latter. */
+	/*
+	 * If a user's token equals a normal one, text leads to the normal one.
+	 */
 	r = vocab_enter_all(v, file, true, kinds);
 	if (r < 0)
 		return r;

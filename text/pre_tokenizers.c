@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "split.h"
+#include "pre_tokenizers.h"
 
 #include <string.h>
 
 #include "chars.h"
 #include "utf8.h"
 
-/* The character at a place; n is 0 at the end of the text. */
+/* A character of the text; n is 0 at the end. */
 struct look {
 	uint32_t c;
 	enum char_class class;
@@ -29,7 +29,10 @@ static bool is_newline(struct look l)
 	return l.c == '\n' || l.c == '\r';
 }
 
-/* The letter of a contraction; U+017F is an 's' where case does not matter. */
+/*
+ * Return the letter of a contraction. U+017F is an 's' where case does not
+ * matter.
+ */
 static unsigned contraction_letter(struct look l, bool any_case)
 {
 	if (any_case && l.c == 0x17f)
@@ -254,7 +257,7 @@ static const unsigned char *split_tekken(const unsigned char *at,
 	return p ? p : lines(at, end);
 }
 
-/* \p{N} and what is between */
+/* \p{N} and the text between */
 const unsigned char *split_number(const unsigned char *at,
 				  const unsigned char *end)
 {
@@ -267,7 +270,7 @@ const unsigned char *split_number(const unsigned char *at,
 	return at;
 }
 
-/* \p{N}+ and what is between */
+/* \p{N}+ and the text between */
 const unsigned char *split_numbers(const unsigned char *at,
 				   const unsigned char *end)
 {
@@ -303,7 +306,7 @@ static bool three_digits(const unsigned char *at, const unsigned char *end)
 	return true;
 }
 
-/* [0-9][0-9][0-9] and what is between */
+/* [0-9][0-9][0-9] and the text between */
 static const unsigned char *split_three(const unsigned char *at,
 					const unsigned char *end)
 {
@@ -339,7 +342,7 @@ static const unsigned char *split_three(const unsigned char *at,
 		}                   \
 	}
 
-/* Those of models whose architecture is llama, qwen2 or qwen3. */
+/* The types of models whose architecture is llama, qwen2 or qwen3. */
 static const struct split_type types[] = {
 	{ "default",
 	  { { split_punct, split_gpt2, split_numbers, split_three } },

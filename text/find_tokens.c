@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "match.h"
+#include "find_tokens.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +74,9 @@ void matcher_fini(struct matcher *m)
 	free(m->form);
 }
 
-/* Where the spans end in which a control token at @s may be; NULL: in none. */
+/*
+ * Return the end of the spans in which a control token at @s may be, or NULL.
+ */
 static const unsigned char *control_end(const struct spans *spans,
 					const unsigned char *s)
 {
@@ -97,7 +99,7 @@ static bool is_control(const struct form *form, const struct vocab *v)
 	return kind == PIECE_CONTROL || kind == PIECE_UNKNOWN;
 }
 
-/* The first of [low, high) whose byte at @depth is @c or greater. */
+/* Return the first of [low, high) whose byte at @depth is @c or greater. */
 static uint32_t matcher_bound(const struct matcher *m, uint32_t low,
 			      uint32_t high, size_t depth, unsigned c)
 {
@@ -124,7 +126,7 @@ const struct form *matcher_at(const struct matcher *m, const struct vocab *v,
 	for (size_t depth = 1; low < high; depth++) {
 		const struct form *longer = NULL;
 
-		/* Of equal forms, the one with the lowest id. */
+		/* Of equal forms the one with the lowest id is found. */
 		for (; low < high && m->form[low].len == depth; low++)
 			if (!longer && (!is_control(&m->form[low], v) ||
 					(control && s + depth <= control)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the description of a tokenizer: in a model, a file, or memory. */
+/* Opens a tokenizer from a model, a file or memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 #include <weir.h>
 
 #include "read_file.h"
-#include "inside.h"
-#include "memory.h"
+#include "tokenizer_internal.h"
+#include "table_memory.h"
 
-/* Files that a folder may have, the most exact first. */
+/* Files of a folder that describe a tokenizer, the most exact first. */
 static const char *const names[] = { "tokenizer.json", "tokenizer.model" };
 
 static int complete(int r, struct tokenizer *t, const char *file,
@@ -25,7 +25,10 @@ static int complete(int r, struct tokenizer *t, const char *file,
 	return r;
 }
 
-/* JSON begins with '{' or white space, and the first piece with 0x0a too. */
+/*
+ * True if a file is JSON: it begins with '{' or white space. A tokenizer.model
+ * begins with 0x0a too.
+ */
 static bool is_json(const unsigned char *s, size_t n)
 {
 	while (n && (*s == ' ' || *s == '\t' || *s == '\r' || *s == '\n')) {
@@ -35,7 +38,9 @@ static bool is_json(const unsigned char *s, size_t n)
 	return n && *s == '{';
 }
 
-/* Takes @t, and @bytes, which are followed by a 0. */
+/*
+ * Parse a file. @t and @bytes, which are followed by a 0, are this function's.
+ */
 static int parse_bytes(const char *name, unsigned char *bytes, size_t n,
 		       struct tokenizer *t, struct tokenizer **ret_t)
 {
@@ -68,7 +73,7 @@ int tokenizer_parse(const char *name, const void *bytes, size_t n,
 	return parse_bytes(name, copy, n, t, ret_t);
 }
 
-/* Takes @t. */
+/* Read a file into @t, which is this function's. */
 static int open_file(const char *path, struct tokenizer *t,
 		     struct tokenizer **ret_t)
 {
@@ -83,7 +88,10 @@ static int open_file(const char *path, struct tokenizer *t,
 	return parse_bytes(path, bytes, n, t, ret_t);
 }
 
-/* The ends that a folder's generation_config.json names, if there is one. */
+/*
+ * Read where generation stops from a folder's generation_config.json, if there
+ * is one.
+ */
 static int read_ends(const char *folder, size_t len, struct tokenizer *t)
 {
 	char path[TEXT_PATH_MAX];
@@ -101,7 +109,10 @@ static int read_ends(const char *folder, size_t len, struct tokenizer *t)
 	return r;
 }
 
-/* Takes @t. The folder is the first @len bytes of @path. */
+/*
+ * Read a folder into @t, which is this function's. Its name is the first @len
+ * bytes of @path.
+ */
 static int open_folder(const char *path, size_t len, struct tokenizer *t,
 		       struct tokenizer **ret_t)
 {

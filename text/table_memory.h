@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef TEXT_MEMORY_H
-#define TEXT_MEMORY_H
+#ifndef TEXT_TABLE_MEMORY_H
+#define TEXT_TABLE_MEMORY_H
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pre-tokenizers: how a text is cut into words, which are then encoded one by
- * one. A pre-tokenizer is up to SPLIT_STAGES functions; each cuts the pieces of
- * the one before it further.
+ * Pre-tokenizers divide a text into words, which are then encoded one by one. A
+ * pre-tokenizer is up to SPLIT_STAGES functions; each divides the pieces of the
+ * one before it.
  */
-#ifndef TEXT_SPLIT_H
-#define TEXT_SPLIT_H
+#ifndef TEXT_PRE_TOKENIZERS_H
+#define TEXT_PRE_TOKENIZERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define SPLIT_STAGES 4u
 
-/* The end of the piece that begins at @at, which is not @end. Valid UTF-8. */
+/*
+ * Return the end of the piece that begins at @at, which is not @end. The text
+ * is valid UTF-8.
+ */
 typedef const unsigned char *split_fn(const unsigned char *at,
 				      const unsigned char *end);
 
 struct split {
-	split_fn *stage[SPLIT_STAGES]; /* up to the first that is NULL */
+	split_fn *stage[SPLIT_STAGES]; /* those up to the first NULL */
 };
 
 struct split_type {
@@ -27,9 +30,9 @@ struct split_type {
 	bool adds_bos;    /* unless the model says otherwise */
 };
 
-/* The type with this name in tokenizer.ggml.pre, or NULL. */
+/* Return the type with this name in tokenizer.ggml.pre, or NULL. */
 const struct split_type *split_by_name(const char *name);
-/* The function for a regular expression of a tokenizer.json, or NULL. */
+/* Return the function for a regular expression of a tokenizer.json, or NULL. */
 split_fn *split_by_regex(const char *regex, size_t len);
 
 split_fn split_gpt2, split_number, split_numbers;

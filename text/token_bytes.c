@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* From the way formats write a token to the bytes that it stands for. */
+/* The bytes of tokens, from the way in which formats write them. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "inside.h"
+#include "tokenizer_internal.h"
 #include "utf8.h"
 
 #define MARK "\xe2\x96\x81" /* U+2581 */
@@ -25,8 +25,9 @@ size_t piece_unmark(unsigned char *s, size_t len)
 }
 
 /*
- * Printable bytes of Latin-1 stand for themselves; the others, in order, are
- * U+0100 and the characters after it. -1: the character is none of these.
+ * Return the byte that a character stands for, or -1. Printable bytes of
+ * Latin-1 stand for themselves; the others, in order, are U+0100 and the
+ * characters after it.
  */
 static int byte_of(uint32_t c)
 {
@@ -39,7 +40,10 @@ static int byte_of(uint32_t c)
 	return c == 0x143 ? 0xad : -1;
 }
 
-/* Whether all characters stand for bytes, which are written to @to or nowhere. */
+/*
+ * True if all characters stand for bytes. These are written to @to unless it is
+ * NULL.
+ */
 static bool unmap(const unsigned char *s, size_t len, unsigned char *to,
 		  size_t *ret_len)
 {
@@ -80,7 +84,7 @@ bool piece_unmap(unsigned char *s, size_t *len)
 	return true;
 }
 
-/* The bytes of a normal piece, or one that no text leads to. */
+/* Set the bytes of a normal piece, or of one that no text leads to. */
 static void piece_normal(const struct tokenizer *t, struct piece *piece,
 			 unsigned char *s)
 {
@@ -97,7 +101,10 @@ static void piece_normal(const struct tokenizer *t, struct piece *piece,
 	piece->len = (uint32_t)len;
 }
 
-/* Models name only one end; those of chats have others. */
+/*
+ * Tokens at which generation stops: models name only one, and those of chats
+ * have others.
+ */
 static const char *const ends[] = {
 	"<|eot_id|>",
 	"<|im_end|>",
@@ -122,7 +129,7 @@ static const char *const ends[] = {
 	"<\xef\xbd\x9c"
 	"end" MARK "of" MARK "sentence\xef\xbd\x9c>",
 	"[e~[",
-	/* The end of a file, or of one of several. */
+	/* These end a file, or one of several. */
 	"<|fim_pad|>",
 	"<fim-pad>",
 	"<fim_pad>",
@@ -192,7 +199,10 @@ int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 	return vocab_set(&t->vocab, file, id, &piece);
 }
 
-/* A merge most often makes the token after that of the merge before it. */
+/*
+ * Return the piece that a merge makes. Most often it is the one after that of
+ * the merge before.
+ */
 static int32_t merged_piece(const struct merge_queue *q,
 			    const struct queued *item)
 {
@@ -207,7 +217,7 @@ static int32_t merged_piece(const struct merge_queue *q,
 	return vocab_find(v, item->s, len);
 }
 
-/* Look up the tokens of a merge; -1 in @merge->id: one is missing. */
+/* Look up the tokens of a merge. @merge->id is -1 if one is missing. */
 static void queued_find(struct merge_queue *q, const struct queued *item,
 			struct merge *ret_merge)
 {
