@@ -14,13 +14,13 @@ static int print_arrivals(struct weir_load *load, struct weir_weights *w)
 	size_t i;
 	int ret;
 
-	while ((ret = weir_load_next(load, -1, &i)) > 0) {
+	while (weir_load_next(load, -1, &i) == WEIR_NEXT_ARRIVED) {
 		if ((ret = weir_load_progress(load, &p)) < 0)
 			return ret;
 		printf("%8.3f ms  %s\n", (double)p.elapsed / 1e6,
 		       weir_weights_get(w, i)->name);
 	}
-	return ret < 0 ? ret : weir_load_wait(load, -1);
+	return weir_load_wait(load, -1);
 }
 
 static int report(struct weir_load *load)

@@ -111,13 +111,12 @@ static int load_tensors(struct engine *e, struct weir_model *model)
 	if ((ret = weir_plan_new(model, &plan)) == 0 &&
 	    (ret = weir_plan_add_tensors(plan, e->target, e->n)) == 0 &&
 	    (ret = weir_load_start(plan, NULL, &load)) == 0) {
-		while ((ret = weir_load_next(load, -1, &i)) > 0)
+		while (weir_load_next(load, -1, &i) == WEIR_NEXT_ARRIVED)
 			printf("%-40s at %" PRIu64 "%s%s\n", e->tensor[i].name,
 			       e->tensor[i].offset,
 			       e->target[i].slice ? ", sliced" : "",
 			       e->target[i].priority ? ", as F32" : "");
-		if (ret == 0)
-			ret = weir_load_wait(load, -1);
+		ret = weir_load_wait(load, -1);
 	}
 	weir_load_free(load);
 	weir_plan_free(plan);

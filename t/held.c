@@ -132,10 +132,10 @@ const char *arrivals(struct weir_load *l, size_t n)
 	while (n--) {
 		int r = weir_load_next(l, 20 * SEC, &i);
 
-		if (r == 0 || r == -ETIMEDOUT)
+		if (r <= 0)
 			break;
 		at += sprintf(at, "%s%s ", weir_weights_get(w, i)->name,
-			      r < 0 ? "!" : "");
+			      r == WEIR_NEXT_FAILED ? "!" : "");
 	}
 	weir_weights_free(w);
 	return text;

@@ -15,8 +15,8 @@ WEIR__BEGIN
 struct weir_load_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_LOAD_* */
-	uint32_t depth; /* most chunks in flight of the load's puts, and of each
-			   sink; 0: the root's */
+	uint32_t depth; /* most chunks in flight of all selections of the load, and
+			   of each sink; 0: the root's */
 	struct weir_weights *into; /* weights of an earlier load by an equal
 				   plan: load into their memory again, in the
 				   ways and order of that plan. NULL: new
@@ -65,6 +65,14 @@ WEIR_API int weir_load_weights(struct weir_load *load,
 			       struct weir_weights **ret_weights)
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 
+/*
+ * The number of the tensor of this name, for weir_load_record(),
+ * weir_load_error() and weir_weights_get(). Of several with one name: that of
+ * weir_plan_add() or weir_plan_sink(), else the first target. -ENOENT.
+ */
+WEIR_API int weir_load_find(struct weir_load *load, const char *name,
+			    size_t *ret_i) WEIR_NONNULL(1, 2, 3);
+
 #define WEIR_ALL ((size_t)-1)
 /*
  * Record @event: it is done when tensor @i of the weights has arrived, or with
@@ -82,28 +90,30 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
  * -ETIMEDOUT: not finished yet; the call returns it for no other reason.
  * -ECANCELED: weir_load_cancel() was called. -ESTALE: a file has changed since
  * the model was opened. -ETIME: reads of the load were running, and none of
- * them ended within weir_opts.read_timeout. -ESHUTDOWN: the root was closed before all reads had
- * ended. -EIO and other errors of read(2).
+ * them ended within weir_opts.read_timeout. -ESHUTDOWN: the root was closed
+ * before all reads had ended. -EIO and other errors of read(2).
  */
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 
+#define WEIR_NEXT_ARRIVED 1 /* weir_load_next: the tensor has arrived */
+#define WEIR_NEXT_FAILED 2  /* ... or has failed */
 /*
  * Take the next tensor that has arrived or failed, in the order in which they
  * do; blocks for at most @timeout_ns (0 only asks, negative is for ever).
  * Several threads may call: each tensor is returned once, to one of them.
  * Mapped and empty tensors arrive at the start, in order.
  *
- * 1: tensor *ret_i has arrived. 0: all tensors have been returned, while
- * weir_load_wait() may still have to find whether the files have changed.
- * -ETIMEDOUT: no tensor is ready. Another errno: tensor *ret_i failed with it,
- * as weir_load_error() says.
+ * WEIR_NEXT_ARRIVED: tensor *ret_i has arrived. WEIR_NEXT_FAILED: it has failed,
+ * and weir_load_error() says why. 0: all tensors have been returned and the load
+ * has ended, so weir_load_wait() returns its outcome at once. -ETIMEDOUT:
+ * neither a tensor nor the end is there yet.
  */
 WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
 			    size_t *ret_i) WEIR_NONNULL(1, 3);
 /*
  * Returns a file descriptor that is readable while weir_load_next() would not
- * block, for poll(2) and epoll(7). The first call makes it. It belongs to the
+ * block, at the end of the load too, for poll(2) and epoll(7). The first call makes it. It belongs to the
  * load, and weir_load_free() closes it: do not read from it and do not close
  * it. -EMFILE, -ENFILE, -ENOMEM.
  */
@@ -185,7 +195,7 @@ WEIR_API size_t weir_weights_count(const struct weir_weights *weights)
 /*
  * A tensor by number or by name; it exists as long as the weights. NULL: past
  * the end, or no tensor has this name. Its bytes may not have arrived yet. Of
- * several with one name: that of a put or sink, else the first target.
+ * several with one name: that of a selection or sink, else the first target.
  */
 WEIR_API const struct weir_tensor *
 weir_weights_get(const struct weir_weights *weights, size_t i) WEIR_NONNULL(1);

@@ -178,11 +178,31 @@ struct weir_target {
  * placed, read-only or of another root; a dtype that cannot be converted; rows
  * with unequal distances, or not those of the slice, or that cut blocks which
  * are converted; WEIR_WAY_MAP. -ENOMEM. Targets that overlap each other, or
- * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
+ * tensors of selections, are refused by weir_plan_estimate() and weir_load_start().
  */
 WEIR_API int weir_plan_add_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)
 	WEIR_NONNULL(1);
+
+/*
+ * Compute places for the tensors in one block of memory of the program, so that
+ * direct reads land in place: target i at *(ret_offset + i), counted from the
+ * block's first byte, whose address will be @base (modulo 4096 is enough).
+ * *ret_bytes: the size of the block. Each address is a multiple of @align (a
+ * power of two up to 4096; 0: weir_dtype_info.align), and congruent modulo 4096
+ * to the offset in the file where both are possible. Tensors follow each other
+ * in the order of the files, so less than 4096 bytes are lost before each gap.
+ *
+ * Of each target, tensor and slice are used. Its dst may be NULL, or a tensor
+ * that has its dtype and strides and is not placed yet. Any thread; never
+ * blocks. -EINVAL as weir_plan_add_tensors(), or @align is invalid. -EOVERFLOW:
+ * 2^64 bytes or more. -ENOMEM.
+ */
+WEIR_API int weir_targets_layout(const struct weir_model *model,
+				 const struct weir_target *targets, size_t n,
+				 uint64_t base, uint64_t align,
+				 uint64_t *ret_offset, uint64_t *ret_bytes)
+	WEIR_NONNULL(1, 7);
 
 /* The memory of one buffer type that a plan needs. */
 struct weir_estimate {

@@ -250,6 +250,7 @@ static void loads(void)
 	struct weir_weights *w;
 	struct weir_failure f;
 	struct weir_plan *p;
+	uint64_t bytes;
 	struct weir_load *l;
 	uint8_t digest[32];
 	size_t i;
@@ -258,6 +259,7 @@ static void loads(void)
 	fails(weir_plan_add, plan_of_all, NULL, buft, NULL);
 	fails(weir_plan_add_tensors, plan_of_all, NULL, 0);
 	fails(weir_plan_set_align, plan_of_all, 64);
+	fails(weir_targets_layout, model, NULL, 0, 0, 0, NULL, &bytes);
 	fails(weir_plan_sink, plan_of_all, NULL, &sink);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
 	fails(weir_load_start, plan_of_all, NULL, &l);
@@ -265,6 +267,7 @@ static void loads(void)
 	fails(weir_load_record, load, WEIR_ALL, event);
 	fails(weir_load_wait, load, -1);
 	fails(weir_load_next, load, -1, &i);
+	fails(weir_load_find, load, "x", &i);
 	fails(weir_load_fd, load);
 	fails(weir_load_progress, load, &progress);
 	fails(weir_load_error, load, WEIR_ALL, &f);

@@ -26,11 +26,11 @@ static const struct weir_failure cause_no_memory = {
 int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 			struct weir_failure *ret_failure)
 {
-	uint64_t first = atomic_load(&a->first);
+	uint64_t first = atomic_load(&a->first_failed);
 	const struct weir_failure *cause;
 
-	if (i == a->n && first)
-		i = first - 1;
+	if (i == a->n && first != WEIR__NONE_FAILED)
+		i = first;
 	cause = atomic_load(&a->item[i].cause);
 	if (!cause)
 		return 0;
@@ -100,12 +100,13 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 	size_t fixed = sizeof(struct weir__arrival) +
 		       (n + 1) * sizeof(struct weir__item);
 	struct weir__arrival *a =
-		weir__calloc(1, fixed + n * sizeof(*a->ended.entry));
+		weir__calloc(1, fixed + (n + 1) * sizeof(*a->ended.entry));
 
 	if (!a)
 		return -ENOMEM;
 	weir__completions_init(&a->ended, (void *)((char *)a + fixed), n);
 	a->n = n;
+	atomic_init(&a->first_failed, WEIR__NONE_FAILED);
 	weir__timeline_init(&a->timeline, &arrival_ops, weir);
 	*ret = a;
 	return 0;
@@ -136,10 +137,10 @@ static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
 				const struct weir_failure *cause)
 {
 	const struct weir_failure *none = NULL;
-	uint64_t nobody = 0;
+	uint64_t none_failed = WEIR__NONE_FAILED;
 
 	atomic_compare_exchange_strong(&a->item[i].cause, &none, cause);
-	atomic_compare_exchange_strong(&a->first, &nobody, i + 1);
+	atomic_compare_exchange_strong(&a->first_failed, &none_failed, i);
 }
 
 void weir__arrival_fail(struct weir__arrival *a,
@@ -200,5 +201,6 @@ void weir__arrival_submitted(struct weir__arrival *a, size_t i, uint64_t bytes)
 void weir__arrival_finish(struct weir__arrival *a)
 {
 	atomic_store(&a->finished, true);
+	weir__completions_end(&a->ended);
 	weir__timeline_complete_one(&a->timeline, a->n);
 }

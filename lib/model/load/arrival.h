@@ -29,6 +29,8 @@ struct weir__cause { /* lives as long as the arrival */
 	struct weir__cause *next;
 };
 
+#define WEIR__NONE_FAILED UINT64_MAX
+
 struct weir__arrival {
 	struct weir__timeline timeline;
 	size_t n;
@@ -40,9 +42,9 @@ struct weir__arrival {
 	_Atomic uint64_t *unsubmitted;
 	const struct weir_backend_queue_ops *copies_by;
 	_Atomic(struct weir__cause *) causes; /* all, to be freed */
-	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
-	_Atomic bool leaked;    /* the kernel may still write to the memory */
-	_Atomic bool finished;  /* number n is done or failed */
+	_Atomic uint64_t first_failed;        /* number, or WEIR__NONE_FAILED */
+	_Atomic bool leaked;   /* the kernel may still write to the memory */
+	_Atomic bool finished; /* number n is done or failed */
 	/* All reactors write what follows, so it is apart. */
 	struct weir__completions ended;
 	_Atomic size_t failed; /* tensors; also counted in ended.n_ended */

@@ -12,11 +12,15 @@
 #define WAKE_FD 2u      /* the descriptor is not readable */
 #define WAKE_WAKE 4u    /* added at each wake: the bits above are a count */
 
+#define NOT_WRITTEN SIZE_MAX
+
 void weir__completions_init(struct weir__completions *e, _Atomic size_t *entry,
 			    size_t n)
 {
 	e->n = n;
 	e->entry = entry;
+	for (size_t i = 0; i <= n; i++)
+		atomic_init(&entry[i], NOT_WRITTEN);
 	pthread_mutex_init(&e->lock, NULL);
 }
 
@@ -26,12 +30,10 @@ void weir__completions_fini(struct weir__completions *e)
 	pthread_mutex_destroy(&e->lock);
 }
 
-/* Would weir__completions_take return at once? */
+/* True if weir__completions_take would return at once. */
 static bool completions_ready(struct weir__completions *e)
 {
-	size_t at = atomic_load(&e->n_taken);
-
-	return at == e->n || atomic_load(&e->entry[at]);
+	return atomic_load(&e->entry[atomic_load(&e->n_taken)]) != NOT_WRITTEN;
 }
 
 /*
@@ -80,13 +82,11 @@ static void completions_wake_sleepers(struct weir__completions *e)
 		}
 }
 
-void weir__completions_add(struct weir__completions *e, size_t i)
+static void write_entry(struct weir__completions *e, size_t at, size_t number)
 {
-	size_t at =
-		atomic_fetch_add_explicit(&e->n_ended, 1, memory_order_release);
 	uint32_t waiting;
 
-	atomic_store(&e->entry[at], i + 1);
+	atomic_store(&e->entry[at], number);
 	waiting = atomic_load(&e->waiting);
 	if (waiting & WAKE_SLEEPER)
 		completions_wake_sleepers(e);
@@ -94,22 +94,35 @@ void weir__completions_add(struct weir__completions *e, size_t i)
 		completions_update_fd(e);
 }
 
-/* -EAGAIN: the next tensor has not ended yet. */
+void weir__completions_add(struct weir__completions *e, size_t i)
+{
+	write_entry(e,
+		    atomic_fetch_add_explicit(&e->n_ended, 1,
+					      memory_order_release),
+		    i);
+}
+
+void weir__completions_end(struct weir__completions *e)
+{
+	write_entry(e, e->n, e->n);
+}
+
+/* -EAGAIN: the next tensor, or the load, has not ended yet. */
 static int completions_take_ready(struct weir__completions *e, size_t *ret_i)
 {
 	size_t at = atomic_load(&e->n_taken), number;
 
 	do {
+		number = atomic_load(&e->entry[at]);
+		if (number == NOT_WRITTEN)
+			return -EAGAIN;
 		if (at == e->n)
 			return 0;
-		number = atomic_load(&e->entry[at]);
-		if (!number)
-			return -EAGAIN;
 	} while (!atomic_compare_exchange_weak(&e->n_taken, &at, at + 1));
 	/* The taker of the last entry that is ready makes it unreadable. */
 	if (atomic_load(&e->has_fd) && !completions_ready(e))
 		completions_update_fd(e);
-	*ret_i = number - 1;
+	*ret_i = number;
 	return 1;
 }
 
@@ -127,7 +140,7 @@ int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,
 		if (timeout_ns == 0 || weir__now() >= deadline)
 			return weir__fail(
 				-ETIMEDOUT,
-				"no further tensor has arrived or failed within %lld ns",
+				"no further tensor has arrived or failed, and the load has not ended, within %lld ns",
 				(long long)timeout_ns);
 		seen = atomic_fetch_or(&e->waiting, WAKE_SLEEPER) |
 		       WAKE_SLEEPER;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tensors of a load that have arrived or failed, in that order: a queue
- * from the threads that complete tensors to those in weir_load_next().
+ * The completion queue of a load: its tensors, in the order in which they arrive
+ * or fail. The threads that complete tensors add them, and those in
+ * weir_load_next() take them.
  *
- * Entry k is the (k + 1)th tensor that has ended. A thread that completes one
- * reserves the next entry, then writes the number into it. Entries are taken in
- * order, each once: whoever advances n_taken from k has taken entry k. Nobody
- * takes a lock.
+ * Entry k is the tensor that has ended after k others. A thread that completes a
+ * tensor reserves the next entry, then writes the number into it. After the n
+ * tensors comes entry n, the end of the load. Entries are taken in order, each
+ * once: the thread that advances n_taken from k has taken entry k. The end is
+ * not taken: it stays. No thread takes a lock.
  *
  * Threads sleep on @waiting, a futex. Its lowest bits say what an entry has to
  * wake, the others count wakes:
@@ -32,7 +34,7 @@
 
 struct weir__completions {
 	size_t n;              /* tensors of the load */
-	_Atomic size_t *entry; /* n: number + 1; 0: not written yet */
+	_Atomic size_t *entry; /* n + 1; NOT_WRITTEN at first */
 	/* Makes the descriptor, and sets and clears its readability. */
 	pthread_mutex_t lock;
 	struct weir__wakefd fd;
@@ -46,7 +48,7 @@ struct weir__completions {
 	_Atomic uint32_t waiting;
 };
 
-/* @entry: @n zeros, which belong to the caller. */
+/* @entry: room for @n + 1 entries, which belongs to the caller. */
 void weir__completions_init(struct weir__completions *e, _Atomic size_t *entry,
 			    size_t n);
 void weir__completions_fini(struct weir__completions *e);
@@ -60,10 +62,12 @@ static inline size_t weir__completions_count(struct weir__completions *e)
 	return atomic_load(&e->n_ended);
 }
 
-/* Tensor @i has arrived or failed. At most once for each tensor; any thread. */
+/* Tensor @i has arrived or failed. Once for each tensor; any thread. */
 void weir__completions_add(struct weir__completions *e, size_t i);
+/* All tensors have been added, and the load has ended. Once. */
+void weir__completions_end(struct weir__completions *e);
 /*
- * Take the next entry. 1: it is *@ret_i; 0: all have been taken; -ETIMEDOUT.
+ * Take the next entry. 1: it is *@ret_i; 0: the load has ended; -ETIMEDOUT.
  * @timeout_ns as in weir_event_wait. Any thread; blocks.
  */
 int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,

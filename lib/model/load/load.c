@@ -183,7 +183,7 @@ static void leave_engine(struct weir_load *l)
 static void load_conclude(struct weir_load *l)
 {
 	weir__load_prefault_stop(l);
-	if (!atomic_load(&l->arrival->first))
+	if (atomic_load(&l->arrival->first_failed) == WEIR__NONE_FAILED)
 		check_files(l);
 	if (l->eng)
 		leave_engine(l);

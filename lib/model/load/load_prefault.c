@@ -123,7 +123,7 @@ void weir__load_prefault_stop(struct weir_load *l)
 
 	l->prefault_ns += weir__prefault_stop(l->prefault);
 	l->prefault = NULL;
-	if (atomic_load(&l->arrival->first))
+	if (atomic_load(&l->arrival->first_failed) != WEIR__NONE_FAILED)
 		return;
 	/* A load without failure has filled its own buffers entirely. */
 	for (size_t i = 0; i < layout->n_selected_bufs; i++) {

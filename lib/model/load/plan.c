@@ -150,7 +150,7 @@ static int check_buf(const struct weir_buft *buft,
 	return 0;
 }
 
-static int check_align(uint64_t align)
+int weir__plan_check_align(uint64_t align)
 {
 	if ((align & (align - 1)) || align > MAX_ALIGN)
 		return weir__fail(
@@ -177,7 +177,7 @@ int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
 	if (!r && !align)
 		r = weir__fail(-EINVAL, "an alignment of 0");
 	if (!r)
-		r = check_align(align);
+		r = weir__plan_check_align(align);
 	if (!r)
 		plan->align = align;
 	return r;
@@ -195,7 +195,7 @@ static int check_selection(const struct weir_plan *plan, struct weir_buft *buft,
 	if (buft->dev->weir != plan->model->weir)
 		return weir__fail(-EINVAL, "%s belongs to another root",
 				  buft->desc.name);
-	r = check_align(o->align);
+	r = weir__plan_check_align(o->align);
 	if (!r)
 		r = weir__plan_check_way(o->way);
 	if (r < 0)

@@ -114,6 +114,8 @@ void weir__targets_put(struct weir__targets *targets);
 
 /* -EINVAL, with a sentence: @way is not an enum weir_way. */
 int weir__plan_check_way(uint32_t way);
+/* -EINVAL, with a sentence: @align is not a power of two up to 4096, or 0. */
+int weir__plan_check_align(uint64_t align);
 
 /* The alignment in memory of a tensor of @dtype that @sel has chosen. */
 uint64_t weir__selection_align(const struct weir__selection *sel,

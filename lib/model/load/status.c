@@ -35,6 +35,23 @@ int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
 	return 0;
 }
 
+int weir_load_find(struct weir_load *load, const char *name, size_t *ret_i)
+{
+	size_t i;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	i = weir__weights_lookup(load->weights, name);
+	if (i == WEIR__NONE)
+		return weir__fail(-ENOENT, "no tensor '%s' in the load",
+				  weir__quote(name, strlen(name)));
+	*ret_i = i;
+	return 0;
+}
+
 int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 {
 	int r;
@@ -78,8 +95,9 @@ int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
 		return r;
 	weir__races_host_knows(&load->arrival->timeline, i);
 	*ret_i = i;
-	r = weir__arrival_error(load->arrival, i, &failure);
-	return r < 0 ? weir__fail_with(&failure) : 1;
+	return weir__arrival_error(load->arrival, i, &failure) < 0
+		       ? WEIR_NEXT_FAILED
+		       : WEIR_NEXT_ARRIVED;
 }
 
 int weir_load_fd(struct weir_load *load)

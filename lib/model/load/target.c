@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Targets: tensors that are loaded into exactly the memory that is given. */
+/*
+ * Targets: tensors that are loaded into exactly the memory that is given, and
+ * places for them that suit direct reads.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
+#include "core/sort.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "mem/dtype.h"
@@ -70,6 +74,37 @@ static int target_place(struct weir__target *t,
 	return 0;
 }
 
+/* What the target reads, and the tensor that this makes, not placed. */
+static int target_source(const struct weir_model *m,
+			 const struct weir_target *in,
+			 struct weir__slice *ret_slice,
+			 struct weir_tensor *ret_source)
+{
+	int r;
+
+	if (in->tensor >= m->n_recs)
+		return weir__fail(-EINVAL, "tensor %zu of %zu", in->tensor,
+				  m->n_recs);
+	r = weir__slice_make(m, in->tensor, in->slice,
+			     in->dst ? in->dst->dtype : WEIR_DTYPE_NONE,
+			     ret_slice, ret_source);
+	ret_source->name = weir__record_name(m, in->tensor);
+	return r;
+}
+
+/* Fit the slice to the destination. */
+static int fit_dst(struct weir__slice *slice, const struct weir_tensor *source,
+		   const struct weir_tensor *dst)
+{
+	if (dst->dtype != source->dtype)
+		return weir__fail(-EINVAL,
+				  "%s is of %s, its destination is of %s",
+				  weir__tensor_label(source),
+				  weir__dtype(source->dtype)->name,
+				  weir__dtype(dst->dtype)->name);
+	return weir__slice_fit(slice, source, dst);
+}
+
 static int target_make(const struct weir_plan *plan,
 		       const struct weir_target *in, struct weir__target *t,
 		       struct weir_tensor *tensor)
@@ -77,21 +112,16 @@ static int target_make(const struct weir_plan *plan,
 	const struct weir_model *m = plan->model;
 	struct weir_tensor source;
 	uint64_t at;
-	int r;
+	int r = target_source(m, in, &t->slice, &source);
 
-	if (in->tensor >= m->n_recs)
-		return weir__fail(-EINVAL, "tensor %zu of %zu", in->tensor,
-				  m->n_recs);
+	if (r < 0)
+		return r;
 	*t = (struct weir__target){ .record = in->tensor,
 				    .shard = m->rec[in->tensor].shard,
 				    .way = in->way,
-				    .priority = in->priority };
-	r = weir__slice_make(m, in->tensor, in->slice,
-			     in->dst ? in->dst->dtype : WEIR_DTYPE_NONE,
-			     &t->slice, &source);
-	source.name = weir__record_name(m, in->tensor);
-	if (r >= 0)
-		r = weir__plan_check_way(in->way);
+				    .priority = in->priority,
+				    .slice = t->slice };
+	r = weir__plan_check_way(in->way);
 	if (r >= 0 && in->way == WEIR_WAY_MAP)
 		r = weir__fail(-EINVAL, "%s: a target cannot be mapped",
 			       weir__tensor_label(&source));
@@ -101,13 +131,7 @@ static int target_make(const struct weir_plan *plan,
 		r = target_place(t, &source, in->dst, &at);
 	if (r < 0)
 		return r;
-	if (in->dst->dtype != source.dtype)
-		return weir__fail(-EINVAL,
-				  "%s is of %s, its destination is of %s",
-				  weir__tensor_label(&source),
-				  weir__dtype(source.dtype)->name,
-				  weir__dtype(in->dst->dtype)->name);
-	r = weir__slice_fit(&t->slice, &source, in->dst);
+	r = fit_dst(&t->slice, &source, in->dst);
 	t->off = m->rec[in->tensor].off + t->slice.off;
 	t->at = at;
 	*tensor = *in->dst;
@@ -186,6 +210,22 @@ static bool targets_own(struct weir_plan *plan, size_t n)
 	return true;
 }
 
+/* The arguments that all calls with targets have. */
+static int check_targets(const struct weir_target *targets, size_t n)
+{
+	if (!n)
+		return 0;
+	if (!targets)
+		return weir__fail(-EINVAL, "%zu targets, but the array is NULL",
+				  n);
+	if (targets[0].size < offsetof(struct weir_target, slice))
+		return weir__fail(-EINVAL,
+				  "size of a target is %zu, at least %zu",
+				  targets[0].size,
+				  offsetof(struct weir_target, slice));
+	return 0;
+}
+
 int weir_plan_add_tensors(struct weir_plan *plan,
 			  const struct weir_target *targets, size_t n)
 {
@@ -197,12 +237,8 @@ int weir_plan_add_tensors(struct weir_plan *plan,
 
 	WEIR__ENTER();
 	r = weir__root_enter(plan->model->weir);
-	if (!r && n && !targets)
-		r = weir__fail(-EINVAL, "%zu targets, but the array is NULL",
-			       n);
-	if (!r && n && size < offsetof(struct weir_target, slice))
-		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
-			       size, offsetof(struct weir_target, slice));
+	if (!r)
+		r = check_targets(targets, n);
 	if (!r && n > MAX_TARGETS - old)
 		r = weir__fail(-EINVAL,
 			       "%zu targets after %zu others, at most %u", n,
@@ -229,4 +265,112 @@ int weir_plan_add_tensors(struct weir_plan *plan,
 	}
 	plan->targets->n = end;
 	return 0;
+}
+
+/* A target that is to be placed. */
+struct unplaced {
+	struct weir__sort_key where; /* file, and offset in it */
+	size_t number;               /* of the target */
+	uint64_t bytes;              /* in memory, from its first to its last */
+	uint64_t align;
+	uint64_t offset; /* its place, counted from base */
+	bool congruent; /* its address may be congruent to its offset */
+};
+
+/* True if bytes may be read directly into memory that is congruent to the file. */
+static bool fits_direct(const struct weir__slice *slice)
+{
+	if (weir__slice_is_plain(slice))
+		return true;
+	return !slice->convert &&
+	       (slice->file_pitch - slice->mem_pitch) % WEIR__PAGE == 0;
+}
+
+static int unplaced_of(const struct weir_model *m, const struct weir_target *in,
+		       uint64_t align, struct unplaced *ret)
+{
+	const struct weir__record *rec;
+	struct weir_tensor source;
+	struct weir__slice slice;
+	int r = target_source(m, in, &slice, &source);
+
+	if (r >= 0 && in->dst)
+		r = fit_dst(&slice, &source, in->dst);
+	if (r < 0)
+		return r;
+	rec = &m->rec[in->tensor];
+	ret->where.major = rec->shard;
+	ret->where.minor = rec->off + slice.off;
+	ret->bytes = weir__slice_mem_length(&slice);
+	ret->align = align ? align : weir__dtype(source.dtype)->align;
+	ret->congruent = ret->where.minor % ret->align == 0 &&
+			 fits_direct(&slice);
+	return 0;
+}
+
+/* The next address from @at on that is congruent to @to modulo @unit. */
+static uint64_t next_congruent(uint64_t at, uint64_t to, uint64_t unit)
+{
+	return at + ((to - at) & (unit - 1));
+}
+
+/* Place the sorted tensors, one after the other. */
+static int place_all(struct unplaced *u, size_t n, uint64_t base,
+		     uint64_t *ret_bytes)
+{
+	uint64_t end = 0; /* counted from base */
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at =
+			u[i].congruent
+				? next_congruent(base + end, u[i].where.minor,
+						 WEIR__PAGE)
+				: next_congruent(base + end, 0, u[i].align);
+
+		u[i].offset = at - base;
+		if (u[i].offset < end ||
+		    weir__add_over(u[i].offset, u[i].bytes, &end))
+			return weir__fail(-EOVERFLOW,
+					  "targets of 2^64 bytes or more");
+	}
+	*ret_bytes = end;
+	return 0;
+}
+
+int weir_targets_layout(const struct weir_model *model,
+			const struct weir_target *targets, size_t n,
+			uint64_t base, uint64_t align, uint64_t *ret_offset,
+			uint64_t *ret_bytes)
+{
+	struct unplaced *u;
+	struct weir_target in;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (!r)
+		r = check_targets(targets, n);
+	if (!r && n && !ret_offset)
+		r = weir__fail(-EINVAL, "%zu targets, but no array of offsets",
+			       n);
+	if (!r)
+		r = weir__plan_check_align(align);
+	if (r < 0)
+		return r;
+	u = weir__calloc(n + 1, sizeof(*u));
+	for (size_t i = 0; i < n && u && r >= 0; i++) {
+		u[i].number = i;
+		r = target_in(targets, targets[0].size, i, &in);
+		if (r >= 0)
+			r = unplaced_of(model, &in, align, &u[i]);
+	}
+	if (!u || (r >= 0 && weir__sort(u, n, sizeof(*u)) < 0))
+		r = weir__fail(-ENOMEM, "%s: no memory to place %zu targets",
+			       model->path, n);
+	if (r >= 0)
+		r = place_all(u, n, base, ret_bytes);
+	for (size_t i = 0; i < n && r >= 0; i++)
+		ret_offset[u[i].number] = u[i].offset;
+	weir__free(u);
+	return r;
 }

@@ -280,6 +280,13 @@ static size_t tensor_of(struct weir_weights *w, size_t record)
 			  record);
 }
 
+size_t weir__weights_lookup(struct weir_weights *w, const char *name)
+{
+	size_t record = weir__model_lookup(w->model, name, strlen(name));
+
+	return record == WEIR__NONE ? WEIR__NONE : tensor_of(w, record);
+}
+
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
@@ -290,9 +297,7 @@ const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 	/* After a fork the lock may be held for ever. */
 	if (!weir__root_is_ours(w->model->weir))
 		return NULL;
-	i = weir__model_lookup(w->model, name, strlen(name));
-	if (i != WEIR__NONE)
-		i = tensor_of(w, i);
+	i = weir__weights_lookup(w, name);
 	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }
 

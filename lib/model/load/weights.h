@@ -37,6 +37,9 @@ weir__weights_tensor(const struct weir_weights *w, size_t i)
 				 : &w->targets->tensor[i - w->n_selected];
 }
 
+/* The number of the tensor of that name, or WEIR__NONE. Any thread. */
+size_t weir__weights_lookup(struct weir_weights *w, const char *name);
+
 /*
  * Allocate the buffers of @layout, which is of @plan, and place the tensors.
  * The caller's reference to @layout is the weights' from now on, or dropped on

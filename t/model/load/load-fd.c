@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "held.h"
@@ -16,6 +17,18 @@ __attribute__((visibility("default"))) int eventfd(unsigned count, int flags)
 		return (int)syscall(SYS_eventfd2, count, flags);
 	errno = fail_eventfd;
 	return -1;
+}
+
+/* While this is set no load ends: its check of the files waits. */
+static _Atomic bool end_held;
+
+__attribute__((visibility("default"))) int fstat(int fd, struct stat *st)
+{
+	int r = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	while (atomic_load(&end_held) && r == 0 && S_ISREG(st->st_mode))
+		usleep(100);
+	return r;
 }
 
 static bool readable(int fd)
@@ -58,6 +71,30 @@ static void descriptor(void)
 	is_int(weir_load_next(l, 0, &i), 0, "the end of the queue stays");
 	weir_load_free(l);
 	is_int(fcntl(fd, F_GETFD), -1, "weir_load_free closes the descriptor");
+}
+
+/* An event loop needs no other descriptor to learn the outcome of the load. */
+static void descriptor_says_the_end(void)
+{
+	struct weir_load *l = start_held(NULL);
+	struct pollfd p = { .fd = weir_load_fd(l), .events = POLLIN };
+	size_t i;
+
+	atomic_store(&end_held, true);
+	atomic_store(&held_from, INT64_MAX);
+	arrivals(l, FEW);
+	ok(!readable(p.fd),
+	   "the descriptor is not readable between the last tensor and the end");
+	is_err(weir_load_next(l, 0, &i), -ETIMEDOUT, "the load has not ended",
+	       "weir_load_next does not return 0 before the load has ended");
+	atomic_store(&end_held, false);
+	is_int(poll(&p, 1, 20000), 1,
+	       "the descriptor becomes readable when the load ends");
+	is_int(weir_load_next(l, 0, &i), 0,
+	       "weir_load_next returns 0 when the load has ended");
+	is_int(weir_load_wait(l, 0), 0,
+	       "weir_load_wait with no time is final after weir_load_next has returned 0");
+	weir_load_free(l);
 }
 
 static void descriptor_at_the_end(void)
@@ -119,10 +156,11 @@ static void closed_root(void)
 
 int main(void)
 {
-	held_begin(15);
+	held_begin(20);
 	sample_write(path, few, FEW, 8, 1);
 	open_root(WEIR_IO_SYNC, 0);
 	descriptor();
+	descriptor_says_the_end();
 	descriptor_at_the_end();
 	descriptor_taken_away();
 	no_descriptor();

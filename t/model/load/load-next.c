@@ -83,6 +83,7 @@ static void cancelled(void)
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_plan *p = plan_for(NULL, WEIR_WAY_DIRECT);
 	int r, failed = 0, wrong = 0;
+	struct weir_failure failure;
 	struct weir_load *l;
 	size_t i, n = 0;
 
@@ -93,11 +94,13 @@ static void cancelled(void)
 	must(weir_load_cancel(l));
 	atomic_store(&held_from, INT64_MAX);
 	for (; (r = weir_load_next(l, 20 * SEC, &i)) != 0 && n < FEW; n++) {
-		failed += r == -ECANCELED;
-		wrong += r != 1 && r != -ECANCELED;
+		int err = weir_load_error(l, i, &failure);
+
+		failed += r == WEIR_NEXT_FAILED && err == -ECANCELED;
+		wrong += r != (err ? WEIR_NEXT_FAILED : WEIR_NEXT_ARRIVED);
 	}
 	ok(n == FEW && failed > 0 && !wrong,
-	   "the tensors of a cancelled load are returned, with -ECANCELED");
+	   "the tensors of a cancelled load are returned, as failed with -ECANCELED");
 	weir_load_free(l);
 }
 
@@ -247,6 +250,7 @@ static void failed_tensors(void)
 	struct weir_load *l;
 	struct weir_plan *p;
 	struct weir_weights *w;
+	struct weir_failure f;
 	unsigned wrong = 0, n = 0;
 	size_t i;
 	int r;
@@ -260,14 +264,17 @@ static void failed_tensors(void)
 	for (; (r = weir_load_next(l, 20 * SEC, &i)) != 0 && n < FEW; n++) {
 		const char *name = weir_weights_get(w, i)->name;
 
-		if (r < 0)
-			wrong += r != -ESTALE || !strstr(weir_error(), name) ||
+		int err = weir_load_error(l, i, &f);
+
+		if (r == WEIR_NEXT_FAILED)
+			wrong += err != -ESTALE || !strstr(f.text, name) ||
 				 *name < 'b' || *name == 'n';
 		else
-			wrong += r != 1 || *name == 'c' || *name == 'd';
+			wrong += r != WEIR_NEXT_ARRIVED || err ||
+				 *name == 'c' || *name == 'd';
 	}
 	ok(n == FEW && !wrong,
-	   "tensors that fail are returned once, with errno and sentence");
+	   "tensors that fail are returned once, and weir_load_error says why");
 	weir_weights_free(w);
 	weir_load_free(l);
 	sample_write(path, few, FEW, 8, 1);
