@@ -86,7 +86,7 @@ not_named()
 
 long_readme()
 {
-	for file in lib/README* lib/*/README* [thblem]*/README* \
+	for file in lib/README* lib/*/README* lib/*/*/README* [thblem]*/README* \
 		examples/*/README*; do
 		test -f "$file" || continue
 		n=$(wc -l <"$file")
