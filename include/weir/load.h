@@ -15,7 +15,8 @@ WEIR__BEGIN
 struct weir_load_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_LOAD_* */
-	uint32_t depth; /* most chunks in flight of all selections of the load, and
+	uint32_t
+		depth; /* most chunks in flight of all selections of the load, and
 			   of each sink; 0: the root's */
 	struct weir_weights *into; /* weights of an earlier load by an equal
 				   plan: load into their memory again, in the

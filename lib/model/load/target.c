@@ -274,7 +274,7 @@ struct unplaced {
 	uint64_t bytes;              /* in memory, from its first to its last */
 	uint64_t align;
 	uint64_t offset; /* its place, counted from base */
-	bool congruent; /* its address may be congruent to its offset */
+	bool congruent;  /* its address may be congruent to its offset */
 };
 
 /* True if bytes may be read directly into memory that is congruent to the file. */
