@@ -14,4 +14,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/end.c \
 	%D%/exec/transfer.c %D%/exec/races.h %D%/exec/races.c %D%/exec/progress.c %D%/exec/progress.h \
 	%D%/compare/graph_copy.c %D%/compare/compare.c
-EXTRA_DIST += %D%/README.md %D%/compare/README.md %D%/compile/PASSES.md %D%/exec/RUN.md %D%/prefetch/FEED.md
+EXTRA_DIST += %D%/README.md %D%/NODE.md %D%/compare/README.md %D%/compile/PASSES.md %D%/exec/RUN.md %D%/prefetch/FEED.md
