@@ -167,6 +167,10 @@ CHECK_AREAS = check-alloc check-cli check-compare check-compile check-core \
 	check-mem check-model check-place check-prefetch check-races \
 	check-stream check-text
 T_COMMANDS = %D%/deny %D%/misbehave %D%/tokenize tools/weir
+# Tests of the house run the examples and two benches.
+T_EXAMPLES = examples/load examples/arrive examples/queue examples/engine \
+	examples/share examples/llama/llama
+check-house: $(T_EXAMPLES) bench/load bench/heap
 $(CHECK_AREAS) check-tests: $(check_LTLIBRARIES) $(pkglib_LTLIBRARIES) \
 		$(T_COMMANDS)
 	@area=$@; area=$${area#check-}; test $$area != tests || area='.*'; \
