@@ -94,7 +94,8 @@ static size_t op_over(struct build *b, size_t x, size_t y)
 {
 	size_t node = op(b, b->g->item[x - 1].bytes / F32, x, y);
 
-	b->g->item[node - 1].over = x;
+	b->g->item[node - 1].flags |= WEIR_PLACE_OVER;
+	b->g->item[node - 1].over = x - 1;
 	return node;
 }
 
@@ -291,6 +292,7 @@ static void go_back(struct build *b, size_t first, size_t x)
 	for (size_t i = last; i > first; i--) {
 		struct weir_lifetime *item = &b->g->item[i - 1];
 
+		item->flags &= ~WEIR_PLACE_OVER;
 		item->over = 0;
 		if (!(item->flags & WEIR_PLACE_INPUT) && item->bytes)
 			grad = op(b, item->bytes / F32, grad, i);

@@ -27,7 +27,7 @@ struct weir_lifetime {
 	uint64_t align;       /* a power of two; 0: that of its memory */
 	uint32_t memory;      /* index of weir_placement_opts.memory */
 	uint32_t flags;       /* WEIR_PLACE_* */
-	uint64_t over; /* 1 + the item whose place it may take; 0: none */
+	uint64_t over;        /* with WEIR_PLACE_OVER: see there; else 0 */
 	uint64_t reserved[2]; /* 0 */
 };
 /*
@@ -37,6 +37,8 @@ struct weir_lifetime {
  */
 #define WEIR_PLACE_INPUT 0x01u
 #define WEIR_PLACE_OUTPUT 0x02u
+/* The item may take the place of item @over: it is computed in place. */
+#define WEIR_PLACE_OVER 0x04u
 
 /* A memory for items, with its own addresses: for instance that of a device. */
 struct weir_place_memory {
@@ -61,10 +63,10 @@ WEIR__DECLARE_OPTS_INIT(weir_placement_opts)
 #define WEIR_PLACEMENT_OPTS_INIT WEIR__OPTS_INIT(weir_placement_opts)
 
 /*
- * Place the @n items. An item takes the place of item over - 1 (it is computed
- * in place) if it begins at the last step of that item (lower + 1 == upper),
- * is of the same memory, needs neither more bytes nor a greater alignment, and
- * that item is no output; else it gets a place of its own.
+ * Place the @n items. An item with WEIR_PLACE_OVER takes the place of item @over
+ * if it begins at the last step of that item (lower + 1 == upper), is of the
+ * same memory, needs neither more bytes nor a greater alignment, and that item
+ * is no output; else it gets a place of its own.
  *
  * First comes the greedy planner. Where it does not reach the lower bound, the
  * exact search follows for at most opts->time_ns: with a capacity until the
@@ -95,8 +97,8 @@ struct weir_placement_info {
 	uint32_t members;  /* buffers that it needs: over 1 if @bytes exceeds
 			      the largest buffer */
 	uint32_t flags;    /* WEIR_PLACED_* */
-	uint64_t fingerprint[2]; /* of the whole placement: see
-				    weir_placement_equal() */
+	uint64_t
+		fingerprint[2]; /* of the items, the memories and all offsets */
 };
 /* No placement with the same items in place is lower. */
 #define WEIR_PLACED_OPTIMAL 0x01u
@@ -150,23 +152,6 @@ WEIR_API int weir_placement_apply(const struct weir_placement *p,
 				  struct weir_buf *const *bufs,
 				  struct weir_tensor *t, size_t n)
 	WEIR_NONNULL(1, 2);
-
-/*
- * 1: both have the same items (lifetimes, sizes, alignments, memories, flags,
- * in place), memories and offsets; else 0. Compares fingerprints of 128 bits.
- */
-WEIR_API int weir_placement_equal(const struct weir_placement *a,
-				  const struct weir_placement *b)
-	WEIR_NONNULL(1, 2);
-/*
- * 1: @p is a placement of these items in these memories, so it can be applied
- * again instead of computing a new one; 0: it is not. The time and the threads
- * of @opts do not count. Reads all items; never allocates.
- */
-WEIR_API int weir_placement_matches(const struct weir_placement *p,
-				    const struct weir_lifetime *items, size_t n,
-				    const struct weir_placement_opts *opts)
-	WEIR_NONNULL(1);
 
 WEIR__END
 

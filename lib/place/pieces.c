@@ -5,7 +5,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define KNOWN_FLAGS (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT)
+#define KNOWN_FLAGS (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT | WEIR_PLACE_OVER)
 /* With at most so many bytes no sum of sizes and alignments wraps. */
 #define MAX_BYTES ((uint64_t)1 << 60)
 
@@ -57,9 +57,15 @@ static int check_item(const struct weir_lifetime *item, size_t i, size_t n,
 	if (item->flags & ~KNOWN_FLAGS)
 		return weir__fail(-EINVAL, "item %zu: unknown flags 0x%x", i,
 				  item->flags & ~KNOWN_FLAGS);
-	if (item->over > n)
-		return weir__fail(-EINVAL, "item %zu: over %llu, of %zu items",
-				  i, (ull)item->over, n);
+	if (item->over && !(item->flags & WEIR_PLACE_OVER))
+		return weir__fail(
+			-EINVAL,
+			"item %zu: over is %llu, without WEIR_PLACE_OVER", i,
+			(ull)item->over);
+	if (item->over >= n)
+		return weir__fail(-EINVAL,
+				  "item %zu: over is %llu, of %zu items", i,
+				  (ull)item->over, n);
 	if (item->reserved[0] || item->reserved[1])
 		return weir__fail(-EINVAL, "item %zu: reserved is not 0", i);
 	return 0;
@@ -102,7 +108,8 @@ static int check_cycles(const struct weir_lifetime *items, size_t n)
 	for (size_t i = 0; i < n && !r; i++) {
 		size_t j = i;
 
-		for (; !walk[j] && items[j].over; j = items[j].over - 1)
+		for (; !walk[j] && items[j].flags & WEIR_PLACE_OVER;
+		     j = items[j].over)
 			walk[j] = i + 1;
 		if (walk[j] == i + 1)
 			r = weir__fail(
@@ -200,7 +207,8 @@ static void making_link(struct making *m)
 		size_t j = m->items[i].over;
 
 		m->piece_of[i] = WEIR__NO_PIECE;
-		if (j-- && m->items[i].bytes && may_take(m, i, j)) {
+		if (m->items[i].flags & WEIR_PLACE_OVER && m->items[i].bytes &&
+		    may_take(m, i, j)) {
 			m->taker[j] = (uint32_t)i + 1;
 			m->piece_of[i] = 0;
 			m->pieces[m->items[i].memory].in_place++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Placements: made, described, compared. */
+/* Placements are made and described here. */
 #include "place/placement.h"
 
 #include <string.h>
@@ -206,6 +206,7 @@ static int place_memory(struct making *m, unsigned memory)
 static int place_all(struct making *m)
 {
 	int64_t begun = weir__now();
+	uint64_t problem[2];
 	int r;
 
 	if (m->opts.time_ns)
@@ -219,13 +220,12 @@ static int place_all(struct making *m)
 		r = place_memory(m, i);
 	if (r < 0)
 		return r;
-	hash_problem(m->items, m->n, &m->opts, m->p->problem);
+	hash_problem(m->items, m->n, &m->opts, problem);
 	for (unsigned i = 0; i < m->opts.n_memories; i++) {
 		struct weir_placement_info *info = &m->p->memory[i].info;
 
 		info->time_ns = weir__now() - begun;
-		memcpy(info->fingerprint, m->p->problem,
-		       sizeof(info->fingerprint));
+		memcpy(info->fingerprint, problem, sizeof(info->fingerprint));
 		hash_add(info->fingerprint, m->p->place,
 			 m->n * sizeof(*m->p->place));
 	}
@@ -293,26 +293,4 @@ uint64_t weir_placement_member(const struct weir_placement *p, unsigned memory,
 	if (memory >= p->n_memories || i >= p->memory[memory].info.members)
 		return 0;
 	return p->memory[memory].member[i];
-}
-
-int weir_placement_equal(const struct weir_placement *a,
-			 const struct weir_placement *b)
-{
-	return !memcmp(a->memory[0].info.fingerprint,
-		       b->memory[0].info.fingerprint,
-		       sizeof(a->memory[0].info.fingerprint));
-}
-
-int weir_placement_matches(const struct weir_placement *p,
-			   const struct weir_lifetime *items, size_t n,
-			   const struct weir_placement_opts *opts)
-{
-	struct weir_placement_opts o;
-	uint64_t hash[2];
-
-	WEIR__ENTER();
-	if (opts_in(opts, &o) < 0 || n != p->n || (n && !items))
-		return 0;
-	hash_problem(items, n, &o, hash);
-	return !memcmp(hash, p->problem, sizeof(hash));
 }

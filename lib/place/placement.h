@@ -22,7 +22,6 @@ struct weir_placement {
 	struct weir__place *place; /* of each item */
 	struct weir__placed *memory;
 	unsigned n_memories;
-	uint64_t problem[2]; /* fingerprint of items and memories */
 };
 
 /* weir_placement_new() for use inside the library. */

@@ -301,8 +301,6 @@ static void values(void)
 	returns(0, weir_placement_info, p, 0, &placed);
 	returns(0, weir_placement_offset, p, 0);
 	returns(1, weir_placement_member, p, 0, 0);
-	returns(1, weir_placement_equal, p, placement);
-	returns(1, weir_placement_matches, p, &lifetime, 1, NULL);
 	ends(weir_placement_free, p);
 	returns(WEIR_VERSION, weir_version, );
 	fork_check("weir_version_string", *weir_version_string(), '0');

@@ -20,13 +20,16 @@ static struct weir_buft *plain;
 static void graph_items(bool uses_a, struct weir_lifetime items[3])
 {
 	for (int i = 0; i < 3; i++)
-		items[i] = (struct weir_lifetime){ .lower = i,
-						   .upper = i + 2,
-						   .bytes = 4,
-						   .over = (uint64_t)i };
+		items[i] = (struct weir_lifetime){
+			.lower = i,
+			.upper = i + 2,
+			.bytes = 4,
+			.flags = i ? WEIR_PLACE_OVER : 0,
+			.over = i ? (uint64_t)i - 1 : 0
+		};
 	if (uses_a)
 		items[0].upper = 3;
-	items[2].flags = WEIR_PLACE_OUTPUT;
+	items[2].flags |= WEIR_PLACE_OUTPUT;
 }
 
 static float graph_run(const struct weir_placement *p, bool uses_a)
@@ -51,6 +54,14 @@ static float graph_run(const struct weir_placement *p, bool uses_a)
 	return result;
 }
 
+/* True if the fingerprints are the same. */
+static bool same(const struct weir_placement *a, const struct weir_placement *b)
+{
+	struct weir_placement_info x = placed_info(a), y = placed_info(b);
+
+	return !memcmp(x.fingerprint, y.fingerprint, sizeof(x.fingerprint));
+}
+
 static void changed_edges(void)
 {
 	struct weir_lifetime first[3], second[3];
@@ -59,13 +70,9 @@ static void changed_edges(void)
 	graph_items(false, first);
 	graph_items(true, second);
 	p = placed(first, 3, NULL);
-	ok(weir_placement_matches(p, first, 3, NULL),
-	   "a placement matches the graph that it was made from");
-	ok(!weir_placement_matches(p, second, 3, NULL),
-	   "a placement does not match a graph with other edges and the same counts and sizes");
 	q = placed(second, 3, NULL);
-	ok(!weir_placement_equal(p, q),
-	   "placements of graphs with other edges are not equal");
+	ok(!same(p, q),
+	   "placements of graphs with other edges have other fingerprints");
 	is_int((int)graph_run(p, false), 8,
 	       "the first graph computes in place");
 	is_int((int)graph_run(q, true), 9,
@@ -287,7 +294,7 @@ int main(void)
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
-	plan(5 + 3 + 2 + 5 + 8 + 2 + 4);
+	plan(3 + 3 + 2 + 5 + 8 + 2 + 4);
 	changed_edges();
 	failed_alloc();
 	measuring();

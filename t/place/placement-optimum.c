@@ -35,7 +35,8 @@ static void take_place(unsigned i, unsigned j, int64_t steps)
 
 	if (after[j])
 		return;
-	x->over = j + 1;
+	x->flags |= WEIR_PLACE_OVER;
+	x->over = j;
 	x->lower = y->upper - 1;
 	x->upper = x->lower + 1 +
 		   (int64_t)rnd(

@@ -55,7 +55,8 @@ static size_t make_linked(size_t n)
 			.lower = 19,
 			.upper = 30,
 			.bytes = STEP - 3072,
-			.over = n,
+			.flags = WEIR_PLACE_OVER,
+			.over = n - 1,
 		};
 		n++;
 	}

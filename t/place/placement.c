@@ -47,9 +47,15 @@ static void lifetimes(void)
 		       { 0, 1, 100, 0, 0, WEIR_PLACE_INPUT, 0, { 0 } },
 		       { 4, 5, 100, 0, 0, WEIR_PLACE_INPUT, 0, { 0 } })),
 	       300, "inputs are apart from each other");
-	is_int(height(PLACEMENT(
-		       { INT64_MIN, INT64_MAX, 7, 0, 0, 0, 0, { 0 } },
-		       { INT64_MAX - 1, INT64_MAX, 8, 0, 0, 0, 1, { 0 } })),
+	is_int(height(PLACEMENT({ INT64_MIN, INT64_MAX, 7, 0, 0, 0, 0, { 0 } },
+				{ INT64_MAX - 1,
+				  INT64_MAX,
+				  8,
+				  0,
+				  0,
+				  WEIR_PLACE_OVER,
+				  0,
+				  { 0 } })),
 	       15, "steps may be any numbers of 64 bits");
 	is_int(height(placed(NULL, 0, NULL)), 0,
 	       "a placement of no items needs no bytes");
@@ -78,13 +84,15 @@ static bool taken(struct weir_lifetime a, struct weir_lifetime b)
 static void in_place(void)
 {
 	struct weir_lifetime a = { .upper = 3, .bytes = 96, .align = 32 };
-	struct weir_lifetime b = {
-		.lower = 2, .upper = 5, .bytes = 96, .align = 32, .over = 1
-	};
+	struct weir_lifetime b = { .lower = 2,
+				   .upper = 5,
+				   .bytes = 96,
+				   .align = 32,
+				   .flags = WEIR_PLACE_OVER };
 	struct weir_lifetime c = b;
 
 	ok(taken(a, b), "an item takes the place of one whose last use it is");
-	c.over = 0;
+	c.flags = 0;
 	ok(!taken(a, c), "an item that takes no place has one of its own");
 	c = b;
 	c.lower = 1;
@@ -104,11 +112,11 @@ static void in_place(void)
 	c.flags = WEIR_PLACE_OUTPUT;
 	ok(!taken(c, b), "no item takes the place of an output");
 	c = b;
-	c.flags = WEIR_PLACE_OUTPUT;
+	c.flags |= WEIR_PLACE_OUTPUT;
 	ok(taken(a, c), "an output may take the place of an item");
 	a.upper = 1;
 	c.lower = 0;
-	c.flags = WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT;
+	c.flags |= WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT;
 	ok(!taken(a, c), "an input takes no place: it has bytes of its own");
 }
 
@@ -116,9 +124,9 @@ static void taken_once(void)
 {
 	struct weir_lifetime items[] = {
 		{ 0, 3, 64, 0, 0, 0, 0, { 0 } },
-		{ 2, 4, 64, 0, 0, 0, 1, { 0 } },
-		{ 2, 4, 64, 0, 0, 0, 1, { 0 } },
-		{ 3, 9, 32, 0, 0, 0, 2, { 0 } },
+		{ 2, 4, 64, 0, 0, WEIR_PLACE_OVER, 0, { 0 } },
+		{ 2, 4, 64, 0, 0, WEIR_PLACE_OVER, 0, { 0 } },
+		{ 3, 9, 32, 0, 0, WEIR_PLACE_OVER, 1, { 0 } },
 		{ 5, 9, 32, 0, 0, 0, 0, { 0 } },
 	};
 	struct weir_placement *p = placed(items, 5, NULL);
@@ -205,9 +213,11 @@ static void several_buffers(void)
 static void refused(struct weir_lifetime item, int err, const char *part,
 		    const char *title)
 {
-	struct weir_lifetime items[3] = { { .upper = 1, .bytes = 10 },
-					  item,
-					  { .upper = 1, .over = 2 } };
+	struct weir_lifetime items[3] = {
+		{ .upper = 1, .bytes = 10 },
+		item,
+		{ .upper = 1, .flags = WEIR_PLACE_OVER, .over = 1 }
+	};
 	struct weir_place_memory memory = { .capacity = 1000 };
 	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
 	struct weir_placement *p = NULL;
@@ -252,15 +262,19 @@ static void bad_items(void)
 	refused(bad, -EINVAL, "item 1: unknown flags 0x8",
 		"unknown flags are refused");
 	bad = good;
-	bad.over = 4;
-	refused(bad, -EINVAL, "item 1: over 4, of 3 items",
+	bad.flags = WEIR_PLACE_OVER;
+	bad.over = 3;
+	refused(bad, -EINVAL, "item 1: over is 3, of 3 items",
 		"a place of no item cannot be taken");
-	bad.over = 2;
+	bad.over = 1;
 	refused(bad, -EINVAL, "item 1: takes its own place",
 		"an item cannot take its own place");
-	bad.over = 3;
-	refused(bad, -EINVAL, "item 1: takes its own place, through over 3",
+	bad.over = 2;
+	refused(bad, -EINVAL, "item 1: takes its own place, through over 2",
 		"items cannot take each other's places");
+	bad.flags = 0;
+	refused(bad, -EINVAL, "item 1: over is 2, without WEIR_PLACE_OVER",
+		"an item to be taken without the flag is refused");
 }
 
 static void bad_options(void)
@@ -290,39 +304,55 @@ static void bad_options(void)
 	       "items without a list are refused");
 }
 
+/* True if a new placement has the same fingerprint as @p. */
+static bool same(const struct weir_placement *p,
+		 const struct weir_lifetime *items, size_t n,
+		 const struct weir_placement_opts *o)
+{
+	struct weir_placement_info x = placed_info(p), y;
+	struct weir_placement *q;
+
+	if (weir_placement_new(items, n, o, &q) < 0)
+		bail("%s", weir_error());
+	y = placed_info(q);
+	weir_placement_free(q);
+	return !memcmp(x.fingerprint, y.fingerprint, sizeof(x.fingerprint));
+}
+
 static void comparing(void)
 {
 	struct weir_lifetime items[3];
 	struct weir_place_memory memory = { .align = 1 };
 	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
-	struct weir_placement *p, *q;
+	struct weir_placement *p;
 
 	for (int i = 0; i < 3; i++)
-		items[i] = (struct weir_lifetime){ .lower = i,
-						   .upper = i + 2,
-						   .bytes = 4,
-						   .over = (uint64_t)i };
+		items[i] = (struct weir_lifetime){
+			.lower = i,
+			.upper = i + 2,
+			.bytes = 4,
+			.flags = i ? WEIR_PLACE_OVER : 0,
+			.over = i ? (uint64_t)i - 1 : 0
+		};
 	o.memory = &memory;
 	o.n_memories = 1;
 	p = placed(items, 3, &memory);
-	q = placed(items, 3, &memory);
-	ok(weir_placement_equal(p, q) && p != q,
-	   "placements of the same items are equal");
+	ok(same(p, items, 3, &o),
+	   "placements of the same items have the same fingerprint");
 	o.time_ns = 1;
 	o.threads = 4;
-	ok(weir_placement_matches(p, items, 3, &o),
-	   "the time of the search does not count when placements are compared");
-	ok(!weir_placement_matches(p, items, 2, &o),
-	   "a placement does not match fewer items");
+	ok(same(p, items, 3, &o),
+	   "the fingerprint does not depend on the time of the search");
+	ok(!same(p, items, 2, &o), "fewer items have another fingerprint");
 	memory.align = 8;
-	ok(!weir_placement_matches(p, items, 3, &o),
-	   "a placement does not match items in a memory of another alignment");
+	ok(!same(p, items, 3, &o),
+	   "items in a memory of another alignment have another fingerprint");
 	memory.align = 1;
+	items[1].flags = 0;
 	items[1].over = 0;
-	ok(!weir_placement_matches(p, items, 3, &o),
-	   "a placement does not match items of which another is computed in place");
+	ok(!same(p, items, 3, &o),
+	   "items of which another is computed in place have another fingerprint");
 	weir_placement_free(p);
-	weir_placement_free(q);
 	weir_placement_free(NULL);
 }
 
@@ -386,7 +416,7 @@ static void endless(void)
 
 int main(void)
 {
-	plan(8 + 10 + 3 + 7 + 3 + 11 + 5 + 5 + 2 + 1);
+	plan(8 + 10 + 3 + 7 + 3 + 12 + 5 + 5 + 2 + 1);
 	lifetimes();
 	in_place();
 	taken_once();

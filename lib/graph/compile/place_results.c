@@ -33,7 +33,7 @@ static uint32_t over_of(const struct placing *x, uint32_t i)
 			continue;
 		life = &x->life[x->p.item[class]];
 		if (life->memory == WEIR__IN_RESULTS(in->sync->lane[i]) &&
-		    !life->flags &&
+		    !(life->flags & (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT)) &&
 		    in->sync->until[class] == in->sync->step[i] + 1 &&
 		    in->bytes[i] <= in->bytes[class])
 			return class;
@@ -69,8 +69,10 @@ static void place_result(struct placing *x, uint32_t i)
 	if (in->reach->last[i] == NONE)
 		life->flags = WEIR_PLACE_OUTPUT;
 	x->p.over[i] = over_of(x, i);
-	if (x->p.over[i] != NONE)
-		life->over = 1 + (uint64_t)x->p.item[x->p.over[i]];
+	if (x->p.over[i] != NONE) {
+		life->flags |= WEIR_PLACE_OVER;
+		life->over = (uint64_t)x->p.item[x->p.over[i]];
+	}
 	x->p.item[i] = x->n++;
 }
 
