@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface of a backend: the tables of functions that lib/cpu and each
- * module implement. The layers above (io, stream, model) reach devices only
- * through these.
- *
- * Installed as <weir/backend.h>, for modules and programs that have a backend
- * of their own; <weir.h> does not include it. It is for C11 with __typeof__.
- * Its version is WEIR_BACKEND_ABI, not that of the public calls.
+ * The interface of a backend: the tables of functions by which the library reaches
+ * the devices of one kind. For modules, and for programs that contain a backend;
+ * <weir.h> does not include it. weir-backend(7) is its page.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
  * is not linked with libweir: struct weir_backend_host has the functions of the
- * library that it may call.
+ * library that it may call. Its version is WEIR_BACKEND_ABI, not that of the
+ * public calls.
  *
  * Compatibility: each table and each description begins with its size and gets
- * new members only at its end, all of them optional. The library takes members
- * that an older module lacks for NULL or 0, and ignores members of a newer one
+ * new members only at its end, all of them optional. The library treats members
+ * that an older module lacks as NULL or 0, and ignores members of a newer one
  * that it does not know. A module may use a member of the host table
  * that was added later only if WEIR_BACKEND_HAS says that it is there. struct
- * weir_backend_work and struct weir_backend_mem are allocated by the library and grow at
- * their ends too. struct weir_backend_copy is passed in arrays and never grows.
- * Any other change gets a new WEIR_BACKEND_ABI, and modules of another ABI are
- * refused.
+ * weir_backend_work and struct weir_backend_mem are allocated by the library and
+ * grow at their ends too. struct weir_backend_copy is passed in arrays and never
+ * grows. Any other change gets a new WEIR_BACKEND_ABI, and modules of another ABI
+ * are refused.
+ *
+ * Atomic members: several threads access a member whose comment says "atomic".
+ * Its type is a plain one, so that the header is the same in C and C++: access it
+ * by the __atomic builtins of gcc and clang, or by std::atomic_ref of C++20.
  */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,9 +40,12 @@
 /* Bytes of @type up to the end of @member. */
 #define WEIR_BACKEND_END_OF(type, member) \
 	(offsetof(type, member) + sizeof(((type *)NULL)->member))
-/* Does the struct at @table, which begins with its size, have @member? */
-#define WEIR_BACKEND_HAS(table, member) \
-	((table)->size >= WEIR_BACKEND_END_OF(__typeof__(*(table)), member))
+/* True if the struct at @table, which begins with its size, has @member. */
+#define WEIR_BACKEND_HAS(table, member)                                   \
+	((table)->size >= (size_t)((const char *)(&(table)->member + 1) - \
+				   (const char *)(table)))
+
+WEIR__BEGIN
 
 struct weir_backend;
 struct weir_backend_buft;
@@ -63,28 +66,38 @@ struct weir_backend_host {
 	uint32_t abi;
 	uint32_t reserved;
 	/* Set this thread's error sentence; returns err. */
-	int (*fail)(int err, const char *fmt, ...)
-		__attribute__((format(printf, 2, 3)));
+	int (*fail)(int err, const char *fmt, ...) WEIR_PRINTF(2, 3);
 	/* The same with ": strerror(-err)" at its end. */
-	int (*fail_sys)(int err, const char *fmt, ...)
-		__attribute__((format(printf, 2, 3)));
+	int (*fail_sys)(int err, const char *fmt, ...) WEIR_PRINTF(2, 3);
 	/* A line to the root's log sink, which is the caller's function. */
-	void (*log)(struct weir *weir, const char *fmt, ...)
-		__attribute__((format(printf, 2, 3)));
-	/* Is @word in WEIR_DEBUG? */
+	void (*log)(struct weir *weir, const char *fmt, ...) WEIR_PRINTF(2, 3);
+	/* True if @word is in WEIR_DEBUG. */
 	bool (*debug)(const struct weir *weir, const char *word);
 
-	/* As weir__calloc, weir__free, weir__sys_text, ... of core/sys.h. */
+	/* Memory that is all 0. NULL: there is none, or n * size is too large. */
 	void *(*calloc)(size_t n, size_t size);
 	void (*free)(void *p);
+	/*
+	 * Read a small file, such as one of /sys, as a string: at most @room - 1
+	 * bytes and a 0. Its length, or < 0 without a sentence.
+	 */
 	int64_t (*text)(const char *path, char *buf, size_t room);
+	/* dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why. */
 	int (*dlopen)(const char *path, void **ret_handle);
-	/* < 0 with a sentence, which has the limits of the process. */
+	/*
+	 * Start a thread that blocks all signals and may run on all CPUs of the
+	 * process. @name has at most 15 bytes. < 0 with a sentence, which has
+	 * the limits of the process.
+	 */
 	int (*thread)(pthread_t *ret_thread, const char *name,
 		      void *(*fn)(void *), void *arg);
-	int (*futex_wait)(_Atomic uint32_t *word, uint32_t val,
-			  int64_t deadline);
-	void (*futex_wake)(_Atomic uint32_t *word, int n);
+	/*
+	 * Sleep while the atomic uint32_t at @word is @val, until @deadline (ns of
+	 * CLOCK_MONOTONIC, INT64_MAX: for ever): 0 or -ETIMEDOUT. It may return
+	 * without a reason. And wake at most @n threads that sleep on @word.
+	 */
+	int (*futex_wait)(void *word, uint32_t val, int64_t deadline);
+	void (*futex_wake)(void *word, int n);
 
 	/*
 	 * Describe the next device, from probe only; they are numbered from 0.
@@ -109,7 +122,7 @@ struct weir_backend_host {
 
 	/*
 	 * Host memory in mappings of its own, which are kept when they are
-	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE,
+	 * freed and used again. @kind: WEIR_MEM_PLAIN, HUGE,
 	 * LOCKED, HBM or FAR; @node: a NUMA node, -1: any (of HBM and FAR:
 	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
 	 * HUGETLB_1G and SHARED, and WEIR_BUF_PREFAULT to back all of it with
@@ -221,10 +234,10 @@ struct weir_backend_mem {
 	uint32_t how;        /* the backend's own: how to free it */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
-	 * The thread that prefaults more of it (lib/alloc/prefault.h) raises it, so
+	 * Atomic. The thread that prefaults more of it raises it, so
 	 * that memory which is kept and used again is not prefaulted twice.
 	 */
-	_Atomic size_t backed;
+	size_t backed;
 	char why[240]; /* why it is less than was asked for */
 };
 
@@ -279,7 +292,7 @@ struct weir_backend_mem_ops {
 	/*
 	 * Hide memory of alloc from the children of later forks, or show it to
 	 * them again: hidden while the kernel or a device writes to it past the
-	 * page tables (lib/mem/access.c). Optional: NULL, it is always hidden.
+	 * page tables. Optional: NULL, it is always hidden.
 	 * Called under the buffer's lock; calls nothing of the library that
 	 * takes a lock.
 	 */
@@ -298,7 +311,7 @@ struct weir_backend_mem_ops {
 		      const struct weir_backend_buft *desc, uint64_t *ret_free,
 		      uint64_t *ret_total);
 	/*
-	 * May free of @mem wait for other work of the device? Then the library
+	 * True if free of @mem may wait for other work of the device. Then the library
 	 * calls free on a thread of its own, and so unpin for a backend that has
 	 * this function. Optional: NULL, it never waits. Any thread; does not
 	 * block.
@@ -420,7 +433,7 @@ struct weir_backend_queue_ops {
 struct weir_backend_provider {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
-	_Atomic bool missing;
+	bool missing; /* atomic */
 	/*
 	 * Bytes from number @at on: all of the *@n that are asked for, where
 	 * they are already, or at most @room_bytes of them, read to @room; *@n
@@ -471,9 +484,9 @@ struct weir_backend_compute {
 	size_t first, n; /* the nodes [first, first + n) of the segment */
 	/*
 	 * Not 0: compute no further node; the work then ends with -ECANCELED.
-	 * Looked at before each node, at least.
+	 * Atomic; read before each node, at least.
 	 */
-	const _Atomic uint32_t *stop;
+	const uint32_t *stop;
 	/*
 	 * Set by the backend before a work ends with another error: the node of
 	 * the segment that failed, and a sentence.
@@ -483,13 +496,13 @@ struct weir_backend_compute {
 };
 
 /*
- * Computing, for the graph layer. A backend without this table moves memory
+ * Operations of graphs. A backend without this table moves memory
  * only, and its devices do not have WEIR_CAP_COMPUTE.
  */
 struct weir_backend_compute_ops {
 	size_t size;
 	/*
-	 * Can @dev run @node? 0, or -EOPNOTSUPP with a sentence that names the
+	 * 0 if @dev can run @node, or -EOPNOTSUPP with a sentence that names the
 	 * operation, its dtypes and the reason. Required. Any thread, does not
 	 * block. The tensors need not have addresses yet.
 	 */
@@ -510,8 +523,8 @@ struct weir_backend_compute_ops {
 	/* Required. No run of it is left. */
 	void (*release)(struct weir_dev *dev, void *prepared);
 	/*
-	 * Can @dev run nodes whose tensors are in memory of the kind @desc of
-	 * @owner? Optional: NULL, in its own memory only. Any thread, does not
+	 * True if @dev can run nodes whose tensors are in memory of the kind @desc
+	 * of @owner. Optional: NULL, in its own memory only. Any thread, does not
 	 * block.
 	 */
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
@@ -540,8 +553,8 @@ struct weir_backend_compute_ops {
 	 */
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
-	 * Can @dev compute @node while source 0 is missing (struct
-	 * weir_backend_provider)? Its address is in the node. Optional: NULL, no. Any
+	 * True if @dev can compute @node while source 0 is missing (struct
+	 * weir_backend_provider). Its address is in the node. Optional: NULL, no. Any
 	 * thread, does not block.
 	 */
 	bool (*takes_provider)(struct weir_dev *dev,
@@ -583,5 +596,7 @@ struct weir_backend {
 
 /* The one symbol of a module, a weir_backend_entry_fn. */
 #define WEIR_BACKEND_ENTRY "weir_module_entry"
+
+WEIR__END
 
 #endif

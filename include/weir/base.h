@@ -42,10 +42,13 @@
 #define WEIR_API __attribute__((visibility("default")))
 #define WEIR_NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
 #define WEIR_NODISCARD __attribute__((warn_unused_result))
+/* A format of printf(3) is parameter @fmt, its values begin with @first. */
+#define WEIR_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #else
 #define WEIR_API
 #define WEIR_NONNULL(...)
 #define WEIR_NODISCARD
+#define WEIR_PRINTF(fmt, first)
 #endif
 
 /*

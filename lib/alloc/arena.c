@@ -222,7 +222,7 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 	size_t len = a->pages.len;
 	bool kept;
 
-	a->backed = atomic_load(&mem->backed);
+	a->backed = __atomic_load_n(&mem->backed, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&all->lock);
 	weir__arenas_remove_live(all, a);
 	kept = !a->pages.shared && arena_keep(all, a);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Host memory for backends: arenas, as functions of the host table. */
+#include "alloc/host.h"
+
 #include "alloc/arena.h"
 #include "alloc/avail.h"
 #include "alloc/topology.h"
 #include "core/sys.h"
-#include "dev/host.h"
 
 int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 		     int32_t node, uint32_t flags, struct weir_backend_mem *mem)

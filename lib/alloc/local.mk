@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/arenas.h \
-	%D%/avail.c %D%/avail.h %D%/host.c %D%/pages.c %D%/pages.h \
+	%D%/avail.c %D%/avail.h %D%/host.c %D%/host.h %D%/pages.c %D%/pages.h \
 	%D%/room.c %D%/share.c %D%/take.c
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \

@@ -324,8 +324,7 @@ uint64_t weir__pages_missing(const struct weir__pages *p, size_t backed)
 	return missing;
 }
 
-int weir__pages_prefault(struct weir__pages *p, _Atomic size_t *backed,
-			 size_t bytes)
+int weir__pages_prefault(struct weir__pages *p, size_t *backed, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t end = weir__up(bytes, page), n;

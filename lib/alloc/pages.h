@@ -58,7 +58,6 @@ void weir__pages_hide(struct weir__pages *p, bool hidden);
 /* Bytes after the first @backed that have no page yet. Visits each page. */
 uint64_t weir__pages_missing(const struct weir__pages *p, size_t backed);
 /* Back the first @bytes, on this thread; raises *@backed as it goes on. */
-int weir__pages_prefault(struct weir__pages *p, _Atomic size_t *backed,
-			 size_t bytes);
+int weir__pages_prefault(struct weir__pages *p, size_t *backed, size_t bytes);
 
 #endif

@@ -17,7 +17,7 @@
 struct range {
 	unsigned char *base;
 	size_t bytes;
-	_Atomic size_t *backed;    /* belongs to the starter; may be NULL */
+	size_t *backed;            /* belongs to the starter; may be NULL */
 	_Atomic uint64_t frontier; /* all bytes below it are ready */
 	_Atomic uint64_t wanted;   /* highest offset asked for */
 	uint64_t next;             /* offset of the step to take next */
@@ -61,8 +61,8 @@ static void advance_frontier(struct weir__prefault *t, struct range *r)
 	atomic_store(&r->frontier, low);
 	if (low > r->refused)
 		low = r->refused;
-	if (r->backed && low > atomic_load(r->backed))
-		atomic_store(r->backed, low);
+	if (r->backed && low > __atomic_load_n(r->backed, __ATOMIC_SEQ_CST))
+		__atomic_store_n(r->backed, low, __ATOMIC_SEQ_CST);
 }
 
 /*
@@ -186,7 +186,9 @@ static void start_threads(struct weir__prefault *t, unsigned threads,
 static uint64_t range_init(struct range *r,
 			   const struct weir__prefault_range *from)
 {
-	uint64_t next = from->backed ? atomic_load(from->backed) : 0;
+	uint64_t next =
+		from->backed ? __atomic_load_n(from->backed, __ATOMIC_SEQ_CST)
+			     : 0;
 
 	next = next < from->bytes ? weir__down(next, WEIR__PAGE) : from->bytes;
 	r->base = from->addr;
@@ -289,7 +291,7 @@ static void step_done(void *arg)
 }
 
 void weir__prefault_all(struct weir *weir, void *addr, size_t bytes,
-			_Atomic size_t *backed)
+			size_t *backed)
 {
 	const struct weir__prefault_range range = { addr, bytes, backed };
 	unsigned char *end = (unsigned char *)addr + bytes;

@@ -26,7 +26,7 @@ struct weir__prefault_range {
 	 * The first *backed bytes (NULL: none) are known to be backed. Grows
 	 * as the prefault goes on.
 	 */
-	_Atomic size_t *backed;
+	size_t *backed;
 };
 
 /*
@@ -48,7 +48,7 @@ bool weir__prefault_ready(struct weir__prefault *prefault, size_t i,
  * thread can be started, *@backed stays as it is.
  */
 void weir__prefault_all(struct weir *weir, void *addr, size_t bytes,
-			_Atomic size_t *backed);
+			size_t *backed);
 /* Stop, join and free; returns the time spent, ns, of all threads. NULL: 0. */
 int64_t weir__prefault_stop(struct weir__prefault *prefault);
 

@@ -64,8 +64,8 @@ static uint64_t committed(const struct weir__arenas *all,
 	uint64_t sum = 0;
 
 	for (const struct weir__arena *a = all->live; a; a = a->next) {
-		size_t backed = atomic_load_explicit(&a->mem->backed,
-						     memory_order_relaxed);
+		size_t backed =
+			__atomic_load_n(&a->mem->backed, __ATOMIC_RELAXED);
 
 		if (weir__pages_reserved(&a->pages) || backed >= a->pages.len ||
 		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))

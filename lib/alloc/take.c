@@ -130,7 +130,7 @@ static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 	mem->handle = a;
 	mem->node = weir__nodes_only(&p->nodes);
 	mem->got = pages_got(p);
-	atomic_store(&mem->backed, a->backed);
+	__atomic_store_n(&mem->backed, a->backed, __ATOMIC_SEQ_CST);
 	if (req->kind != WEIR_MEM_PLAIN)
 		add_why(mem, "no huge pages: ", not_huge(p));
 	add_why(mem, "", p->why_not);

@@ -318,7 +318,7 @@ static int write_out(struct weir__trace *t)
 	out_printf(
 		o,
 		"{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"weir %s\"}}\n]}\n",
-		weir_version_string());
+		PACKAGE_VERSION);
 	out_flush(o);
 	err = o->err;
 	weir__free(o);

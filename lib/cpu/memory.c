@@ -55,7 +55,7 @@ static int cpu_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	mem->base = ptr;
 	mem->node = -1;
 	mem->how = CALLERS;
-	atomic_store(&mem->backed, bytes);
+	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
 	return weir__cpu_range_add(weir__cpu_of(dev), ptr, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include "cpu/cpu.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -130,7 +130,7 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 	mem->base = (unsigned char *)(uintptr_t)ptr;
 	mem->how = ON_DEVICE;
 	/* There are no host pages to prefault. */
-	atomic_store(&mem->backed, bytes);
+	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
@@ -170,7 +170,7 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 	mem->how = DRIVERS;
 	mem->node = -1;
 	mem->got |= WEIR_GOT_LOCKED;
-	atomic_store(&mem->backed, bytes);
+	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
 	return r;
 }
 
@@ -464,7 +464,7 @@ static int cuda_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	mem->base = ptr;
 	mem->node = -1;
 	mem->how = NOTHING;
-	atomic_store(&mem->backed, bytes);
+	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
 	if (desc->kind == WEIR_MEM_MAPPED)
 		register_file(weir__cuda_of(dev), bytes, mem);
 	else if (desc->kind != WEIR_MEM_DEVICE)

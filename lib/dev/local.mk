@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
-	%D%/dev.c %D%/dev.h %D%/host.c %D%/host.h \
+	%D%/dev.c %D%/dev.h \
 	%D%/registry.c %D%/registry.h %D%/tables.c %D%/desc.c \
 	%D%/module.c %D%/module.h %D%/elf.c %D%/trust.c %D%/threads.c \
 	%D%/rates.c %D%/reclaim.c %D%/reclaim.h

@@ -15,7 +15,6 @@
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
-#include "dev/host.h"
 #include "dev/module.h"
 #include "dev/registry.h"
 
@@ -300,7 +299,7 @@ static void search_path(struct search *s, const char *path)
 /* DIR/weir and DIR of libweir.so itself, so that a tree can be moved. */
 static void search_beside(struct search *s)
 {
-	int (*self)(const struct weir_opts *, struct weir **) = weir_open;
+	int (*self)(struct weir *, const char *) = weir_module_load;
 	char dir[4096];
 	const char *slash;
 	Dl_info info;

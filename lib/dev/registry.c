@@ -8,7 +8,6 @@
 #include "core/root.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "dev/host.h"
 #include "dev/registry.h"
 
 /* The devices that a backend has described so far. */
@@ -98,7 +97,7 @@ int weir__registry_describe(struct weir_backend_probe *p,
 
 static int backend_probe(struct weir_backend_probe *p)
 {
-	int r = p->backend->probe(p->weir, &weir__host, p);
+	int r = p->backend->probe(p->weir, weir__registry(p->weir)->host, p);
 
 	if (r < -4095 || r > 0)
 		return weir__fail(-EBADMSG,
@@ -171,7 +170,7 @@ int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 	const struct weir_backend *backend;
 	int r = 0;
 
-	backend = entry(&weir__host, &r);
+	backend = entry(weir__registry(weir)->host, &r);
 	if (!backend)
 		return r < 0 && r >= -4095 ? r : -EBADMSG;
 	return weir__registry_add(weir, backend, module);

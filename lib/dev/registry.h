@@ -32,6 +32,7 @@ struct weir__tables {
 
 struct weir__registry {
 	struct weir__part part;
+	const struct weir_backend_host *host; /* set by weir_open() */
 	/*
 	 * Devices are added under weir->lock and never removed: dev[i] is
 	 * constant for i < n_devs. dev[0] is the CPU.

@@ -112,8 +112,7 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 {
 	struct weir_backend_provider *p = run->node->provider;
 
-	if (run->stop &&
-	    atomic_load_explicit(run->stop, memory_order_relaxed)) {
+	if (run->stop && __atomic_load_n(run->stop, __ATOMIC_RELAXED)) {
 		*ret_err = weir__kernel_fail(run, -ECANCELED, "stopped");
 		return NULL;
 	}

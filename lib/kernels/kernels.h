@@ -35,8 +35,7 @@ struct weir__kernel_run {
 	unsigned thread, threads; /* index @thread of at most @threads */
 	void *scratch, *shared;   /* aligned to WEIR__LINE */
 	char *why; /* WEIR__WHY bytes of this thread, for weir__kernel_fail() */
-	const _Atomic uint32_t
-		*stop; /* begin no read if it is not 0; may be NULL */
+	const uint32_t *stop; /* begin no read if it is not 0; may be NULL */
 };
 #define WEIR__WHY 240
 
@@ -110,7 +109,7 @@ static inline bool weir__is_missing(const struct weir_backend_node *node)
 {
 	const struct weir_backend_provider *p = node->provider;
 
-	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
+	return p && __atomic_load_n(&p->missing, __ATOMIC_RELAXED);
 }
 
 /* Divide @n things evenly among the parts: this part has [*@first, *@end). */

@@ -6,6 +6,7 @@
 #include "kernels/segment.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -230,9 +231,9 @@ static void run_fail(struct run_member *m, const struct planned_node *node,
 /* True if the run is to be stopped: this turn is then its last. */
 static bool run_stops(struct run_member *m)
 {
-	const _Atomic uint32_t *stop = m->run->compute->stop;
+	const uint32_t *stop = m->run->compute->stop;
 
-	if (!stop || !atomic_load_explicit(stop, memory_order_relaxed))
+	if (!stop || !__atomic_load_n(stop, __ATOMIC_RELAXED))
 		return false;
 	m->why[0] = '\0';
 	run_fail(m, m->run->segment->nodes, -ECANCELED);

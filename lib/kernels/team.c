@@ -9,6 +9,7 @@
 #include "kernels/team.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 

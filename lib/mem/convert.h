@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dev/host.h" /* weir__convert_find */
+#include <weir/backend.h>
 
 /* Conversions by the same instructions. */
 struct weir__convert_set {
@@ -25,6 +25,9 @@ extern const struct weir__convert_set *const weir__convert_sets[];
 extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
 extern const struct weir__convert_set weir__convert_quants;
 
+/* convert_find of struct weir_backend_host. */
+const struct weir_backend_convert *weir__convert_find(uint32_t from,
+						      uint32_t to);
 /* The conversion in this set; NULL: none. */
 const struct weir_backend_convert *
 weir__convert_in(const struct weir__convert_set *set, uint32_t from,

@@ -252,8 +252,10 @@ static int clear_one(struct weir_buf *buf, uint8_t byte)
 	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
 	if (!r)
 		r = place_fill(&all, byte, buf->bytes);
-	if (!r && buf->bytes > atomic_load(&buf->mem.backed))
-		atomic_store(&buf->mem.backed, buf->bytes);
+	if (!r &&
+	    buf->bytes > __atomic_load_n(&buf->mem.backed, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&buf->mem.backed, buf->bytes,
+				 __ATOMIC_SEQ_CST);
 	return r;
 }
 

@@ -5,7 +5,10 @@
 
 #include <weir/tensor.h>
 
-#include "dev/host.h" /* weir__dtype */
+/* NULL: not a dtype. The result is constant. */
+const struct weir_dtype_info *weir__dtype(uint32_t dtype);
+/* dtype_grid of struct weir_backend_host. */
+const uint16_t *weir__dtype_grid(uint32_t dtype);
 
 /* The dtype of a name in safetensors, or of a type number of GGML; or NONE. */
 enum weir_dtype weir__dtype_safetensors(const char *name, size_t len);

@@ -197,10 +197,11 @@ static void prefaulted(void)
 	struct weir_backend_mem a;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
-	is_int(atomic_load(&a.backed), 0, "fresh memory is not backed");
+	is_int(__atomic_load_n(&a.backed, __ATOMIC_SEQ_CST), 0,
+	       "fresh memory is not backed");
 	is_int(weir__arena_prefault(&a, 16 * MIB), 0,
 	       "memory can be prefaulted ahead of its use");
-	is_int(atomic_load(&a.backed), 16 * MIB,
+	is_int(__atomic_load_n(&a.backed, __ATOMIC_SEQ_CST), 16 * MIB,
 	       "memory that was prefaulted is known to be backed");
 	weir__arena_give(weir, &a);
 	weir_close(weir);
@@ -219,7 +220,7 @@ static void used_again(void)
 	weir__arena_give(weir, &a);
 	take_or_bail(weir, 13 * MIB, WEIR_MEM_HUGE, &b);
 	ok(b.base == was && was[5 * MIB] == 77, "freed memory is used again");
-	is_int(atomic_load(&b.backed), 16 * MIB,
+	is_int(__atomic_load_n(&b.backed, __ATOMIC_SEQ_CST), 16 * MIB,
 	       "memory that is used again is known to be backed");
 	weir__arena_give(weir, &b);
 	take_or_bail(weir, 12 * MIB, WEIR_MEM_HUGE, &c);
@@ -280,7 +281,7 @@ static void too_large_to_keep(void)
 	weir__arena_give(weir, &mem);
 	weir__arena_give(weir, &large);
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
-	ok(atomic_load(&mem.backed) >= MIB,
+	ok(__atomic_load_n(&mem.backed, __ATOMIC_SEQ_CST) >= MIB,
 	   "memory that is too large to keep does not evict what is kept");
 	weir__arena_give(weir, &mem);
 	weir_close(weir);

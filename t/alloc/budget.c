@@ -12,7 +12,7 @@
 #include "alloc/arena.h"
 #include "core/root.h"
 #include <weir/backend.h>
-#include "dev/host.h"
+#include "dev/registry.h"
 #include "kind.h"
 #include "sample.h"
 #include "tap.h"
@@ -183,14 +183,14 @@ static void claims(void)
 
 	open_root(BUDGET, BUDGET);
 	weir_buf_free(alloc(plain, BUDGET));
-	is_int(weir__host.host_claim(weir, BUDGET / 2), 0,
+	is_int(weir__registry(weir)->host->host_claim(weir, BUDGET / 2), 0,
 	       "kept memory is freed before a driver's memory is refused");
 	half = alloc(plain, BUDGET / 2);
-	is_err(weir__host.host_claim(weir, 1), -ENOMEM,
+	is_err(weir__registry(weir)->host->host_claim(weir, 1), -ENOMEM,
 	       "67108864 of the root's budget",
 	       "a driver's memory over the budget is refused");
 	weir_buf_free(half);
-	weir__host.host_unclaim(weir, BUDGET / 2);
+	weir__registry(weir)->host->host_unclaim(weir, BUDGET / 2);
 	is_int(try_alloc(huge, BUDGET), 0,
 	       "a driver's memory that is freed counts no longer");
 	weir_close(weir);

@@ -74,7 +74,7 @@ static void progress(void *arg)
 	atomic_fetch_add(&steps, 1);
 }
 
-static struct weir__prefault *start(_Atomic size_t *backed, size_t bytes,
+static struct weir__prefault *start(size_t *backed, size_t bytes,
 				    unsigned threads)
 {
 	const struct weir__prefault_range range = { mem, bytes, backed };
@@ -115,7 +115,7 @@ static void forget(void)
 
 static void in_order(void)
 {
-	_Atomic size_t backed = 0;
+	size_t backed = 0;
 	struct weir__prefault *t = start(&backed, SIZE, 3);
 
 	ok(becomes_ready(t, 0, 5 * MIB),
@@ -137,7 +137,7 @@ static void in_order(void)
 
 static void prefaulted_before(void)
 {
-	_Atomic size_t backed = SIZE;
+	size_t backed = SIZE;
 	struct weir__prefault *t;
 
 	t = start(&backed, SIZE, 3);
@@ -149,7 +149,7 @@ static void prefaulted_before(void)
 
 static void from_the_middle(void)
 {
-	_Atomic size_t backed = 50 * MIB + 777;
+	size_t backed = 50 * MIB + 777;
 	struct weir__prefault *t = start(&backed, SIZE, 2);
 
 	ok(weir__prefault_ready(t, 0, mem + 50 * MIB),
@@ -169,7 +169,7 @@ static void from_the_middle(void)
 
 static void of_several_ranges(void)
 {
-	_Atomic size_t backed[RANGES] = { 0 };
+	size_t backed[RANGES] = { 0 };
 	struct weir__prefault_range range[RANGES];
 	struct weir__prefault *t;
 
@@ -229,7 +229,7 @@ static void several(void)
 	unsigned late = 0;
 
 	for (int round = 0; round < 10; round++) {
-		_Atomic size_t backed = 0;
+		size_t backed = 0;
 		struct asker a[4];
 		pthread_t thread[4];
 
@@ -251,7 +251,7 @@ static void several(void)
 
 static void stopped(void)
 {
-	_Atomic size_t backed = 0;
+	size_t backed = 0;
 	struct weir__prefault *t = start(&backed, SIZE, 4);
 
 	weir__prefault_stop(t);
@@ -263,7 +263,7 @@ static void stopped(void)
 
 static void refused_pages_are_not_counted(void)
 {
-	_Atomic size_t backed = 0;
+	size_t backed = 0;
 
 	refused = mem + 64 * MIB;
 	weir__prefault_all(root, mem, SIZE, &backed);

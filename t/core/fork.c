@@ -17,7 +17,7 @@
 
 #include <weir.h>
 
-#include "dev/host.h"
+#include "dev/registry.h"
 #include "kind.h"
 #include "sample.h"
 #include "tap.h"
@@ -247,11 +247,11 @@ static void of_devices(void)
 	struct weir_backend_mem mem = { .base = NULL };
 	unsigned char *none = calloc(1, BYTES);
 
-	must(weir__host.host_alloc(weir, WEIR_MEM_HUGE, BYTES, -1, 0, &mem));
-	weir__host.host_hide(&mem, true);
+	must(weir__registry(weir)->host->host_alloc(weir, WEIR_MEM_HUGE, BYTES, -1, 0, &mem));
+	weir__registry(weir)->host->host_hide(&mem, true);
 	is_int(seen_by_child(mem.base, none), 1,
 	       "memory that a device is registered with is always hidden");
-	weir__host.host_free(weir, &mem);
+	weir__registry(weir)->host->host_free(weir, &mem);
 	free(none);
 }
 

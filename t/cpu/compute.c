@@ -278,7 +278,7 @@ static int set_stop(void *arg, const struct weir_operand *dst,
 	(void)n;
 	(void)part;
 	(void)parts;
-	atomic_store((_Atomic uint32_t *)arg, 1);
+	__atomic_store_n((uint32_t *)arg, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
@@ -291,7 +291,7 @@ static void stops(void)
 
 		for (unsigned i = 0; i + 1 < NODES; i++) {
 			struct chain *c = chain_new(k / 2 ? WIDE : 5);
-			_Atomic uint32_t stop = 0;
+			uint32_t stop = 0;
 			struct job job = { .compute.stop = &stop };
 
 			chain_call(c, i, set_stop, &stop, 1);
@@ -312,7 +312,7 @@ static void stops(void)
 static void stopped_before(void)
 {
 	struct chain *c = chain_new(5);
-	_Atomic uint32_t stop = 1;
+	uint32_t stop = 1;
 	struct job job = { .compute.stop = &stop };
 
 	chain_prepare(c, 2);

@@ -113,7 +113,7 @@ done
 is "$(includes hooks/*.[ch] | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \
 	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'
-is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|races|dev|cpu)/' |
+is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|races|dev|mem|alloc|cpu)/' |
 	grep -E ":($dirs)/")" '' \
 	'of the files directly in lib only weir.c includes folders'
 below=

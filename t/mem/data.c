@@ -288,8 +288,8 @@ static void deep_gaps(void)
 	}
 	weir_tensor_set(&all[0], 0, bytes, 64);
 	weir_buf_clear(all[1].buf, 0xcc);
-	is_int(atomic_load(&all[1].buf->mem.backed) >= 64, 1,
-	       "a buffer that was cleared is known to be backed");
+	is_int(__atomic_load_n(&all[1].buf->mem.backed, __ATOMIC_SEQ_CST) >= 64,
+	       1, "a buffer that was cleared is known to be backed");
 	weir_tensor_copy(&part[1], &part[0]);
 	weir_tensor_get(&all[1], 0, got, 64);
 	for (int i = 0; i < 64; i++) {

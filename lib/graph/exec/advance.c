@@ -99,7 +99,7 @@ static enum move lane_end_computed(struct weir__run_lane *lane)
 
 static bool lane_stops(const struct weir__run_lane *lane)
 {
-	return atomic_load(&lane->run->stop) ||
+	return __atomic_load_n(&lane->run->stop, __ATOMIC_SEQ_CST) ||
 	       atomic_load(&lane->op->stream->abandoned);
 }
 

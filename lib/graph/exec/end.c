@@ -12,7 +12,7 @@
 
 void weir__run_stop(struct weir_run *run)
 {
-	atomic_store(&run->stop, 1);
+	__atomic_store_n(&run->stop, 1, __ATOMIC_SEQ_CST);
 	for (uint32_t l = 0; l < run->compiled->n_lanes; l++)
 		weir__run_lane_stop_waiting(&run->lane[l]);
 }

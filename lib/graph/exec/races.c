@@ -156,7 +156,8 @@ static void provider_access(const struct weir__run_lane *lane, uint64_t number,
 	const struct weir__fed_provider *p =
 		(const struct weir__fed_provider *)node->provider;
 
-	if (!p || is_by_index(node, 0) || !atomic_load(&p->of.missing))
+	if (!p || is_by_index(node, 0) ||
+	    !__atomic_load_n(&p->of.missing, __ATOMIC_SEQ_CST))
 		return;
 	b.space = weir__races_file(p->file->id.dev, p->file->id.ino);
 	b.lo = p->at;

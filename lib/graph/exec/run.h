@@ -86,7 +86,7 @@ struct weir_run {
 	uint8_t *input;              /* of each port: enum weir__input_state */
 	bool queued; /* copies of inputs were queued when it was started */
 	_Atomic uint32_t running; /* operations, and the end, that are open */
-	_Atomic uint32_t stop;    /* 1: begin nothing any more */
+	uint32_t stop;            /* atomic: 1: begin nothing any more */
 
 	/* Where its newest end is recorded: that of its only operation, or @end. */
 	struct weir__timeline

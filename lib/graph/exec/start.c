@@ -232,7 +232,7 @@ static void start_reset(struct weir_run *run)
 {
 	int64_t now = weir__now();
 
-	atomic_store(&run->stop, 0);
+	__atomic_store_n(&run->stop, 0, __ATOMIC_SEQ_CST);
 	run->queued = false;
 	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
 		run->queued |= run->input[i] == WEIR__INPUT_QUEUED;

@@ -106,7 +106,7 @@ struct weir_backend_provider *weir__feed_provider(struct weir__feed_list *list,
 	if (p->aligned)
 		weir__file_lease(p->file);
 	if (by_rows)
-		atomic_store(&p->of.missing, true);
+		__atomic_store_n(&p->of.missing, true, __ATOMIC_SEQ_CST);
 	fed->provider = p;
 	return &p->of;
 }
@@ -146,10 +146,12 @@ bool weir__fed_may_leave(const struct weir__feeder *f,
 void weir__fed_leave(const struct weir__fed *fed, bool leave)
 {
 	if (fed->provider)
-		atomic_store(&fed->provider->of.missing, leave);
+		__atomic_store_n(&fed->provider->of.missing, leave,
+				 __ATOMIC_SEQ_CST);
 }
 
 bool weir__fed_is_left(const struct weir__fed *fed)
 {
-	return fed->provider && atomic_load(&fed->provider->of.missing);
+	return fed->provider &&
+	       __atomic_load_n(&fed->provider->of.missing, __ATOMIC_SEQ_CST);
 }

@@ -32,7 +32,8 @@ static bool fresh_range(const struct weir_load *l, size_t number,
 	const struct weir__layout *layout = l->weights->layout;
 	const struct weir__layout_buf *b = &layout->buf[number];
 	struct weir_buf *buf = l->weights->buf[number];
-	size_t backed = atomic_load(&buf->mem.backed), from = 0;
+	size_t backed = __atomic_load_n(&buf->mem.backed, __ATOMIC_SEQ_CST),
+	       from = 0;
 	size_t to = b->given ? b->bytes : buf->bytes;
 
 	if (backed >= to)
@@ -130,6 +131,7 @@ void weir__load_prefault_stop(struct weir_load *l)
 		struct weir_buf *buf = l->weights->buf[i];
 
 		if (!layout->buf[i].given)
-			atomic_store(&buf->mem.backed, buf->bytes);
+			__atomic_store_n(&buf->mem.backed, buf->bytes,
+					 __ATOMIC_SEQ_CST);
 	}
 }
