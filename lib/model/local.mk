@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/RULES.md
+EXTRA_DIST += %D%/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
-	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/table.c %D%/format/table.h \
+	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/name_table.c %D%/format/name_table.h \
 	%D%/format/meta.c %D%/format/meta.h \
 	%D%/format/format.c %D%/format/format.h %D%/format/formats.c %D%/format/header.c \
-	%D%/format/safetensors.c %D%/format/safetensors.h %D%/format/head.c %D%/format/ranges.c \
-	%D%/format/gguf.c %D%/format/gguf.h %D%/format/gguf_in.c %D%/format/gguf_in.h \
-	%D%/format/gguf_meta.c %D%/format/gguf_text.c %D%/format/values.c %D%/format/strings.c %D%/format/held.c \
-	%D%/format/index.c %D%/format/index.h %D%/format/shards.c \
-	%D%/format/split.c %D%/format/split.h \
+	%D%/format/safetensors_read.c %D%/format/safetensors.h \
+	%D%/format/gguf_read.c %D%/format/gguf.h %D%/format/gguf_bytes.c %D%/format/gguf_bytes.h \
+	%D%/format/gguf_meta.c %D%/format/gguf_text.c \
+	%D%/format/shard_index.c %D%/format/shard_index.h \
+	%D%/format/split_files.c %D%/format/split_files.h \
 	%D%/load/slice.c %D%/load/slice.h %D%/load/plan.c %D%/load/plan.h %D%/load/target.c \
 	%D%/load/layout.c %D%/load/layout.h %D%/load/layout_place.c %D%/load/estimate.c \
 	%D%/load/arrival.c %D%/load/arrival.h %D%/load/completions.c %D%/load/completions.h \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/format/index.h"
+#include "model/format/shard_index.h"
 #include "model/format/safetensors.h"
 #include "mutate.h"
 

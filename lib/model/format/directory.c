@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "model/format/format.h"
-#include "model/format/split.h"
+#include "model/format/split_files.h"
 
 #define LISTED 6u /* names in a sentence */
 

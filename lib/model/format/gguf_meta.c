@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "model/format/gguf_in.h"
+#include "model/format/gguf_bytes.h"
 
 #define KEY_MAX 65535u /* bytes, by the format's document */
 #define DEPTH_MAX 8u   /* arrays of arrays */

@@ -6,7 +6,7 @@
  * nothing about the reason.
  */
 #include "core/error.h"
-#include "model/format/gguf_in.h"
+#include "model/format/gguf_bytes.h"
 #include "model/format/utf8.h"
 
 #define FIXED 24u /* bytes before the first pair */

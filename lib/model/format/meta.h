@@ -72,7 +72,6 @@ struct weir__value weir__value_numbers(struct weir_model *m,
 				       uint32_t n);
 /* Append to model->item, for an array of strings or arrays. -ENOMEM. */
 int weir__item_add(struct weir_model *m, const struct weir__value *item);
-
 /* Item @i of @array, which has it and is not packed. */
 struct weir__value weir__value_item(const struct weir_model *m,
 				    const struct weir__value *array,

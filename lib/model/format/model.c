@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "alloc/arena.h"
 #include "core/error.h"
 #include "core/refs.h"
 #include "core/sys.h"
@@ -10,6 +11,8 @@
 #include "model/format/format.h"
 
 #define AHEAD 8u /* names between the prefetch of a bucket and its use */
+
+typedef unsigned long long ull; /* for printf */
 
 struct weir__str weir__record_str(const void *model, uint32_t number)
 {
@@ -25,6 +28,67 @@ static struct weir__str pair_key(const void *arg, uint32_t number)
 
 	return (struct weir__str){ m->text + m->meta[number].key,
 				   m->meta[number].key_len };
+}
+
+/*
+ * The memory that the headers of a model take has two limits: an option of the
+ * model, and the budget of its root. A file of any length can be made without
+ * blocks on the disk, so its length says nothing about what it is worth.
+ */
+/* Bytes that are claimed from the budget beyond those needed now. */
+#define CLAIM_AHEAD(held) ((held) / 8 + WEIR__PAGE)
+
+static int held_refuse(struct weir_model *m, int r)
+{
+	m->held_refused = true;
+	return r;
+}
+
+int weir__model_claim(struct weir_model *m)
+{
+	uint64_t want;
+	int r;
+
+	if (m->held > m->limit)
+		return held_refuse(
+			m,
+			weir__fail(
+				-ENOMEM,
+				"headers and their tables need %llu bytes, %llu are allowed (weir_model_opts.memory)",
+				(ull)m->held, (ull)m->limit));
+	if (!m->weir || !m->weir->opts.budget) {
+		m->held_ok = m->limit;
+		return 0;
+	}
+	want = weir__up(m->held + CLAIM_AHEAD(m->held), WEIR__PAGE);
+	r = weir__arena_claim(m->weir, want - m->claimed);
+	if (r < 0) {
+		want = weir__up(m->held, WEIR__PAGE);
+		r = weir__arena_claim(m->weir, want - m->claimed);
+	}
+	if (r < 0)
+		return held_refuse(
+			m, weir__fail_for(r, "headers and their tables"));
+	m->claimed = want;
+	m->held_ok = want < m->limit ? want : m->limit;
+	return 0;
+}
+
+static void held_end(struct weir_model *m)
+{
+	uint64_t want = weir__up(m->held, WEIR__PAGE);
+
+	if (m->claimed > want) {
+		weir__arena_unclaim(m->weir, m->claimed - want);
+		m->claimed = want;
+		m->held_ok = m->held;
+	}
+}
+
+static void held_free(struct weir_model *m)
+{
+	if (m->claimed)
+		weir__arena_unclaim(m->weir, m->claimed);
 }
 
 int weir__model_new(struct weir *weir, struct weir_model **ret_model)
@@ -91,7 +155,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model->meta);
 	weir__free(model->item);
 	weir__strings_free(model);
-	weir__model_held_free(model);
+	held_free(model);
 	weir__free(model->path);
 	free_spare(model);
 	if (model->weir)
@@ -161,7 +225,7 @@ int weir__model_finish(struct weir_model *m)
 	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
 	m->meta = shrink(m->meta, &m->cap_meta, m->n_meta, sizeof(*m->meta));
 	m->item = shrink(m->item, &m->cap_items, m->n_items, sizeof(*m->item));
-	weir__model_held_end(m);
+	held_end(m);
 	return hash_names(m);
 }
 

@@ -16,7 +16,7 @@
 
 #include "io/file.h"
 #include "model/format/meta.h"
-#include "model/format/table.h"
+#include "model/format/name_table.h"
 
 struct weir__format;
 
@@ -33,7 +33,7 @@ struct weir__record {
 	uint64_t bytes;
 };
 
-/* An array of strings in model->text, each after its length: strings.c. */
+/* An array of strings in model->text, each after its length: meta.c. */
 struct weir__strings {
 	uint64_t at;    /* offset of the first string's length */
 	uint64_t bytes; /* of the index, as they count for the budget */
@@ -80,14 +80,15 @@ struct weir_model {
 	struct weir__strings *strings;
 	size_t n_strings, cap_strings;
 	/*
-	 * Bytes of headers and tables (held.c): those in use, up to which they
+	 * Bytes of headers and tables (model.c): those in use, up to which they
 	 * may grow without a question, and those claimed from the budget.
 	 */
 	uint64_t held, held_ok, claimed;
 	uint64_t limit;     /* of held */
 	bool held_refused;  /* the sentence of an -ENOMEM is set */
 	uint32_t n_headers; /* begun, while the model is built */
-	uint32_t n_parts;   /* files of a split model (split.h), or several open
+	uint32_t
+		n_parts; /* files of a split model (split_files.h), or several open
 			       files; 0: not split */
 	/*
 	 * Of rec. While the model is built, either empty or of the first
@@ -146,17 +147,10 @@ static inline void weir__model_let_go(struct weir_model *m, uint64_t bytes)
 {
 	m->held -= bytes;
 }
-/* All headers were read: give back what was claimed and is not in use. */
-void weir__model_held_end(struct weir_model *m);
-void weir__model_held_free(struct weir_model *m);
 
-/* strings.c: an array of @n strings, which begins at @at. -ENOMEM. */
+/* meta.c: an array of @n strings, which begins at @at. -ENOMEM. */
 int weir__strings_add(struct weir_model *m, uint64_t at, uint32_t n,
 		      uint64_t *ret_number);
-/* Item @i of such an array, which has it. -ENOMEM with a sentence. Any thread. */
-int weir__strings_item(const struct weir_model *m,
-		       const struct weir__value *array, uint32_t i,
-		       struct weir__value *ret_item);
 void weir__strings_free(struct weir_model *m);
 
 struct weir_model *weir__model_ref(struct weir_model *model);

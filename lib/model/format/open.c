@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "model/format/format.h"
-#include "model/format/index.h"
-#include "model/format/split.h"
+#include "model/format/shard_index.h"
+#include "model/format/split_files.h"
 
 /* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)

@@ -4,7 +4,7 @@
  *
  *	u64 little-endian N; N bytes of JSON; the data section
  *
- * A header is read in three steps. The first (head.c) reads its text from the
+ * A header is read in three steps. The first reads its text from the
  * file; the other two work on memory alone: weir__st_parse makes records from
  * the text, and weir__ranges_check requires that they cover the data section
  * exactly.

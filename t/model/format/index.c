@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "model/format/index.h"
+#include "model/format/shard_index.h"
 #include "tap.h"
 
 #define LEN(a) (sizeof(a) / sizeof(a[0]))

@@ -33,8 +33,9 @@ struct weir__index {
 };
 
 /*
- * Parse @text, the index of @m (NULL: its memory does not count), which has @len bytes and a NUL. It is written to, and must stay
- * until weir__index_fini, which is called whatever this returns. -EBADMSG.
+ * Parse @text, the index of @m (NULL: its memory is not counted), which has @len
+ * bytes and a NUL. It is written to, and must stay until weir__index_fini, which
+ * is called whatever this returns. -EBADMSG.
  * -EOPNOTSUPP: too many shards.
  */
 int weir__index_parse(struct weir__index *x, struct weir_model *m,
@@ -53,5 +54,11 @@ int weir__index_complete(const struct weir__index *x);
 /* Read the index @file, then open and read its shards into @m. Blocks. */
 int weir__index_read(struct weir_model *m, struct weir_file *file,
 		     bool lenient);
+/*
+ * Open the file @name, in the directory of @by, as shard @i of @n of
+ * @m. The sentences name @by, the file that requires it. Blocks.
+ */
+int weir__shard_open(struct weir_model *m, const struct weir_file *by,
+		     const struct weir__str *name, uint32_t i, size_t n);
 
 #endif

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/util.h"
 #include "mem/dtype.h"
-#include "model/format/gguf_in.h"
+#include "model/format/gguf_bytes.h"
 
 #define FIXED 24u     /* bytes before the first pair */
 #define MIN_PAIR 14u  /* bytes: a key of one byte, a type, a U8 */

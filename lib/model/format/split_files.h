@@ -29,11 +29,4 @@ bool weir__split_same(const char *a, const char *b);
 int weir__split_read(struct weir_model *m, struct weir_file *file,
 		     const struct weir__part_name *split, bool lenient);
 
-/*
- * shards.c: open the file @name, in the directory of @by, as shard @i of @n of
- * @m. The sentences name @by, the file that requires it. Blocks.
- */
-int weir__shard_open(struct weir_model *m, const struct weir_file *by,
-		     const struct weir__str *name, uint32_t i, size_t n);
-
 #endif

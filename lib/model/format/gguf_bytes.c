@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/format/gguf_in.h"
+#include "model/format/gguf_bytes.h"
 
 #include <stdarg.h>
 #include <stdio.h>

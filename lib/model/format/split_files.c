@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/format/split.h"
+#include "model/format/split_files.h"
 
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"
 #include "model/format/format.h"
+#include "model/format/shard_index.h"
 
 #define DIGITS 5u
 #define OF "-of-"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/format/table.h"
+#include "model/format/name_table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
