@@ -18,13 +18,14 @@ struct weir_buf;
  * buffer's list from weir__access_add() until weir__access_del().
  */
 struct weir__access {
-	struct weir__access *next, **link; /* link NULL: on no list */
-	struct weir_buf *buf;              /* not a joined buffer: its member */
-	uint64_t lo, hi;                   /* bytes [lo, hi) of buf */
+	struct weir__access *next,
+		**link;       /* link is NULL if it is on no list */
+	struct weir_buf *buf; /* a member, if the buffer is joined */
+	uint64_t lo, hi;      /* bytes [lo, hi) of buf */
 	bool write;
 	/*
-	 * The kernel or a device writes by DMA (direct reads): children of
-	 * fork(2) do not get the buffer meanwhile. Cleared before
+	 * True if the kernel or a device writes by DMA (direct reads): children
+	 * of fork(2) do not get the buffer meanwhile. Cleared before
 	 * weir__access_del() if the write was orphaned and may still happen:
 	 * the buffer then stays hidden for ever.
 	 */
@@ -36,14 +37,14 @@ struct weir__access {
 void weir__access_add(struct weir__access *access);
 void weir__access_del(struct weir__access *access);
 /*
- * One more access by DMA to the memory of @buf, or one less: for work that has
- * no access of each buffer.
+ * Count an access by DMA to the memory of @buf: one more if @hidden, else one
+ * less. This is for work that has no access of each buffer.
  */
 void weir__access_hide(struct weir_buf *buf, bool hidden);
 
-/* Work that a blocking call has to wait for. */
+/* The work that a blocking call has to wait for. */
 struct weir__conflicts;
-/* It waits for @number of @tl too. -ENOMEM. */
+/* Make the call wait for @number of @tl too. Fails with -ENOMEM. */
 int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
 			uint64_t number);
 
@@ -68,7 +69,7 @@ void weir__accesses_del(struct weir *weir, struct weir__accesses *accesses);
 /*
  * Block until the work that conflicts with an access to [lo, hi) of @buf, and
  * was queued before this call, is done or has failed; its failure is not an
- * error of this call. There is no time-out. -ENOMEM.
+ * error of this call. There is no time-out. Fails with -ENOMEM.
  */
 int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 		      bool write);

@@ -37,17 +37,19 @@ struct weir_buf {
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	struct weir__reclaimed reclaimed; /* without references: buf.c */
+	struct weir__reclaimed
+		reclaimed; /* used when there is no reference left */
 };
 
 /*
- * The member of @buf that contains [@off, @off + @n), and the offset in it; a
- * buffer that is not joined is its own member. -EINVAL with a sentence.
+ * Find the member of @buf that contains [@off, @off + @n), and the offset in
+ * it. A buffer that is not joined is its own member. Fails with -EINVAL and a
+ * sentence.
  */
 int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
 		    struct weir_buf **ret_member, uint64_t *ret_off);
 
-/* A buffer of foreign memory, for weir_buf_wrap() and weir_buf_map(). */
+/* Make a buffer of foreign memory, for weir_buf_wrap() and weir_buf_map(). */
 int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf);
@@ -64,19 +66,22 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    struct weir_buf **ret_buf);
 int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
 		   struct weir_buf **ret_buf);
-/* -EINVAL with a sentence: buffers of @buft cannot have WEIR_BUF_* @flags. */
+/*
+ * Return -EINVAL with a sentence if buffers of @buft cannot have these
+ * WEIR_BUF_* flags.
+ */
 int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags);
-/* weir_buft_memory without the name of the call. */
+/* weir_buft_memory() for use inside the library. */
 int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 		      uint64_t *ret_total);
-/* The bytes that @t needs in memory of @buft, padding included. */
+/* Compute the bytes that @t needs in memory of @buft, padding included. */
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes);
 
 bool weir__buf_is_host(const struct weir_buf *buf);
 /*
- * The address space of its memory, for the race checker: equal addresses in two
- * spaces are different memory.
+ * Return the address space of its memory, for the race checker: equal addresses
+ * in two spaces are different memory.
  */
 uint64_t weir__buft_space(const struct weir_buft *buft);
 uint64_t weir__buf_space(const struct weir_buf *buf);

@@ -9,26 +9,27 @@
 
 #include <weir/backend.h>
 
-/* Conversions by the same instructions. */
+/* A set of conversions by the same instructions. */
 struct weir__convert_set {
 	const char *name;
-	bool (*usable)(void); /* whether this CPU has them */
+	bool (*usable)(void); /* true if this CPU has them */
 	const struct weir_backend_convert *list;
 	size_t n;
 };
 
 /*
- * Of two sets with the same conversion the first is better. After "portable",
- * which has every conversion of elements, is that of blocks; then NULL.
+ * The sets, ended by NULL. If two have the same conversion the first is better.
+ * "portable" has every conversion of elements, and the set after it those of
+ * blocks.
  */
 extern const struct weir__convert_set *const weir__convert_sets[];
 extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
 extern const struct weir__convert_set weir__convert_quants;
 
-/* convert_find of struct weir_backend_host. */
+/* This is .convert_find of struct weir_backend_host. */
 const struct weir_backend_convert *weir__convert_find(uint32_t from,
 						      uint32_t to);
-/* The conversion in this set; NULL: none. */
+/* Return the conversion in this set, or NULL. */
 const struct weir_backend_convert *
 weir__convert_in(const struct weir__convert_set *set, uint32_t from,
 		 uint32_t to);

@@ -44,7 +44,7 @@ static int access_begin(const struct weir_tensor *t, size_t off, size_t n,
 	return n ? weir__buf_quiesce(ret_place->buf, at, at + n, write) : 0;
 }
 
-/* The result of a backend's function, as a blocking call returns it. */
+/* Return the result of a backend's function as a blocking call does. */
 static int move_result(const struct weir_dev *dev, const char *what, int r)
 {
 	return weir__cause_errno(weir__dev_result(dev, what, r));
@@ -86,7 +86,7 @@ static int place_fill(const struct buf_addr *dst, uint8_t byte, size_t n)
 	return 0;
 }
 
-/* Reports the access to the caller's own memory, for which no call waits. */
+/* Report the access to the caller's own memory, for which no call waits. */
 static void races_access(const struct buf_addr *place, const char *what,
 			 const void *host, size_t width, size_t pitch,
 			 uint64_t rows, bool write)
@@ -138,7 +138,7 @@ int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 	return r < 0 || !n ? r : place_get(&from, dst, n);
 }
 
-/* Find the bytes of a rectangle that is not empty, as access_begin. */
+/* The same as access_begin() for a rectangle. */
 static int access_begin_rect(const struct weir_tensor *t,
 			     const struct weir_rect *rect, bool write,
 			     struct buf_addr *ret_place)
@@ -151,7 +151,9 @@ static int access_begin_rect(const struct weir_tensor *t,
 	return r < 0 ? r : access_begin(t, rect->off, bytes, write, ret_place);
 }
 
-/* The same rectangle as one row, if there are no gaps between its rows. */
+/*
+ * Return the same rectangle, as one row if there are no gaps between its rows.
+ */
 static struct weir_rect rect_joined(const struct weir_rect *rect)
 {
 	struct weir_rect one = *rect;
@@ -277,8 +279,8 @@ int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
 /* A copy of one tensor to another, row by row. */
 struct tensor_copy {
 	struct buf_addr dst, src;
-	bool reached;          /* the backend copies between the two devices */
-	unsigned char *bounce; /* else: host memory between them, or NULL */
+	bool reached; /* true if the backend copies between the two devices */
+	unsigned char *bounce; /* else host memory between them, or NULL */
 };
 
 static int copy_bounced(const struct tensor_copy *c, size_t off, size_t n)
@@ -297,7 +299,7 @@ static int copy_bounced(const struct tensor_copy *c, size_t off, size_t n)
 	return 0;
 }
 
-/* @n bytes at @off of both. */
+/* Copy @n bytes at @off of both. */
 static int copy_row(const struct tensor_copy *c, size_t off, size_t n)
 {
 	struct buf_addr to = { c->dst.buf, c->dst.addr + off };
@@ -337,7 +339,7 @@ static int copy_rows(const struct tensor_copy *c, const struct weir_tensor *t,
 	return r;
 }
 
-/* As access_begin(), for a tensor that may have gaps. */
+/* The same as access_begin(), for a tensor that may have gaps. */
 static int access_begin_whole(const struct weir_tensor *t, uint64_t bytes,
 			      bool write, struct buf_addr *ret_place)
 {
@@ -364,8 +366,11 @@ static bool one_memory(const struct tensor_copy *c)
 	       c->dst.buf->buft->dev == c->src.buf->buft->dev;
 }
 
-/* 1: the same bytes; 0: disjoint; < 0: they overlap. By address, since the
- * caller may wrap the same memory twice. */
+/*
+ * Return 1 if both are the same bytes, 0 if they are disjoint, < 0 if they
+ * overlap. Addresses are compared, since the caller may wrap the same memory
+ * twice.
+ */
 static int compare_places(const struct tensor_copy *c, uint64_t bytes)
 {
 	uintptr_t dst = (uintptr_t)c->dst.addr, src = (uintptr_t)c->src.addr;
@@ -383,7 +388,10 @@ static int compare_places(const struct tensor_copy *c, uint64_t bytes)
 	return 0;
 }
 
-/* Between devices: by the backend, or through a bounce buffer. */
+/*
+ * Choose how to copy between devices: by the backend, or through a bounce
+ * buffer.
+ */
 static int join_devices(struct tensor_copy *c)
 {
 	int r = weir__dev_reach(c->dst.buf->buft->dev, c->src.buf->buft->dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types, from the inside. */
+/* What the library knows of dtypes, beside <weir/tensor.h>. */
 #ifndef WEIR__DTYPE_H
 #define WEIR__DTYPE_H
 
@@ -10,7 +10,10 @@ const struct weir_dtype_info *weir__dtype(uint32_t dtype);
 /* dtype_grid of struct weir_backend_host. */
 const uint16_t *weir__dtype_grid(uint32_t dtype);
 
-/* The dtype of a name in safetensors, or of a type number of GGML; or NONE. */
+/*
+ * Return the dtype that safetensors names so, or that has this number in GGML;
+ * or NONE.
+ */
 enum weir_dtype weir__dtype_safetensors(const char *name, size_t len);
 enum weir_dtype weir__dtype_ggml(uint32_t number);
 

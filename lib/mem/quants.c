@@ -25,13 +25,13 @@
 
 #define MAX_BLOCK 256u /* elements of a block */
 
-/* A block, in the order of its elements and groups. */
+/* An unpacked block, in the order of its elements and groups. */
 struct quant_block {
 	int8_t q[MAX_BLOCK];
 	float scale[MAX_BLOCK / 16], offset[MAX_BLOCK / 16];
 };
 
-/* Little-endian, at any address. */
+/* Read a little-endian number at any address. */
 INLINE uint32_t get_16(const unsigned char *x)
 {
 	return x[0] | (uint32_t)x[1] << 8;
@@ -51,8 +51,8 @@ INLINE float float_of(uint32_t bits)
 }
 
 /*
- * An F16. The bits moved to an F32 are the value / 2^112, perhaps subnormal; the
- * product is exact.
+ * Return the value of an F16. The bits, moved to those of an F32, are the value
+ * / 2^112, perhaps subnormal; the product is exact.
  */
 INLINE float half_of(uint32_t x)
 {
@@ -68,7 +68,10 @@ INLINE float half_at(const unsigned char *x)
 	return half_of(get_16(x));
 }
 
-/* 8 elements of a block in one word, the first in the lowest byte. */
+/*
+ * Store 8 elements that are the bytes of one word, the first in the lowest
+ * byte.
+ */
 INLINE void store_8(int8_t *q, uint64_t bytes)
 {
 	memcpy(q, &bytes, sizeof(bytes)); /* little-endian */
@@ -76,7 +79,7 @@ INLINE void store_8(int8_t *q, uint64_t bytes)
 
 #define ONES 0x0101010101010101u
 
-/* 8 bits to 8 bytes of 0 or 1. */
+/* Spread 8 bits to 8 bytes of 0 or 1. */
 INLINE uint64_t spread_bits(uint32_t x)
 {
 	uint64_t own = (uint64_t)x * ONES & 0x8040201008040201u;
@@ -84,7 +87,7 @@ INLINE uint64_t spread_bits(uint32_t x)
 	return (own + 0x7f * ONES) >> 7 & ONES;
 }
 
-/* 8 pairs of bits to 8 bytes of 0 to 3. */
+/* Spread 8 pairs of bits to 8 bytes of 0 to 3. */
 INLINE uint64_t spread_pairs(uint32_t pairs)
 {
 	uint64_t x = pairs;
@@ -94,7 +97,7 @@ INLINE uint64_t spread_pairs(uint32_t pairs)
 	return (x | x << 6) & 0x0303030303030303;
 }
 
-/* The low nibbles of @n bytes, then the high ones. */
+/* Store the low nibbles of @n bytes, then the high ones. */
 INLINE void nibbles(int8_t *restrict q, const unsigned char *restrict x,
 		    unsigned n)
 {
@@ -110,7 +113,10 @@ INLINE void subtract(int8_t *q, unsigned n, int8_t bias)
 		q[i] = (int8_t)(q[i] - bias);
 }
 
-/* The pairs of bits of 32 bytes: the lowest of all, then the next of all. */
+/*
+ * Store the pairs of bits of 32 bytes: the lowest of all bytes, then the next
+ * of all.
+ */
 INLINE void pairs(int8_t *restrict q, const unsigned char *restrict x)
 {
 	for (unsigned k = 0; k < 4; k++)
@@ -143,7 +149,7 @@ INLINE bool quant_finite(const float *values, unsigned n)
 	return !found;
 }
 
-/* A group of @n elements to F32. */
+/* Convert a group of @n elements to F32. */
 INLINE void quant_group(unsigned char *restrict dst, const int8_t *restrict q,
 			unsigned n, float scale)
 {
@@ -165,7 +171,7 @@ INLINE void quant_group_offset(unsigned char *restrict dst,
 	}
 }
 
-/* Elements to F32; @block, @group and @offset are constants. */
+/* Convert a block to F32. @block, @group and @offset are constants. */
 INLINE void quant_values(unsigned char *restrict dst,
 			 const struct quant_block *restrict v, unsigned block,
 			 unsigned group, bool offset)
@@ -206,7 +212,7 @@ INLINE void quant_values(unsigned char *restrict dst,
 
 /* The dtypes with one to four scales in a block, and IQ4_XS. */
 
-/* The 32 bits at @x as the bit of value 16 of each element. */
+/* Add the 32 bits at @x to the elements, as their bit of value 16. */
 INLINE void fifth_bits(int8_t *q, const unsigned char *x)
 {
 	int8_t high[32];
@@ -274,7 +280,7 @@ INLINE void q8_k(struct quant_block *v, const unsigned char *x)
 }
 QUANT(Q8_K, 256, false, q8_k)
 
-/* A bit: 1 or -1. */
+/* An element is a bit: 1 or -1. */
 INLINE void q1_0(struct quant_block *v, const unsigned char *x)
 {
 	v->scale[0] = half_at(x);
@@ -336,7 +342,7 @@ static const int8_t iq4_values[16] = {
 static const int8_t fp4_values[16] = { 0, 1,  2,  3,  4,  6,  8,  12,
 				       0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* As nibbles of @n bytes, with the value for each. */
+/* The same as nibbles(), but store the value that each nibble selects. */
 INLINE void look_up(int8_t *restrict q, const unsigned char *restrict x,
 		    unsigned n, const int8_t *restrict values)
 {
@@ -401,7 +407,7 @@ QUANT(NVFP4, 16, false, nvfp4)
 
 /* The K dtypes: blocks of 256 elements, with quantised scales of 16 or 32. */
 
-/* To 8 times 32 elements: bit k of byte i, as the bit of value @value. */
+/* Add bit k of byte i, as the bit of value @value, to element 32 * k + i. */
 INLINE void add_bits(int8_t *restrict q, const unsigned char *restrict x,
 		     int value)
 {
@@ -509,7 +515,7 @@ QUANT(Q6_K, 16, false, q6_k)
  * IQ2 and IQ3 store the signs of the elements separately.
  */
 
-/* 8 bytes above 0, negative where the bit of @signs is set. */
+/* Negate those of 8 positive bytes whose bit in @signs is set. */
 INLINE uint64_t negate(uint64_t bytes, uint32_t signs)
 {
 	uint64_t ones = spread_bits(signs);
@@ -517,7 +523,9 @@ INLINE uint64_t negate(uint64_t bytes, uint32_t signs)
 	return (bytes ^ ones * 0xff) + ones;
 }
 
-/* 7 signs; the eighth makes the number of negative ones even. */
+/*
+ * Return 7 signs with the eighth, which makes the number of negative ones even.
+ */
 INLINE uint32_t even_signs(uint32_t x)
 {
 	uint32_t odd = x ^ x >> 4;
@@ -534,7 +542,7 @@ INLINE uint64_t iq2_point(uint32_t packed)
 	return 8 * ONES + 17 * k + (k >> 1 & ONES);
 }
 
-/* 4 numbers of 3 bits, to the bytes of a word. */
+/* Spread 4 numbers of 3 bits to the bytes of a word. */
 INLINE uint64_t spread_triples(uint32_t x)
 {
 	x = (x & 0x3f) | (x & 0xfc0) << 10;
@@ -555,7 +563,7 @@ INLINE uint64_t iq3_s_points(uint32_t first, uint32_t second)
 	return ONES + 2 * k;
 }
 
-/* The scales of IQ2 and IQ3_XXS, of 4 bits. */
+/* Return a scale of IQ2 or IQ3_XXS, of 4 bits. */
 INLINE float odd_scale(float d, uint32_t x)
 {
 	return d * (0.5f + (float)(x & 15));
@@ -710,7 +718,10 @@ QUANT(IQ1_M, 16, false, iq1_m)
 
 /* To F16 and BF16 by way of F32, a few blocks at a time. */
 
-/* F32 between the two conversions: they stay in the first cache. */
+/*
+ * The elements that are F32 between the two conversions: they stay in the first
+ * cache.
+ */
 #define VALUES 1024u
 
 typedef void run_fn(void *dst, const void *src, size_t n);
@@ -729,7 +740,9 @@ static run_fn *narrow_fn(enum weir_dtype to)
 	return run;
 }
 
-/* @n blocks of @block elements and @bytes bytes, to a dtype of 2 bytes. */
+/*
+ * Convert @n blocks of @block elements and @bytes bytes to a dtype of 2 bytes.
+ */
 static void narrow(run_fn *to_f32, size_t block, size_t bytes,
 		   enum weir_dtype to, void *dst, const void *src, size_t n)
 {

@@ -13,9 +13,9 @@
 #include <weir/tensor.h>
 
 /*
- * The bytes [off, off + n) of a placed, contiguous tensor: the member of its
- * buffer that contains them, their offset in it, and their address. -EINVAL
- * with a sentence that names the tensor.
+ * Find the bytes [off, off + n) of a placed, contiguous tensor: the member of
+ * its buffer that contains them, their offset in it, and their address. Fails
+ * with -EINVAL and a sentence that names the tensor.
  */
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,
@@ -27,24 +27,29 @@ int weir__tensor_bytes(const struct weir_tensor *t, uint64_t *ret_bytes);
 /* weir_tensor_set() for use inside the library. */
 int weir__tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
 		     size_t n);
-/* @t is valid: weir__tensor_bytes() has succeeded. */
+/*
+ * True if there are no gaps. @t is valid: weir__tensor_bytes() has succeeded.
+ */
 bool weir__tensor_contiguous(const struct weir_tensor *t);
 
-/* -EINVAL: they differ in dtype, shape or strides. */
+/* Return -EINVAL if they differ in dtype, shape or strides. */
 int weir__tensor_same(const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
-/* Its rows are not whole blocks: it has no strides, and all bytes are one row. */
+/*
+ * True if rows are not whole blocks: the tensor has no strides, and all its
+ * bytes are one row.
+ */
 bool weir__tensor_one_row(const struct weir_tensor *t);
 /*
- * A valid tensor as rows, each of *@ret_row contiguous bytes: returns the
- * number of outer dimensions, over which the rows are spread.
+ * Describe a valid tensor as rows, each of *@ret_row contiguous bytes. Returns
+ * the number of outer dimensions, over which the rows are spread.
  * weir__tensor_next_row() steps from row to row: the caller sets @index[] and
  * *@off to 0 for the first row, and it returns false after the last.
  */
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row);
 bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 			   int64_t *index, uint64_t *off);
-/* @n bytes of @buf from @off on, as a tensor without a name. */
+/* Return @n bytes of @buf from @off on, as a tensor without a name. */
 static inline struct weir_tensor weir__flat_tensor(struct weir_buf *buf,
 						   uint64_t off, uint64_t n)
 {
@@ -56,7 +61,7 @@ static inline struct weir_tensor weir__flat_tensor(struct weir_buf *buf,
 				     .stride = { 1 } };
 }
 
-/* @n bytes at @off as one row. */
+/* Return @n bytes at @off as one row. */
 static inline struct weir_rect weir__flat_rect(uint64_t off, uint64_t n)
 {
 	return (struct weir_rect){
@@ -64,14 +69,20 @@ static inline struct weir_rect weir__flat_rect(uint64_t off, uint64_t n)
 	};
 }
 /*
- * Bytes of @rect from its first row to the end of its last, where rows are
- * @pitch apart. -EINVAL: the pitch is less than the width, or an overflow.
+ * Compute the bytes of @rect from its first row to the end of its last, where
+ * rows are @pitch apart. Fails with -EINVAL if the pitch is less than the
+ * width, or the bytes overflow.
  */
 int weir__rect_bytes(const struct weir_rect *rect, uint64_t pitch,
 		     uint64_t *ret_bytes);
-/* Steps of stride[dim]: elements, or blocks in the last dimension. */
+/*
+ * Return the steps of stride[dim]: elements, or blocks in the last dimension.
+ */
 uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim);
-/* "tensor 'name'" or "tensor". Valid as the result of weir__quote(). */
+/*
+ * Return "tensor 'name'" or "tensor". It stays valid as long as the result of
+ * weir__quote().
+ */
 const char *weir__tensor_label(const struct weir_tensor *t);
 
 #endif

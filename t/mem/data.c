@@ -350,7 +350,7 @@ static void unlike(void)
 	weir_buf_free(t.buf);
 }
 
-/* A source whose numbers up to @done are done. */
+/* A timeline whose numbers up to @done are done. */
 struct counter {
 	struct weir__timeline timeline;
 	_Atomic uint64_t done;

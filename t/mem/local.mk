@@ -9,3 +9,5 @@ TESTS += $(T_MEM_C)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
+dist_check_SCRIPTS += %D%/dtype-page.sh
+TESTS += %D%/dtype-page.sh
