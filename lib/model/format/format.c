@@ -61,7 +61,7 @@ static const char *other_format(const unsigned char *head, size_t n)
 }
 
 /*
- * Is it ASCII text? No sentence quotes it: a program may open any file for
+ * True for ASCII text. No sentence quotes it: a program may open any file for
  * somebody who may not read it.
  */
 static bool is_text(const unsigned char *head, size_t n)

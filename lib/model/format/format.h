@@ -27,13 +27,13 @@ struct weir__format {
 	const char *name; /* weir_model_info.format */
 	/*
 	 * Used to find the one model in a directory: how names of its files
-	 * end, and, or NULL, names of its indexes (index.h).
+	 * end, and, or NULL, names of its indexes (shard_index.h).
 	 */
 	const char *suffix;
 	const char *index_suffix;
-	/* Files NAME-00001-of-00003<suffix> are one model (split.h). */
+	/* Files NAME-00001-of-00003<suffix> are one model (split_files.h). */
 	bool split;
-	/* Is @head the beginning of a file of this format? Never blocks. */
+	/* True if @head begins a file of this format. Never blocks. */
 	bool (*probe)(const struct weir__head *head);
 	/*
 	 * Read the header of shard @shard, whose file is open: append its pairs

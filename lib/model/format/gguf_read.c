@@ -231,7 +231,7 @@ static int read_tensor(struct gguf *rd)
 	return r > 0 ? weir__gguf_fail(&rd->in, -EBADMSG, "named twice") : r;
 }
 
-/* Do the metadata agree with the names, or the order, of the files? */
+/* -EBADMSG: the metadata contradict the names, or the order, of the files. */
 static int check_split(const struct gguf *rd)
 {
 	const struct weir__gguf *g = rd->in.g;

@@ -77,7 +77,7 @@ static bool front_converted(const unsigned char *p, size_t n,
 	       le32(front + 24) <= KEY_MAX;
 }
 
-/* Is there a line feed, and a carriage return before each? */
+/* True if there are line feeds, and a carriage return before each. */
 static bool all_crlf(const unsigned char *p, size_t n)
 {
 	bool found = false;
@@ -92,7 +92,7 @@ static bool all_crlf(const unsigned char *p, size_t n)
 }
 
 /*
- * Is all that was read UTF-8, with U+FFFD in it? Numbers whose low byte is not
+ * True if all that was read is UTF-8 with U+FFFD in it. Numbers whose low byte is not
  * ASCII are not UTF-8, unless something has replaced those bytes.
  */
 static bool all_utf8(const unsigned char *p, size_t n)

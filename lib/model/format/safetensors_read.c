@@ -305,7 +305,7 @@ static uint64_t le64(const unsigned char *p)
 	return v;
 }
 
-/* Is the length allowed, and the next byte a '{' or white space (lenient)? */
+/* True if the length is allowed, and a '{' or white space (lenient) follows. */
 static bool st_probe(const struct weir__head *head)
 {
 	const unsigned char *p = head->bytes;

@@ -17,9 +17,9 @@ struct weir__part_name {
 	uint32_t no, count; /* number @no of @count, counted from 1 */
 };
 
-/* Is @name, which may be a path, that of a part? Never blocks. */
+/* True if @name, which may be a path, is that of a part. Never blocks. */
 bool weir__split_parse(const char *name, struct weir__part_name *ret_split);
-/* Are both names those of parts of one model? */
+/* True if both names are those of parts of one model. */
 bool weir__split_same(const char *a, const char *b);
 
 /*

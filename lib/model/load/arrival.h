@@ -12,7 +12,7 @@
  *
  * Several reactors count down at once, without a lock; the end of the load
  * completes number n. Tensors that have arrived or failed are also queued for
- * weir_load_next (ended.h). The arrival is referenced by the load, its events
+ * weir_load_next (completions.h). The arrival is referenced by the load, its events
  * and the weights.
  */
 #ifndef WEIR__MODEL_ARRIVAL_H

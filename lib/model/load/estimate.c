@@ -15,7 +15,7 @@ struct need {
 	uint64_t whole; /* its bytes in whole pages: they count for a budget */
 };
 
-/* Do both kinds allocate from the same memory: the host's, or one GPU's? */
+/* True if both kinds allocate from the same memory: the host's, or one GPU's. */
 static bool share(const struct weir_buft *a, const struct weir_buft *b)
 {
 	const struct weir_dev *x = a->dev, *y = b->dev;

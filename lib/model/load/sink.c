@@ -32,7 +32,7 @@ struct piece {
 	bool buffered;
 };
 
-struct window {
+struct sink_window {
 	struct weir__sink *sink;
 	struct weir__job job;
 	struct weir__extent ext[MAX_PIECES];
@@ -52,7 +52,7 @@ struct weir__sink {
 	struct weir_backend_mem mem; /* of all windows */
 	bool has_mem;
 	uint64_t window_bytes;
-	struct window *window, **queue, **free; /* n_windows each */
+	struct sink_window *window, **queue, **free; /* n_windows each */
 	uint64_t n_windows;
 	uint32_t depth; /* of the job of each window */
 	_Atomic bool cancelled;
@@ -184,7 +184,7 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			    uint64_t hi, const struct weir__outcome *outcome,
 			    enum weir__chunk_way way)
 {
-	struct window *w = job->arg;
+	struct sink_window *w = job->arg;
 	struct weir_load *l = w->sink->load;
 	const struct weir__extent *e = &w->ext[ext];
 	struct weir__chunk_tensors p = portions_of(w->sink, w->piece[ext].span,
@@ -207,7 +207,7 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 /* On a reactor. The wake may come after the thread has freed the window. */
 static void window_read(struct weir__job *job)
 {
-	struct window *w = job->arg;
+	struct sink_window *w = job->arg;
 
 	atomic_store(&w->done, 1);
 	weir__futex_wake(&w->done, 1);
@@ -217,7 +217,7 @@ static void window_read(struct weir__job *job)
  * The next piece, for byte @used of the window. False: it has no room. A span
  * that goes on after the piece is cut where a chunk or the window ends.
  */
-static bool piece_cut(struct weir__sink *s, const struct window *w,
+static bool piece_cut(struct weir__sink *s, const struct sink_window *w,
 		      uint64_t used, struct piece *ret)
 {
 	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
@@ -241,7 +241,7 @@ static bool piece_cut(struct weir__sink *s, const struct window *w,
 }
 
 /* Choose the next pieces of the window. False: there are none left. */
-static bool window_cut(struct weir__sink *s, struct window *w)
+static bool window_cut(struct weir__sink *s, struct sink_window *w)
 {
 	uint64_t used = 0;
 	bool whole = true;
@@ -264,7 +264,7 @@ static bool window_cut(struct weir__sink *s, struct window *w)
 	return w->n != 0;
 }
 
-static int window_start(struct weir__sink *s, struct window *w)
+static int window_start(struct weir__sink *s, struct sink_window *w)
 {
 	struct weir_load *l = s->load;
 	int r = weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
@@ -295,7 +295,7 @@ static int window_start(struct weir__sink *s, struct window *w)
 }
 
 /* Start to fill @w. False: nothing is left to be read. */
-static bool sink_fill(struct weir__sink *s, struct window *w)
+static bool sink_fill(struct weir__sink *s, struct sink_window *w)
 {
 	int r;
 
@@ -344,7 +344,7 @@ static const struct weir_failure *pass_on(struct weir__sink *s,
 		(unsigned long long)off, (unsigned long long)(off + p->data));
 }
 
-static void pass_on_window(struct weir__sink *s, const struct window *w)
+static void pass_on_window(struct weir__sink *s, const struct sink_window *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		const struct piece *q = &w->piece[i];
@@ -358,7 +358,7 @@ static void pass_on_window(struct weir__sink *s, const struct window *w)
 	}
 }
 
-static void sink_count(struct weir__sink *s, const struct window *w)
+static void sink_count(struct weir__sink *s, const struct sink_window *w)
 {
 	for (int i = 0; i < 3; i++)
 		atomic_fetch_add(&s->load->way[i], atomic_load(&w->way[i]));
@@ -367,7 +367,7 @@ static void sink_count(struct weir__sink *s, const struct window *w)
 	atomic_fetch_add(&s->retries, atomic_load(&w->job.retries));
 }
 
-static void window_wait(struct weir__sink *s, struct window *w)
+static void window_wait(struct weir__sink *s, struct sink_window *w)
 {
 	while (!atomic_load(&w->done))
 		weir__futex_wait(&w->done, 0, INT64_MAX);
@@ -379,7 +379,7 @@ static void window_wait(struct weir__sink *s, struct window *w)
 }
 
 /* Pass on the bytes of the window when they are read, or fail them. */
-static void sink_empty(struct weir__sink *s, struct window *w)
+static void sink_empty(struct weir__sink *s, struct sink_window *w)
 {
 	if (w->started)
 		window_wait(s, w);
@@ -396,7 +396,7 @@ static void sink_run(struct weir__sink *s)
 {
 	uint64_t filled = 0, emptied = 0, n = s->n_windows, n_free = n;
 	unsigned cached = 0;
-	struct window *w;
+	struct sink_window *w;
 
 	for (uint64_t i = 0; i < n; i++)
 		s->free[i] = &s->window[n - 1 - i];
