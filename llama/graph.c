@@ -25,7 +25,10 @@ struct builder {
 	struct weir_node *factors; /* of RoPE; NULL: none */
 };
 
-/* A constant: if several devices need it, each copies it once. */
+/*
+ * Add a weight. It is constant: if several devices need it, each copies it
+ * once.
+ */
 static struct weir_node *weight(const struct builder *b, size_t i)
 {
 	const struct llama_source *s = &b->w->source[i];
@@ -75,7 +78,7 @@ static struct weir_node *product(const struct builder *b, size_t i,
 	return of_weight(b, i, "", x);
 }
 
-/* The product with a matrix of a layer, and its bias. */
+/* Add the product with a matrix of a layer, and its bias. */
 static struct weir_node *linear(const struct builder *b, size_t layer,
 				unsigned matrix, struct weir_node *x)
 {
@@ -88,7 +91,7 @@ static struct weir_node *linear(const struct builder *b, size_t layer,
 	return of_weight(b, bias, "", weir_add(b->g, x, weight(b, bias)));
 }
 
-/* [T, heads * D] as [T, heads, D]. */
+/* View [T, heads * D] as [T, heads, D]. */
 static struct weir_node *split(const struct builder *b, struct weir_node *x,
 			       int64_t rows, int64_t heads)
 {
@@ -97,7 +100,7 @@ static struct weir_node *split(const struct builder *b, struct weir_node *x,
 	return weir_reshape(b->g, x, 3, shape);
 }
 
-/* The reverse. */
+/* The reverse of split(). */
 static struct weir_node *join(const struct builder *b, struct weir_node *x,
 			      int64_t rows, int64_t heads)
 {
@@ -177,7 +180,7 @@ static struct weir_node *feed_forward(const struct builder *b, size_t layer,
 	return linear(b, layer, LLAMA_DOWN, x);
 }
 
-/* Of the last layer, only the tokens whose logits are needed. */
+/* In the last layer keep only the tokens whose logits are needed. */
 static struct weir_node *needed(const struct builder *b, size_t layer,
 				struct weir_node *x)
 {

@@ -182,26 +182,26 @@ int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
 /* keys_gguf.c: refuse keys of the architecture that are not known. */
 int llama_keys_gguf(const struct weir_model *model, const char *arch);
-/* Does the layer attend to a window of the tokens only? */
+/* True if the layer attends to a window of the tokens only. */
 bool llama_has_window(const struct llama_config *c, int64_t layer);
-/* Does config.json say that this token ends a text? */
+/* True if config.json says that this token ends a text. */
 bool llama_is_end(const struct llama_config *c, int32_t token);
 
 /* rope.c: the divisor of the frequency of pair @i. */
 double llama_rope_divisor(const struct llama_config *c, int64_t i);
-/* By how much YaRN multiplies sine and cosine. */
+/* Return the factor by which YaRN multiplies sine and cosine. */
 double llama_yarn_magnitude(double factor, double mscale);
 
-/* tensors.c: does the first layer have a tensor of this kind? */
+/* tensors.c: true if the first layer has a tensor of this kind. */
 bool llama_first_has(const struct weir_model *model,
 		     const struct llama_config *c, unsigned kind);
 /*
- * The tensors that the model has, which are not placed. Their names
- * are the strings of @model. That is enough for llama_graph().
+ * Find the tensors that the model has; they are not placed. Their names are the
+ * strings of @model. That is enough for llama_graph().
  */
 int llama_weights_find(const struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
-/* The number of a weight of a layer, which must have it. */
+/* Return the number of a weight of a layer, which must have it. */
 size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 		       unsigned kind);
 /*
@@ -211,7 +211,10 @@ size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 int llama_weights_load(struct llama *l);
 void llama_weights_free(struct llama_weights *w);
 
-/* cache.c: its tensors, not placed, which is enough for llama_graph(). */
+/*
+ * cache.c: make the cache's tensors, not placed, which is enough for
+ * llama_graph().
+ */
 int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 		     int64_t length, struct llama_cache *cache);
 int llama_cache_alloc(struct llama *l);
@@ -227,7 +230,7 @@ int llama_devices(struct weir *weir, const char *list,
 
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
-/* The part whose device computes a layer, and has its cache. */
+/* Return the part whose device computes a layer, and has its cache. */
 unsigned llama_computer_of(const struct llama *l, int64_t layer);
 /* Place those of @n tensors for which @is_of returns true in memory of part @p. */
 int llama_part_alloc(const struct llama *l, unsigned p,
@@ -248,7 +251,9 @@ void llama_graph(struct weir_graph *g, const struct llama_config *c,
  * llama_close() frees what it made, also if it fails.
  */
 int llama_open(struct weir *weir, const char *path, struct llama *l);
-/* Allocate memory for weights and cache, and start to load. Once. */
+/*
+ * Allocate memory for weights and cache, and start to load. It is called once.
+ */
 int llama_start(struct llama *l, const struct llama_opts *opts);
 /*
  * Read @n tokens, in passes of at most opts.batch. @ret_logits gets those of

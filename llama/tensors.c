@@ -68,7 +68,10 @@ bool llama_first_has(const struct weir_model *model,
 	return weir_model_find(model, name, &i) == 0;
 }
 
-/* Rows and columns of a tensor of a layer; 0 rows: one dimension. */
+/*
+ * Return the rows and columns of a tensor of a layer; 0 rows mean one
+ * dimension.
+ */
 static void layer_shape(const struct llama_config *c, unsigned kind,
 			int64_t *rows, int64_t *columns)
 {
@@ -120,7 +123,7 @@ static int check_shape(const struct weir_entry *e, unsigned ndim,
 			  e->name, got, want);
 }
 
-/* The entry of a tensor that the model must have, with this shape. */
+/* Find a tensor that the model must have, with this shape. */
 static int find_entry(struct search *s, const char *name, unsigned ndim,
 		      const int64_t *shape, size_t *ret_i,
 		      struct weir_entry *ret_entry)
@@ -189,7 +192,7 @@ size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 	return layer * w->per_layer + w->slot[kind];
 }
 
-/* Adds a tensor that no layer has; its number is *ret_i. */
+/* Add a tensor that no layer has; its number is *ret_i. */
 static int add_other(struct search *s, const char *gguf, const char *hf,
 		     int64_t rows, int64_t columns, int64_t order,
 		     size_t *ret_i)
@@ -198,7 +201,10 @@ static int add_other(struct search *s, const char *gguf, const char *hf,
 	return add(s, s->config->gguf ? gguf : hf, rows, columns, order);
 }
 
-/* A tensor in GGUF; for the files of Hugging Face they are computed. */
+/*
+ * Add RoPE's factors: a tensor in GGUF; for the files of Hugging Face they are
+ * computed.
+ */
 static int add_factors(struct search *s)
 {
 	const int64_t n = s->config->rope.n_dims / 2;
@@ -241,14 +247,14 @@ static int add_all(struct search *s)
 	return ret < 0 ? ret : add_factors(s);
 }
 
-/* Does the file repeat what is computed, or the tied embeddings? */
+/* True if the file repeats what is computed, or the tied embeddings. */
 static bool redundant(const struct llama_config *c, const char *name)
 {
 	return !c->gguf && (strstr(name, ".rotary_emb.inv_freq") ||
 			    (c->tied && !strcmp(name, "lm_head.weight")));
 }
 
-/* A tensor that is ignored would make fluent-looking nonsense. */
+/* Refuse other tensors: ignoring one would make fluent-looking nonsense. */
 static int check_others(const struct search *s)
 {
 	const size_t n = weir_model_count(s->model);
