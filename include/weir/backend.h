@@ -162,8 +162,8 @@ struct weir_backend_host {
 	 * towards the root's budget: before it is allocated, and until it is
 	 * freed. Take the lock of arenas. -ENOMEM with a sentence.
 	 */
-	int (*host_claim)(struct weir *weir, size_t bytes);
-	void (*host_unclaim)(struct weir *weir, size_t bytes);
+	int (*host_reserve)(struct weir *weir, size_t bytes);
+	void (*host_unreserve)(struct weir *weir, size_t bytes);
 
 	/*
 	 * The conversion between two enum weir_dtype; NULL: not offered, or the

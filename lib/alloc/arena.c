@@ -231,7 +231,7 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 		return;
 	weir__pages_unmap(&a->pages);
 	weir__free(a);
-	weir__arena_unclaim(weir, len);
+	weir__arena_unreserve(weir, len);
 }
 
 void weir__arena_hide(struct weir_backend_mem *mem, bool hidden)
@@ -294,7 +294,7 @@ int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 	return 0;
 }
 
-int weir__arena_claim(struct weir *weir, size_t bytes)
+int weir__arena_reserve(struct weir *weir, size_t bytes)
 {
 	struct weir__arenas *all;
 	int r = weir__arenas_get(weir, &all);
@@ -309,7 +309,7 @@ int weir__arena_claim(struct weir *weir, size_t bytes)
 	return r;
 }
 
-void weir__arena_unclaim(struct weir *weir, size_t bytes)
+void weir__arena_unreserve(struct weir *weir, size_t bytes)
 {
 	struct weir__arenas *all = arenas_of(weir);
 

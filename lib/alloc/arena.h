@@ -70,8 +70,8 @@ int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
  * Count @bytes of host memory that a device's driver allocates towards the
  * budget, before it does; and no longer, after it has freed them. -ENOMEM.
  */
-int weir__arena_claim(struct weir *weir, size_t bytes);
-void weir__arena_unclaim(struct weir *weir, size_t bytes);
+int weir__arena_reserve(struct weir *weir, size_t bytes);
+void weir__arena_unreserve(struct weir *weir, size_t bytes);
 /* The bytes by which the budget exceeds those in use; UINT64_MAX: no budget. */
 uint64_t weir__arena_budget_left(struct weir *weir);
 /*

@@ -30,7 +30,7 @@ struct weir__arenas {
 	size_t kept_bytes;
 	size_t keep;   /* limit of kept_bytes */
 	uint64_t used; /* counted towards weir_opts.budget: all mappings, leaked
-			  ones too, and claims */
+			  ones too, and what backends reserved */
 };
 
 /* The arenas of the root, made at the first call. */

@@ -44,14 +44,14 @@ void weir__host_hide(struct weir_backend_mem *mem, bool hidden)
 	weir__arena_hide(mem, hidden);
 }
 
-int weir__host_claim(struct weir *weir, size_t bytes)
+int weir__host_reserve(struct weir *weir, size_t bytes)
 {
-	return weir__arena_claim(weir, bytes);
+	return weir__arena_reserve(weir, bytes);
 }
 
-void weir__host_unclaim(struct weir *weir, size_t bytes)
+void weir__host_unreserve(struct weir *weir, size_t bytes)
 {
-	weir__arena_unclaim(weir, bytes);
+	weir__arena_unreserve(weir, bytes);
 }
 
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)

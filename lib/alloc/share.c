@@ -60,7 +60,7 @@ int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 }
 
 /* A mapping of bytes of a descriptor. */
-struct window {
+struct file_window {
 	unsigned char *addr;
 	size_t len;
 	size_t page; /* of the system, or a reserved one */
@@ -69,18 +69,18 @@ struct window {
 
 static void window_release(void *arg)
 {
-	struct window *w = arg;
+	struct file_window *w = arg;
 
 	weir__sys_unmap(w->addr, w->len);
 	weir__free(w);
 }
 
 /*
- * Is it a file in memory? Reserved pages come from the system's reserve, those of
- * a tmpfs from its size: either may have no page for a hole of the file, and the
- * kernel would send SIGBUS at the first access.
+ * Find out whether it is a file in memory. Reserved pages come from the system's
+ * reserve, those of a tmpfs from its size: either may have no page for a hole of the
+ * file, and the kernel would send SIGBUS at the first access.
  */
-static int check_file(int fd, struct window *w)
+static int check_file(int fd, struct file_window *w)
 {
 	struct weir__fs fs;
 	struct stat st;
@@ -152,7 +152,7 @@ static int check_mode(int fd, bool writable)
 }
 
 /* Map the pages around [@off, @off + @size), and back them if they are eager. */
-static int window_map(struct window *w, int fd, uint64_t off, size_t size,
+static int window_map(struct file_window *w, int fd, uint64_t off, size_t size,
 		      bool writable)
 {
 	uint64_t from = weir__down(off, w->page);
@@ -180,11 +180,11 @@ static int window_map(struct window *w, int fd, uint64_t off, size_t size,
 		     : 0;
 }
 
-/* Checked and mapped; @size > 0. */
+/* Check and map a file; @size > 0. */
 static int window_new(int fd, uint64_t off, size_t size, bool writable,
-		      bool unsealed, struct window **ret_window)
+		      bool unsealed, struct file_window **ret_window)
 {
-	struct window found, *w;
+	struct file_window found, *w;
 	int r;
 
 	if ((r = check_file(fd, &found)) < 0 ||
@@ -204,7 +204,7 @@ static int window_new(int fd, uint64_t off, size_t size, bool writable,
 	return r;
 }
 
-static uint32_t window_got(const struct window *w)
+static uint32_t window_got(const struct file_window *w)
 {
 	uint32_t got = WEIR_GOT_SHARED;
 
@@ -219,7 +219,7 @@ int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
 		     uint32_t flags, struct weir_buf **ret_buf)
 {
 	bool writable = buft->desc.kind != WEIR_MEM_MAPPED;
-	struct window *w = NULL;
+	struct file_window *w = NULL;
 	int r;
 
 	WEIR__ENTER();

@@ -22,7 +22,7 @@ enum how {
 	ON_DEVICE,  /* cuMemAlloc */
 	REGISTERED, /* the library's, cuMemHostRegister */
 	FOREIGN,    /* the caller's, cuMemHostRegister */
-	OF_FILE,    /* pages of a file, cuMemHostRegister, and claimed */
+	OF_FILE,    /* pages of a file, cuMemHostRegister, and counted */
 	DRIVERS,    /* cuMemHostAlloc */
 	PAGEABLE    /* the library's, not locked */
 };
@@ -135,20 +135,20 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 }
 
 /* The driver's host memory counts towards the root's budget. */
-static int claim(struct weir__cuda *c, size_t bytes)
+static int host_reserve(struct weir__cuda *c, size_t bytes)
 {
-	return WEIR_BACKEND_HAS(c->host, host_unclaim)
-		       ? c->host->host_claim(c->host->dev_root(c->dev), bytes)
+	return WEIR_BACKEND_HAS(c->host, host_unreserve)
+		       ? c->host->host_reserve(c->host->dev_root(c->dev), bytes)
 		       : 0;
 }
 
-static void unclaim(struct weir__cuda *c, size_t bytes)
+static void host_unreserve(struct weir__cuda *c, size_t bytes)
 {
-	if (WEIR_BACKEND_HAS(c->host, host_unclaim))
-		c->host->host_unclaim(c->host->dev_root(c->dev), bytes);
+	if (WEIR_BACKEND_HAS(c->host, host_unreserve))
+		c->host->host_unreserve(c->host->dev_root(c->dev), bytes);
 }
 
-/* Allocate the driver's own page-locked memory, which the caller has claimed. */
+/* Allocate the driver's own page-locked memory, which the caller has reserved. */
 static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 			      unsigned flags, struct weir_backend_mem *mem)
 {
@@ -163,7 +163,7 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 		weir__cuda_note(c, r);
 	}
 	if (r) {
-		unclaim(c, bytes);
+		host_unreserve(c, bytes);
 		return r;
 	}
 	mem->base = ptr;
@@ -206,7 +206,7 @@ static void free_pages(struct weir__cuda *c, struct weir_backend_mem *mem)
 static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
 				struct weir_backend_mem *mem)
 {
-	int ret = claim(c, bytes);
+	int ret = host_reserve(c, bytes);
 	CUresult r;
 
 	if (ret < 0)
@@ -260,7 +260,7 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 	free_pages(c, mem);
 	memset(mem, 0, sizeof(*mem));
 	memcpy(mem->why, why, sizeof(why));
-	ret = claim(c, bytes);
+	ret = host_reserve(c, bytes);
 	if (ret < 0)
 		return ret;
 	r = alloc_drivers(c, bytes, 0, mem);
@@ -332,7 +332,7 @@ static void cuda_free(struct weir_dev *dev,
 	case DRIVERS:
 		gone = free_drivers(c, mem);
 		if (gone)
-			unclaim(c, bytes);
+			host_unreserve(c, bytes);
 		break;
 	case FOREIGN:
 		gone = unlock_pages(c, mem->base);
@@ -340,7 +340,7 @@ static void cuda_free(struct weir_dev *dev,
 	case OF_FILE:
 		gone = unlock_pages(c, mem->base);
 		if (gone)
-			unclaim(c, locked_length(mem->base, bytes));
+			host_unreserve(c, locked_length(mem->base, bytes));
 		break;
 	case REGISTERED:
 		/* Pages that the device may still write to are leaked. */
@@ -443,7 +443,7 @@ static void register_file(struct weir__cuda *c, size_t bytes,
 			   (unsigned long long)avail);
 		return;
 	}
-	if (claim(c, length) < 0) {
+	if (host_reserve(c, length) < 0) {
 		not_locked(mem, "the root's budget has no room for %zu bytes",
 			   length);
 		return;
@@ -454,7 +454,7 @@ static void register_file(struct weir__cuda *c, size_t bytes,
 		mem->got |= WEIR_GOT_LOCKED;
 		return;
 	}
-	unclaim(c, length);
+	host_unreserve(c, length);
 	explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
 }
 

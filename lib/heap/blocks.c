@@ -425,7 +425,7 @@ static bool block_after_wait(struct weir__shard *s, struct weir__want *w)
  * Free neighbours, from first to last, with @bytes in all, and how many of them belong
  * to each stream bin for which the stream would have to wait.
  */
-struct window {
+struct free_window {
 	struct weir__block *first, *last; /* NULL: empty */
 	uint64_t bytes;
 	unsigned n_bins;
@@ -433,7 +433,7 @@ struct window {
 	uint32_t count[WEIR__DEPS + 1];
 };
 
-static void window_add(struct window *win, const struct weir__want *w,
+static void window_add(struct free_window *win, const struct weir__want *w,
 		       struct weir__block *b)
 {
 	unsigned i = 0;
@@ -454,7 +454,7 @@ static void window_add(struct window *win, const struct weir__want *w,
 }
 
 /* Remove the first block. */
-static void window_shift(struct weir__shard *s, struct window *win,
+static void window_shift(struct weir__shard *s, struct free_window *win,
 			 const struct weir__want *w)
 {
 	struct weir__block *b = win->first;
@@ -473,16 +473,17 @@ static void window_shift(struct weir__shard *s, struct window *win,
 	win->count[i] = win->count[win->n_bins];
 }
 
-static bool window_fits(const struct window *win, const struct weir__want *w)
+static bool window_fits(const struct free_window *win,
+			const struct weir__want *w)
 {
 	return win->first && want_fits(w, win->first, win->bytes);
 }
 
 /* Remove the first blocks, as long as the rest has room for the wanted block. */
-static void window_trim(struct weir__shard *s, struct window *win,
+static void window_trim(struct weir__shard *s, struct free_window *win,
 			const struct weir__want *w)
 {
-	struct window less = *win;
+	struct free_window less = *win;
 
 	while (window_fits(&less, w)) {
 		*win = less;
@@ -495,12 +496,12 @@ static void window_trim(struct weir__shard *s, struct window *win,
  * wanted block, with few enough streams to wait for. False: there is none.
  */
 static bool window_find(struct weir__shard *s, const struct weir__want *w,
-			struct weir__block *b, struct window *win)
+			struct weir__block *b, struct free_window *win)
 {
-	*win = (struct window){ 0 };
+	*win = (struct free_window){ 0 };
 	for (;;) {
 		if (!want_allows(w, b) && refused(w, s->bin[b->bin]))
-			*win = (struct window){ 0 };
+			*win = (struct free_window){ 0 };
 		else
 			window_add(win, w, b);
 		while (win->n_bins > WEIR__DEPS - w->n_deps)
@@ -542,7 +543,7 @@ static bool several_after_waits(struct weir__shard *s, struct weir__want *w,
 				struct weir__block *b)
 {
 	struct weir__block *first = neighbours_first(s, b);
-	struct window win;
+	struct free_window win;
 
 	if (!first || !window_find(s, w, first, &win))
 		return false;

@@ -10,5 +10,5 @@ lib_libweir_core_la_SOURCES += %D%/apply.c \
 	%D%/scan.c %D%/scan.h \
 	%D%/sections.c %D%/sections.h %D%/skyline.c %D%/skyline.h \
 	%D%/sweep.c %D%/sweep.h \
-	%D%/tensors.c %D%/tensors.h %D%/views.c
+	%D%/tensors.c %D%/tensors.h %D%/place_views.c
 EXTRA_DIST += %D%/README.md

@@ -140,7 +140,7 @@ int weir__pieces_check(const struct weir_lifetime *items, size_t n,
 }
 
 /* The state while items become pieces. */
-struct making {
+struct piece_making {
 	const struct weir_lifetime *items;
 	size_t n;
 	const struct weir_place_memory *memory;
@@ -149,25 +149,25 @@ struct making {
 	int64_t begin, end;         /* of all items */
 };
 
-static int64_t lower_of(const struct making *m, size_t i)
+static int64_t lower_of(const struct piece_making *m, size_t i)
 {
 	return m->items[i].flags & WEIR_PLACE_INPUT ? m->begin
 						    : m->items[i].lower;
 }
 
-static int64_t upper_of(const struct making *m, size_t i)
+static int64_t upper_of(const struct piece_making *m, size_t i)
 {
 	return m->items[i].flags & WEIR_PLACE_OUTPUT ? m->end
 						     : m->items[i].upper;
 }
 
-static uint64_t rounded(const struct making *m, size_t i)
+static uint64_t rounded(const struct piece_making *m, size_t i)
 {
 	return weir__up(m->items[i].bytes, m->pieces[m->items[i].memory].unit);
 }
 
 /* May item @i take the place of item @j? */
-static bool may_take(const struct making *m, size_t i, size_t j)
+static bool may_take(const struct piece_making *m, size_t i, size_t j)
 {
 	const struct weir_lifetime *x = &m->items[i], *y = &m->items[j];
 
@@ -179,7 +179,7 @@ static bool may_take(const struct making *m, size_t i, size_t j)
 }
 
 /* Extents of time, and the unit and number of items of each memory. */
-static void making_measure(struct making *m)
+static void making_measure(struct piece_making *m)
 {
 	m->begin = INT64_MAX;
 	m->end = INT64_MIN;
@@ -201,7 +201,7 @@ static void making_measure(struct making *m)
 }
 
 /* Decide which item takes which place. Until it has a piece it has number 0. */
-static void making_link(struct making *m)
+static void making_link(struct piece_making *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		size_t j = m->items[i].over;
@@ -223,7 +223,7 @@ static struct weir__place_piece *add_piece(struct weir__pieces *p)
 }
 
 /* Make the pieces of item @i, which takes no place, and of its takers. */
-static void making_chain(struct making *m, size_t i)
+static void making_chain(struct piece_making *m, size_t i)
 {
 	struct weir__pieces *p = &m->pieces[m->items[i].memory];
 	uint32_t first = (uint32_t)p->n;
@@ -268,8 +268,8 @@ int weir__pieces_make(const struct weir_lifetime *items, size_t n,
 		      unsigned n_memories, struct weir__pieces *ret_pieces,
 		      uint32_t *ret_piece_of)
 {
-	struct making m = { items,        n,    memory, ret_pieces,
-			    ret_piece_of, NULL, 0,      0 };
+	struct piece_making m = { items,        n,    memory, ret_pieces,
+				  ret_piece_of, NULL, 0,      0 };
 	int r = 0;
 
 	m.taker = weir__calloc(n ? n : 1, sizeof(*m.taker));

@@ -85,7 +85,7 @@ void weir_placement_free(struct weir_placement *p)
 }
 
 /* The state of one call of weir_placement_new(). */
-struct making {
+struct placement_call {
 	const struct weir_lifetime *items;
 	size_t n;
 	struct weir_placement_opts opts;
@@ -96,7 +96,8 @@ struct making {
 };
 
 /* An item may be larger than the largest buffer: with its size rounded up. */
-static int check_largest(const struct making *m, unsigned memory, uint64_t room)
+static int check_largest(const struct placement_call *m, unsigned memory,
+			 uint64_t room)
 {
 	const struct weir__pieces *p = &m->pieces[memory];
 
@@ -110,7 +111,7 @@ static int check_largest(const struct making *m, unsigned memory, uint64_t room)
 	return 0;
 }
 
-static int check_height(const struct making *m, unsigned memory)
+static int check_height(const struct placement_call *m, unsigned memory)
 {
 	const struct weir_placement_info *info = &m->p->memory[memory].info;
 	uint64_t capacity = m->opts.memory[memory].capacity;
@@ -130,7 +131,8 @@ static int check_height(const struct making *m, unsigned memory)
 }
 
 /* The bytes of each member, and the offsets as in a joined buffer. */
-static int place_members(struct making *m, unsigned memory, uint64_t height)
+static int place_members(struct placement_call *m, unsigned memory,
+			 uint64_t height)
 {
 	const struct weir__pieces *p = &m->pieces[memory];
 	struct weir__placed *placed = &m->p->memory[memory];
@@ -174,7 +176,7 @@ static int place_members(struct making *m, unsigned memory, uint64_t height)
 	return 0;
 }
 
-static int place_memory(struct making *m, unsigned memory)
+static int place_memory(struct placement_call *m, unsigned memory)
 {
 	const struct weir_place_memory *mem = &m->opts.memory[memory];
 	struct weir__pieces *p = &m->pieces[memory];
@@ -203,7 +205,7 @@ static int place_memory(struct making *m, unsigned memory)
 	return check_height(m, memory);
 }
 
-static int place_all(struct making *m)
+static int place_all(struct placement_call *m)
 {
 	int64_t begun = weir__now();
 	uint64_t problem[2];
@@ -236,7 +238,7 @@ int weir__placement_new(const struct weir_lifetime *items, size_t n,
 			const struct weir_placement_opts *opts,
 			struct weir_placement **ret_placement)
 {
-	struct making m = { .items = items, .n = n };
+	struct placement_call m = { .items = items, .n = n };
 	int r;
 
 	if (n && !items)

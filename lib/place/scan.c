@@ -77,7 +77,7 @@ static uint64_t block_match(const struct weir__scan_block *b, int32_t from,
 }
 
 /* What is sought, and what was found so far. */
-struct search {
+struct gap_search {
 	const struct weir__pieces *p;
 	uint64_t bytes, align;
 	uint64_t at; /* all gaps below were seen */
@@ -89,7 +89,7 @@ struct search {
  * Pass the boxes of the block that live, as bits of @set. False: the gap was
  * found.
  */
-static bool search_pass(struct search *f, const struct weir__scan_block *b,
+static bool search_pass(struct gap_search *f, const struct weir__scan_block *b,
 			uint64_t set)
 {
 	const uint64_t bytes = f->bytes;
@@ -121,12 +121,12 @@ uint64_t weir__scan_gap(struct weir__scan *s, const struct weir__pieces *p,
 			uint64_t align, uint64_t lowest, enum weir__fit fit)
 {
 	int32_t from = (int32_t)box->from, to = (int32_t)box->to;
-	struct search f = { .p = p,
-			    .bytes = bytes,
-			    .align = align,
-			    .at = weir__pieces_fit(p, lowest, bytes, align),
-			    .least = UINT64_MAX,
-			    .fit = fit };
+	struct gap_search f = { .p = p,
+				.bytes = bytes,
+				.align = align,
+				.at = weir__pieces_fit(p, lowest, bytes, align),
+				.least = UINT64_MAX,
+				.fit = fit };
 
 	for (size_t k = 0; k < s->n_blocks; k++) {
 		const struct weir__scan_block *b = &s->block[s->order[k]];

@@ -177,20 +177,20 @@ static void slots(void)
 	   "slots that were asked for take only what a budget has left");
 }
 
-static void claims(void)
+static void reservations(void)
 {
 	struct weir_buf *half;
 
 	open_root(BUDGET, BUDGET);
 	weir_buf_free(alloc(plain, BUDGET));
-	is_int(weir__registry(weir)->host->host_claim(weir, BUDGET / 2), 0,
+	is_int(weir__registry(weir)->host->host_reserve(weir, BUDGET / 2), 0,
 	       "kept memory is freed before a driver's memory is refused");
 	half = alloc(plain, BUDGET / 2);
-	is_err(weir__registry(weir)->host->host_claim(weir, 1), -ENOMEM,
+	is_err(weir__registry(weir)->host->host_reserve(weir, 1), -ENOMEM,
 	       "67108864 of the root's budget",
 	       "a driver's memory over the budget is refused");
 	weir_buf_free(half);
-	weir__registry(weir)->host->host_unclaim(weir, BUDGET / 2);
+	weir__registry(weir)->host->host_unreserve(weir, BUDGET / 2);
 	is_int(try_alloc(huge, BUDGET), 0,
 	       "a driver's memory that is freed counts no longer");
 	weir_close(weir);
@@ -404,7 +404,7 @@ int main(void)
 	kept_larger();
 	wrapped();
 	slots();
-	claims();
+	reservations();
 	kind_edge();
 	failed();
 	of_a_device();

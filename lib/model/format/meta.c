@@ -200,7 +200,7 @@ static void index_free(const struct weir_model *m, uint64_t *index,
 		       uint64_t bytes)
 {
 	if (index && m->weir && m->weir->opts.budget)
-		weir__arena_unclaim(m->weir, bytes);
+		weir__arena_unreserve(m->weir, bytes);
 	weir__free(index);
 }
 
@@ -213,13 +213,13 @@ static int index_make(const struct weir_model *m, struct weir__strings *s,
 	int r = 0;
 
 	if (m->weir && m->weir->opts.budget)
-		r = weir__arena_claim(m->weir, s->bytes);
+		r = weir__arena_reserve(m->weir, s->bytes);
 	if (r < 0)
 		return weir__fail_for(r, "an index of %u strings", n);
 	index = weir__malloc((size_t)n * sizeof(*index));
 	if (!index) {
 		if (m->weir && m->weir->opts.budget)
-			weir__arena_unclaim(m->weir, s->bytes);
+			weir__arena_unreserve(m->weir, s->bytes);
 		return weir__fail(-ENOMEM,
 				  "no memory for an index of %u strings", n);
 	}

@@ -61,10 +61,10 @@ int weir__model_claim(struct weir_model *m)
 		return 0;
 	}
 	want = weir__up(m->held + CLAIM_AHEAD(m->held), WEIR__PAGE);
-	r = weir__arena_claim(m->weir, want - m->claimed);
+	r = weir__arena_reserve(m->weir, want - m->claimed);
 	if (r < 0) {
 		want = weir__up(m->held, WEIR__PAGE);
-		r = weir__arena_claim(m->weir, want - m->claimed);
+		r = weir__arena_reserve(m->weir, want - m->claimed);
 	}
 	if (r < 0)
 		return held_refuse(
@@ -79,7 +79,7 @@ static void held_end(struct weir_model *m)
 	uint64_t want = weir__up(m->held, WEIR__PAGE);
 
 	if (m->claimed > want) {
-		weir__arena_unclaim(m->weir, m->claimed - want);
+		weir__arena_unreserve(m->weir, m->claimed - want);
 		m->claimed = want;
 		m->held_ok = m->held;
 	}
@@ -88,7 +88,7 @@ static void held_end(struct weir_model *m)
 static void held_free(struct weir_model *m)
 {
 	if (m->claimed)
-		weir__arena_unclaim(m->weir, m->claimed);
+		weir__arena_unreserve(m->weir, m->claimed);
 }
 
 int weir__model_new(struct weir *weir, struct weir_model **ret_model)
