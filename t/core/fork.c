@@ -247,7 +247,8 @@ static void of_devices(void)
 	struct weir_backend_mem mem = { .base = NULL };
 	unsigned char *none = calloc(1, BYTES);
 
-	must(weir__registry(weir)->host->host_alloc(weir, WEIR_MEM_HUGE, BYTES, -1, 0, &mem));
+	must(weir__registry(weir)->host->host_alloc(weir, WEIR_MEM_HUGE, BYTES,
+						    -1, 0, &mem));
 	weir__registry(weir)->host->host_hide(&mem, true);
 	is_int(seen_by_child(mem.base, none), 1,
 	       "memory that a device is registered with is always hidden");
