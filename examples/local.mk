@@ -13,4 +13,4 @@ check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine \
 %C%_engine_LDADD = lib/libweir.la
 %C%_share_SOURCES = %D%/share.c
 %C%_share_LDADD = lib/libweir.la
-EXTRA_DIST += %D%/README.md %D%/rmm.cpp %D%/weir_torch.py
+EXTRA_DIST += %D%/README.md %D%/module.c %D%/rmm.cpp %D%/weir_torch.py

@@ -13,9 +13,12 @@ nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' |
 sed -n 's/^[[:space:]]*\(weir_[a-z0-9_]*\);$/\1/p' lib/libweir.map |
 	sort >"$tmp/map"
 # The headers without comments, then the names before "(" or "(*name(".
-# The header of modules documents its members itself.
+# The header of backends documents its members itself; weir-backend(7) has its
+# constants.
 ls include/weir.h include/weir/*.h | grep -v /backend.h | xargs cat >"$tmp/all.h"
 ${CC} -fpreprocessed -dD -E -P -x c "$tmp/all.h" 2>/dev/null >"$tmp/bare.h"
+${CC} -fpreprocessed -dD -E -P -x c include/weir/backend.h 2>/dev/null \
+	>"$tmp/backend.h"
 tr '\n' ' ' <"$tmp/bare.h" | sed 's/WEIR_API/\nWEIR_API/g' |
 	grep '^WEIR_API' | sed -n 's/^WEIR_API[^(]*(\{0,1\}\**\(weir_[a-z0-9_]*\)(.*/\1/p;
 		s/^WEIR_API[^(]*[ *]\(weir_[a-z0-9_]*\)(.*/\1/p' |
@@ -30,7 +33,7 @@ awk '/^\.Sh / { on = $2 == "SYNOPSIS" }
 constants()
 {
 	sed -nE 's/^[[:space:]]*(#[[:space:]]*define[[:space:]]+)?(WEIR_[A-Z0-9_]+)([[:space:]]*=|[[:space:]]+[^(]).*/\2/p' \
-		"$tmp/bare.h" |
+		"$tmp/bare.h" "$tmp/backend.h" |
 		grep -vE '^WEIR_(API|NONNULL|NODISCARD|H|[A-Z]+_H|_[A-Z_]*)$' | sort -u
 }
 

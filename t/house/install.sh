@@ -148,6 +148,21 @@ module_compiles()
 		-o "$tmp/weir-test.so" "$srcdir/t/modules/test.c" $(pc --cflags)
 }
 
+# The example, as C and as C++: the installed command shows its device.
+example_module()
+{
+	module=$srcdir/examples/module.c
+	mkdir -p "$tmp/modules" &&
+	$CC -std=c99 -D_POSIX_C_SOURCE=200809L -pedantic -Wall -Wextra -Werror \
+		-fPIC -shared -o "$tmp/modules/weir-example.so" "$module" \
+		$(pc --cflags) &&
+	WEIR_MODULE_PATH=$tmp/modules "$dest$bindir/weir" devices |
+		grep '^EXAMPLE0: ' || return
+	! command -v g++ >/dev/null ||
+		g++ -x c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fPIC \
+			-shared -o "$tmp/module.so" "$module" $(pc --cflags)
+}
+
 # The objects of a static library are those of libweir-core.a. The libraries come
 # from the .pc file, as pkg-config --static lists them.
 static()
@@ -188,7 +203,7 @@ includedir=$(place includedir) mandir=$(place mandir)
 LD_LIBRARY_PATH=$dest$libdir
 export LD_LIBRARY_PATH
 
-plan 17
+plan 18
 check 'make install works with DESTDIR' installs
 check 'pkg-config has the version' pc --exact-version=0.1.0
 is "$("$dest$bindir/weir" --version)" 'weir 0.1.0' \
@@ -205,6 +220,7 @@ check 'the compiled example prints why it cannot load' fails
 check 'the example finds the library with the -rpath of the README' \
 	by_rpath
 check 'a module compiles with the installed headers' module_compiles
+check 'examples/module.c is C and C++, and its device is shown' example_module
 is "$(without_page)" '' 'each call has an installed page'
 is "$(needed | grep -vE '^lib(c|uring|xxhash|crypto|numa|asan|ubsan|tsan|m|ld-linux-x86-)$' |
 	grep -v '^libgcc')" '' \
