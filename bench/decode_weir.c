@@ -9,10 +9,10 @@
  *	prompt N   read N tokens with the weights that are there
  *	decode N   read N tokens one by one, from position START on
  *	read       read all weights from memory: the best of several loops
- *	feed N     read N MiB of the file by a stream, to memory that is used in turn
+ *	prefetch N     read N MiB of the file by a stream, to memory that is used in turn
  *
  * BUDGET limits the bytes of weights that stay in memory. With it, prompt and decode
- * report the bytes that were fed.
+ * report the bytes that were prefetched.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,28 +162,28 @@ static bool command(struct bench *b, const char *line)
 	} all[] = {
 		{ "load", load },         { "first", first },
 		{ "prompt", prompt },     { "decode", decode },
-		{ "read", read_weights }, { "feed", feed },
+		{ "read", read_weights }, { "prefetch", feed },
 	};
 	char name[16];
 	int64_t n = 1;
 	double begun;
 
 	if (sscanf(line, "%15s %ld", name, &n) < 1 || n < 1 ||
-	    (n > CONTEXT - START && strcmp(name, "feed") != 0))
+	    (n > CONTEXT - START && strcmp(name, "prefetch") != 0))
 		return false;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		if (strcmp(name, all[i].name) != 0)
 			continue;
 		b->llama.compute_ns = 0;
-		b->llama.fed = 0;
+		b->llama.prefetched = 0;
 		b->bytes = 0;
 		b->seconds = 0;
 		begun = raw_now();
 		all[i].run(b, n);
 		if (!b->seconds)
 			b->seconds = raw_now() - begun;
-		if (b->llama.fed)
-			b->bytes = b->llama.fed;
+		if (b->llama.prefetched)
+			b->bytes = b->llama.prefetched;
 		printf("%.9f %.9f %zu\n", b->seconds,
 		       (double)b->llama.compute_ns / 1e9, b->bytes);
 		fflush(stdout);

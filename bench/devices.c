@@ -34,7 +34,7 @@ static float x[TOKENS * SIDE];
 /* Layers [first, first + n), and runs of them. */
 struct part {
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run[COPIES];
 };
 
@@ -75,9 +75,9 @@ static struct part part_new(int first, int n, unsigned copies)
 					y));
 	weir_graph_output(g, y);
 	must(weir_sched_new(dev, 2, &o, &p.sched));
-	must(weir_exec_new(p.sched, g, &p.schedule));
+	must(weir_exec_new(p.sched, g, &p.exec));
 	for (unsigned c = 0; c < copies; c++) {
-		must(weir_run_new(p.schedule, &p.run[c]));
+		must(weir_run_new(p.exec, &p.run[c]));
 		must(weir_run_input(p.run[c], weir_graph_node(g, 0), x,
 				    sizeof(x)));
 	}
@@ -89,7 +89,7 @@ static void part_free(struct part *p)
 {
 	for (unsigned c = 0; c < COPIES; c++)
 		weir_run_free(p->run[c]);
-	weir_exec_free(p->schedule);
+	weir_exec_free(p->exec);
 	weir_sched_free(p->sched);
 }
 

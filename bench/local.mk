@@ -101,13 +101,13 @@ EXTRA_PROGRAMS += %D%/assign
 bench: %D%/assign
 CLEANFILES += %D%/assign
 
-EXTRA_PROGRAMS += %D%/feed %D%/devices
-%C%_feed_SOURCES = %D%/feed.c $(BENCH_RESULT)
-%C%_feed_LDADD = lib/libweir.la $(URING_LIBS)
+EXTRA_PROGRAMS += %D%/prefetch %D%/devices
+%C%_prefetch_SOURCES = %D%/prefetch.c $(BENCH_RESULT)
+%C%_prefetch_LDADD = lib/libweir.la $(URING_LIBS)
 %C%_devices_SOURCES = %D%/devices.c $(BENCH_RESULT)
 %C%_devices_LDADD = lib/libweir.la $(URING_LIBS)
-bench: %D%/feed %D%/devices
-CLEANFILES += %D%/feed %D%/devices
+bench: %D%/prefetch %D%/devices
+CLEANFILES += %D%/prefetch %D%/devices
 
 EXTRA_PROGRAMS += %D%/sched
 %C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)

@@ -19,7 +19,7 @@
  *	placement.h  lifetimes in, offsets out: the memory of a graph
  *	graph.h   graphs: computations that are described before they run
  *	ops.h     the operations of graphs
- *	sched.h   schedules: the plan of a graph on a device; runs of it
+ *	sched.h   executable graphs: the plan of a graph on a device; runs of it
  *	compare.h copies of graphs on other devices; comparing two devices
  */
 #ifndef WEIR_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model that reads tokens. Passes share a schedule while they have the same
+ * A model that reads tokens. Passes share an executable graph while they have the same
  * numbers of tokens and of attended tokens; the latter is rounded up for this.
  */
 #include <errno.h>
@@ -98,11 +98,11 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 	int ret;
 
 	weir_run_free(l->run);
-	weir_exec_free(l->schedule);
+	weir_exec_free(l->exec);
 	free(l->mask);
 	free(l->positions);
 	l->run = NULL;
-	l->schedule = NULL;
+	l->exec = NULL;
 	l->pass = *pass;
 	l->positions = calloc((size_t)pass->tokens, sizeof(*l->positions));
 	l->mask = calloc((size_t)(pass->tokens * pass->attended),
@@ -114,9 +114,9 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 				  pass->tokens, pass->attended);
 	weir_graph_reset(l->graph);
 	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
-	if ((ret = weir_exec_new(l->sched, l->graph, &l->schedule)) < 0)
+	if ((ret = weir_exec_new(l->sched, l->graph, &l->exec)) < 0)
 		return ret;
-	return weir_run_new(l->schedule, &l->run);
+	return weir_run_new(l->exec, &l->run);
 }
 
 /* Make the run of a pass that reads @n tokens, or use the last pass's. */
@@ -207,9 +207,9 @@ static int run_pass(struct llama *l)
 	l->position += l->pass.tokens;
 	l->waits += r.waits;
 	l->pass_ns += r.total_ns;
-	l->feed_ns += r.feed_ns;
+	l->prefetch_wait_ns += r.prefetch_wait_ns;
 	l->kept = r.kept;
-	l->fed += r.fed;
+	l->prefetched += r.prefetched;
 	l->wait_ns += r.wait_ns;
 	l->compute_ns += r.compute_ns;
 	return 0;
@@ -262,7 +262,7 @@ int llama_read(struct llama *l, const int32_t *token, int64_t n, bool all,
 void llama_close(struct llama *l)
 {
 	weir_run_free(l->run);
-	weir_exec_free(l->schedule);
+	weir_exec_free(l->exec);
 	weir_sched_free(l->sched);
 	weir_graph_free(l->graph);
 	llama_cache_free(&l->cache);

@@ -134,7 +134,7 @@ struct llama_opts {
 	int64_t budget;     /* bytes of weights in the memory of each device;
 			       others are read in each pass. 0: no limit */
 	bool unloaded;      /* the weights get memory, and are not read: for
-			       schedules that never run */
+			       executable graphs that never run */
 	bool (*stop)(void); /* called now and then while a pass runs; true: the
 			       pass ends with -ECANCELED. NULL: not called */
 };
@@ -156,7 +156,7 @@ struct llama {
 	int64_t position; /* of the next token */
 	struct weir_sched *sched;
 	struct weir_graph *graph;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 	struct llama_pass pass; /* that @run computes */
 	int32_t *positions;     /* of its tokens */
@@ -165,10 +165,10 @@ struct llama {
 				   other devices */
 	int64_t pass_ns;        /* of all passes */
 	int64_t wait_ns;        /* of the waits, summed over devices */
-	int64_t feed_ns;        /* waiting for weights that are fed, summed */
-	int64_t compute_ns;     /* computing, summed over devices */
-	uint64_t kept; /* bytes of weights in files that devices keep */
-	uint64_t fed;  /* bytes of the others, read in all passes */
+	int64_t prefetch_wait_ns; /* waiting for weights, summed */
+	int64_t compute_ns;       /* computing, summed over devices */
+	uint64_t kept;       /* bytes of weights in files that devices keep */
+	uint64_t prefetched; /* bytes of the others, read in all passes */
 };
 
 /* error.c */

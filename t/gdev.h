@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device for tests of schedules: it computes a few operations on F32, slowly,
+ * A device for tests of executable graphs: it computes a few operations on F32, slowly,
  * and records what it is asked. A test can make it refuse, hold or fail.
  */
 #ifndef T_GDEV_H

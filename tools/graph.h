@@ -99,7 +99,7 @@ struct graph_split {
 struct graph_dev {
 	const char *name;
 	struct graph_sum sum;
-	struct weir_sched_estimate estimate;
+	struct weir_exec_info estimate;
 };
 
 struct graph_part {

@@ -229,7 +229,7 @@ static void add_transfer(struct graph_view *v, const struct graph_model *m,
 {
 	const uint32_t to = number_of(m, t->to);
 
-	if (t->how == WEIR_TRANSFER_FED)
+	if (t->how == WEIR_TRANSFER_PREFETCHED)
 		v->node[t->node].prefetched = true;
 	if (t->how != WEIR_TRANSFER_COPY)
 		return;

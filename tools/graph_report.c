@@ -164,7 +164,7 @@ static json_t *sum_json(const char *dev, const struct graph_sum *s)
 static json_t *dev_json(const struct graph_view *v, uint32_t i)
 {
 	const struct graph_dev *d = &v->dev[i];
-	const struct weir_sched_estimate *e = &d->estimate;
+	const struct weir_exec_info *e = &d->estimate;
 	json_t *json = sum_json(d->name, &d->sum);
 
 	if (json)

@@ -157,7 +157,7 @@ static unsigned size_line(const char *what, uint64_t bytes, char *line)
 /* The memory that the device of a split needs besides weights and caches. */
 static unsigned memory_text(const struct graph_dev *d, char (*line)[GRAPH_TEXT])
 {
-	const struct weir_sched_estimate *e = &d->estimate;
+	const struct weir_exec_info *e = &d->estimate;
 	unsigned n = 0;
 
 	n += size_line("results", e->results, line[n]);

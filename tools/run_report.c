@@ -46,7 +46,7 @@ static void run_facts(const struct run_job *job, struct run_facts *ret_facts)
 	f.decode_rate = rate(decoded(job), f.decode);
 	f.passes = seconds(job->llama.pass_ns);
 	f.wait = seconds(job->llama.wait_ns);
-	f.prefetch = seconds(job->llama.feed_ns);
+	f.prefetch = seconds(job->llama.prefetch_wait_ns);
 	f.compute = seconds(job->llama.compute_ns);
 	f.choose = seconds(t->choose);
 	f.output = seconds(t->output);
@@ -127,7 +127,7 @@ static void report_weights(const struct run_job *job)
 		note("  weights %s loaded, %s kept, %s prefetched",
 		     size_text(job->load.bytes, a),
 		     size_text(job->llama.kept, b),
-		     size_text(job->llama.fed, c));
+		     size_text(job->llama.prefetched, c));
 }
 
 /* The options that repeat the run: nine digits give the same float again. */
@@ -204,6 +204,6 @@ void run_report_json(const struct run_job *job)
 		"prefetch_wait_seconds", f.prefetch, "loaded_bytes",
 		(json_int_t)job->load.bytes, "kept_bytes",
 		(json_int_t)job->llama.kept, "prefetched_bytes",
-		(json_int_t)job->llama.fed));
+		(json_int_t)job->llama.prefetched));
 	putchar('\n');
 }

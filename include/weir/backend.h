@@ -423,32 +423,31 @@ struct weir_backend_queue_ops {
 };
 
 /*
- * A constant source whose bytes may not be at its address. While @missing is set, a
- * node gets them when it is computed, a part at a time: each byte that it needs about
- * once. The memory at the address is then the node's to write to, except for
- * get_rows: it asks for rows only, and its source may have no memory at all. @missing
- * is set or cleared before a work with the node begins, and constant until that has
- * ended.
+ * Read-through: reads a constant source for a node while the node is computed. While
+ * @active is set, the bytes of the source are not at its address. The node gets them a
+ * part at a time, each byte that it needs about once, and may write to the memory at
+ * the address. A node of get_rows asks for rows only, and its source may have no memory
+ * at all. @active does not change while a work with the node is queued or runs.
  */
-struct weir_backend_provider {
+struct weir_backend_reader {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
-	bool missing; /* atomic */
+	bool active; /* atomic */
 	/*
-	 * Bytes from number @at on: all of the *@n that are asked for, where
-	 * they are already, or at most @room_bytes of them, read to @room; *@n
-	 * says how many. Until .put of the result; each thread has one such
-	 * part at a time, and uses it for at most some milliseconds. Blocks,
-	 * which is short as long as the file is in the page cache. NULL:
-	 * *ret_err, with a sentence in @why, as in struct weir_backend_compute. Any
-	 * thread.
+	 * Get bytes from offset @at on. The result is all *@n bytes that are asked
+	 * for, where they are already, or @room, to which at most @room_bytes of them
+	 * were read; *@n is then their number. The bytes are valid until .put. Each
+	 * thread has one such part at a time, for at most some milliseconds. Blocks,
+	 * for a short time as long as the file is in the page cache. NULL: *ret_err
+	 * is the errno and @why has a sentence, as in struct weir_backend_compute.
+	 * Any thread.
 	 */
-	const unsigned char *(*get)(struct weir_backend_provider *p,
+	const unsigned char *(*get)(struct weir_backend_reader *reader,
 				    uint64_t at, size_t *n, unsigned char *room,
 				    size_t room_bytes, char why[240],
 				    int *ret_err);
 	/* Give back what .get returned, unless that is @room. */
-	void (*put)(struct weir_backend_provider *p,
+	void (*put)(struct weir_backend_reader *reader,
 		    const unsigned char *bytes);
 };
 
@@ -468,8 +467,8 @@ struct weir_backend_node {
 	size_t params_size;
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
-	/* Of source 0, if takes_provider allows it; NULL: it is at its address. */
-	struct weir_backend_provider *provider;
+	/* Of source 0, if takes_reader allows it; NULL: it is at its address. */
+	struct weir_backend_reader *reader;
 };
 
 struct weir_backend_prepare_opts {
@@ -553,12 +552,12 @@ struct weir_backend_compute_ops {
 	 */
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
-	 * True if @dev can compute @node while source 0 is missing (struct
-	 * weir_backend_provider). Its address is in the node. Optional: NULL, no. Any
-	 * thread, does not block.
+	 * True if @dev can compute @node while a reader for source 0 is active
+	 * (struct weir_backend_reader). The address of the source is in the node.
+	 * Optional: NULL means no. Any thread, does not block.
 	 */
-	bool (*takes_provider)(struct weir_dev *dev,
-			       const struct weir_backend_node *node);
+	bool (*takes_reader)(struct weir_dev *dev,
+			     const struct weir_backend_node *node);
 };
 
 struct weir_backend {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schedules and runs. A scheduler has the devices, and what is decided once for
- * all graphs. A schedule is the plan for one graph: the order of its operations
+ * Executable graphs and runs. A scheduler has the devices, and what is decided once for
+ * all graphs. An executable graph is the plan for one graph: the order of its operations
  * and the place of every result. It is made once and never changes. A run
- * executes a schedule, as often as the program likes, in memory that was
- * allocated when the schedule was made.
+ * executes an executable graph, as often as the program likes, in memory that was
+ * allocated when the executable graph was made.
  *
  *	weir_sched_new(&dev, 1, NULL, &sched);
- *	weir_exec_new(sched, graph, &schedule);
- *	weir_run_new(schedule, &run);
+ *	weir_exec_new(sched, graph, &executable graph);
+ *	weir_run_new(executable graph, &run);
  *	weir_run_input(run, ids, data, bytes);
  *	weir_run_start(run);
  *	weir_run_wait(run, -1);
  *	weir_run_output(run, logits, &tensor);
  *
  * Where a call takes a node of a run, its number counts: it is a node of the
- * graph that the schedule was made for, or the node with the same number of an
+ * graph that the executable graph was made for, or the node with the same number of an
  * equal graph.
  */
 #ifndef WEIR_SCHED_H
@@ -50,15 +50,16 @@ typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
 
 struct weir_sched_opts {
 	size_t size;
-	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
+	uint32_t
+		copies; /* of inputs and outputs: as many runs of an executable graph
 			      exist at a time, at most 1024; 0: 1 */
 	uint32_t reserved; /* 0 */
 	uint64_t budget;   /* bytes of memory, of all devices together, for all
-			      schedules of the scheduler; 0: no limit */
+			      executable graphs of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	/*
-	 * For each device: bytes of its memory for all schedules. 0: no limit;
+	 * For each device: bytes of its memory for all executable graphs. 0: no limit;
 	 * NULL: no device has a limit.
 	 */
 	const uint64_t *budgets;
@@ -76,7 +77,7 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 
 /*
  * Make a scheduler for the @n devices. Any thread may use it. Free it with
- * weir_sched_free(): its schedules and runs keep what they need of it.
+ * weir_sched_free(): its executable graphs and runs keep what they need of it.
  *
  * A device that cannot compute only has leaves in its memory, which are copied
  * to the devices that use them.
@@ -91,7 +92,7 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
 /*
- * Pin nodes to @dev: schedules that are made from now on compute there each
+ * Pin nodes to @dev: executable graphs that are made from now on compute there each
  * node whose name matches @pattern, as in fnmatch(3), and each node that reads
  * or writes a leaf whose name matches. If several pins match a name, the last
  * one counts; the pin of a node counts before those of its leaves. A pin stays
@@ -107,7 +108,7 @@ WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 			    struct weir_dev *dev) WEIR_NONNULL(1);
 /*
- * Get the rates of device @i of the scheduler, or replace them for schedules
+ * Get the rates of device @i of the scheduler, or replace them for executable graphs
  * that are made from now on. Nodes whose device neither pins nor leaves decide
  * are assigned by rates. The library measures each device once, when its rates
  * are first needed, which may block for some milliseconds; then they do not
@@ -122,50 +123,68 @@ WEIR_API int weir_sched_set_rates(struct weir_sched *sched, unsigned i,
 				  const struct weir_rates *rates)
 	WEIR_NONNULL(1, 3);
 
-/* Bytes of device memory, and what is computed. */
-struct weir_sched_estimate {
-	size_t size;        /* set by the caller */
-	uint64_t bytes;     /* of all that follow: what counts for the budget */
+/* An executable graph in numbers, or an estimate of one. */
+struct weir_exec_info {
+	size_t size; /* set by the caller */
+
+	/* Bytes of memory that devices allocate. */
+	uint64_t bytes;     /* the sum of the next three: counts for budgets */
 	uint64_t results;   /* results of operations, which share bytes */
-	uint64_t inputs;    /* inputs, and outputs if they have copies: all
-			       copies */
-	uint64_t workspace; /* that the device needs besides */
-	uint64_t leaves;    /* of the program's tensors; not in @bytes */
-	uint64_t nodes;     /* of the graph */
-	uint64_t computed;  /* of these: operations that a run computes */
-	uint64_t in_place;  /* of these: in the place of a source */
-	uint64_t lowest;    /* no placement of the results is lower */
-	/* Of constant leaves that need copies; not in @bytes. */
-	uint64_t kept; /* copies that devices keep */
-	uint64_t fed;  /* leaves, or rows of them, that each run reads again */
-	uint64_t ring; /* memory through which those go */
+	uint64_t inputs;    /* all copies of the inputs, and of the outputs if
+			       there are several copies */
+	uint64_t workspace; /* what the devices need besides */
+	uint64_t lowest;    /* no placement has fewer bytes for the results */
+
+	/* Bytes that do not count for budgets. */
+	uint64_t leaves;     /* tensors of the program that are used in place */
+	uint64_t kept;       /* constant leaves that devices keep */
+	uint64_t prefetched; /* constant leaves that each run reads again */
+	uint64_t prefetch_buffer; /* the memory into which they are read */
+
+	uint64_t nodes;    /* nodes of the graph */
+	uint64_t computed; /* operations that a run computes */
+	uint64_t in_place; /* operations whose result replaces a source */
+
+	uint32_t lanes;     /* devices that compute */
+	uint32_t splits;    /* see weir_exec_split() */
+	uint32_t transfers; /* see weir_exec_transfer() */
+	uint32_t imports;   /* transfers of constant leaves */
+	uint64_t
+		transfer_bytes; /* bytes that each run copies between devices */
+	uint64_t import_bytes;  /* bytes of the imports */
+
+	uint64_t fingerprint[2]; /* of the graph */
+	uint32_t copies;         /* of inputs and outputs */
+	uint32_t taken;          /* copies that runs have; an estimate: 0 */
+	uint64_t times; /* how often weir_exec_new() has returned it; an
+			   estimate: 0 */
 };
 /*
  * Estimate what weir_exec_new() would need. Changes nothing: no memory of a
- * device is allocated, and schedules and runs stay as they are. Budgets do not
+ * device is allocated, and executable graphs and runs stay as they are. Budgets do not
  * limit it, and leaves need not be placed. Otherwise errors of
  * weir_exec_new().
  */
 WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
-				 struct weir_sched_estimate *ret_estimate)
+				 struct weir_exec_info *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
 /* Only the part of device @i of the scheduler. -EINVAL: there is none. */
 WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 				     const struct weir_graph *g, unsigned i,
-				     struct weir_sched_estimate *ret_estimate)
+				     struct weir_exec_info *ret_estimate)
 	WEIR_NONNULL(1, 2, 4);
 
 /*
- * Make a schedule for @g, or take an existing one: the scheduler keeps those in
- * use and a few others, and finds them by the graph's fingerprint. A schedule
+ * Make an executable graph for @g, or take an existing one: the scheduler keeps those in
+ * use and a few others, and finds them by the graph's fingerprint. An executable graph
  * that is taken again has the leaves' buffers and events of @g, and the names
  * of the graph for which it was made first. @g may then be changed, reset or
- * freed. The schedule references the buffers of leaves; the program keeps the
+ * freed. The executable graph references the buffers of leaves; the program keeps the
  * events.
  *
  * May block: allocates memory and prepares the operations on the device. If it
- * fails, all other schedules are as before.
+ * fails, all other executable graphs are as before.
  *
  * The graph's own failure. -EOPNOTSUPP: no device has an operation, or a pin
  * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf
@@ -176,38 +195,13 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * and the results are over 2^63 - 1 bytes.
  */
 WEIR_API int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
-			   struct weir_exec **ret_schedule)
+			   struct weir_exec **ret_exec)
 	WEIR_NONNULL(1, 2, 3) WEIR_NODISCARD;
 /* NULL is allowed. Never blocks: runs keep what they need. */
-WEIR_API void weir_exec_free(struct weir_exec *schedule);
+WEIR_API void weir_exec_free(struct weir_exec *exec);
 
-struct weir_exec_info {
-	size_t size;    /* set by the caller */
-	uint64_t bytes; /* as in struct weir_sched_estimate, from here ... */
-	uint64_t results;
-	uint64_t inputs;
-	uint64_t workspace; /* that the device has asked for */
-	uint64_t leaves;
-	uint64_t nodes;
-	uint64_t computed;
-	uint64_t in_place;
-	uint64_t lowest;         /* ... to here */
-	uint32_t copies;         /* of inputs and outputs */
-	uint32_t taken;          /* copies that runs have */
-	uint64_t times;          /* that weir_exec_new() returned this plan */
-	uint64_t fingerprint[2]; /* of the graph */
-	uint32_t lanes;          /* devices that compute */
-	uint32_t splits;         /* weir_exec_split() */
-	uint32_t transfers;      /* weir_exec_transfer() */
-	uint32_t imports;        /* of these: constant leaves, kept or fed */
-	uint64_t transfer_bytes; /* that each run copies between devices */
-	uint64_t import_bytes;   /* of the imports */
-	uint64_t kept;           /* as in struct weir_sched_estimate */
-	uint64_t fed;
-	uint64_t ring;
-};
-/* Describe a schedule. Any thread. -EINVAL: the size is not set. */
-WEIR_API int weir_exec_info(const struct weir_exec *schedule,
+/* Describe an executable graph. Any thread. -EINVAL: the size is not set. */
+WEIR_API int weir_exec_info(const struct weir_exec *exec,
 			    struct weir_exec_info *ret_info) WEIR_NONNULL(1, 2);
 
 /* Where the bytes of a node are. */
@@ -245,7 +239,7 @@ struct weir_node_place {
 	uint32_t why;         /* enum weir_node_why */
 	uint64_t offset;      /* in its memory; of a leaf: its address */
 	uint64_t bytes;
-	uint64_t over;  /* 1 + the node whose place it takes; 0: none */
+	int64_t over;   /* number of the node whose place it takes; -1: none */
 	uint64_t step;  /* number among the nodes that its device computes, or
 			  of the next one */
 	uint64_t until; /* the step from which its bytes are used for others;
@@ -254,7 +248,7 @@ struct weir_node_place {
 	uint32_t reserved;
 };
 /* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */
-WEIR_API int weir_exec_explain(const struct weir_exec *schedule, uint64_t i,
+WEIR_API int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 			       struct weir_node_place *ret_place)
 	WEIR_NONNULL(1, 3);
 
@@ -272,7 +266,7 @@ struct weir_split {
 	uint64_t bytes;       /* of these tensors */
 };
 /* Describe split @i. Any thread. -EINVAL: there is no split @i. */
-WEIR_API int weir_exec_split(const struct weir_exec *schedule, uint64_t i,
+WEIR_API int weir_exec_split(const struct weir_exec *exec, uint64_t i,
 			     struct weir_split *ret_split) WEIR_NONNULL(1, 3);
 
 /* How a device gets the bytes of a tensor that it cannot use where they are. */
@@ -280,7 +274,8 @@ enum weir_transfer_how {
 	WEIR_TRANSFER_INPUT = 0, /* an input: it is set there too */
 	WEIR_TRANSFER_COPY = 1,  /* copied in each run */
 	WEIR_TRANSFER_KEPT = 2,  /* a constant leaf: read or copied once */
-	WEIR_TRANSFER_FED = 3    /* a constant leaf: read or copied in each run,
+	WEIR_TRANSFER_PREFETCHED =
+		3 /* a constant leaf: read or copied in each run,
 				    to memory that other leaves use too */
 };
 struct weir_transfer {
@@ -297,16 +292,16 @@ struct weir_transfer {
  * Describe transfer @i; transfers are in the order of the nodes that read them
  * first. Any thread. -EINVAL: there is no transfer @i.
  */
-WEIR_API int weir_exec_transfer(const struct weir_exec *schedule, uint64_t i,
+WEIR_API int weir_exec_transfer(const struct weir_exec *exec, uint64_t i,
 				struct weir_transfer *ret_transfer)
 	WEIR_NONNULL(1, 3);
 
 /*
- * Make a run, which has a copy of the schedule's inputs until it is freed. One
+ * Make a run, which has a copy of the executable graph's inputs until it is freed. One
  * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all
  * copies are taken; the call does not wait for one. -ENOMEM.
  */
-WEIR_API int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
+WEIR_API int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 /*
  * NULL is allowed. Cancels the run and does not wait for it: memory and copy
@@ -321,7 +316,7 @@ WEIR_API void weir_run_free(struct weir_run *run);
  * until the run has ended. Inputs keep their values when a run is started
  * again.
  *
- * -EINVAL: @node is no input of the schedule, or @bytes or the tensor do not
+ * -EINVAL: @node is no input of the executable graph, or @bytes or the tensor do not
  * fit; the sentence has both numbers. -EBUSY: the run has not ended. Errors of
  * weir_tensor_set(), or of weir_stream_copy() and weir_stream_wait(): if a copy
  * had begun, the input has to be set again. If @event fails, so does the run,
@@ -347,7 +342,7 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * makes the stream fail, as other operations do.
  *
  * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is
- * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes
+ * of another device. -EOPNOTSUPP: @stream is native, or the executable graph computes
  * on several devices. -ECANCELED: @stream has failed. -ENOMEM: only the first
  * start of a run allocates.
  */
@@ -359,9 +354,9 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
  * Start a part of the run, as weir_run_start(): only the operations of the
  * nodes [first, first + n). They read what earlier starts have left of the
  * results before, so a program starts the parts in their order, and no other
- * run of the schedule in between. Observed nodes of the part are reported.
+ * run of the executable graph in between. Observed nodes of the part are reported.
  * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP:
- * the schedule computes on several devices.
+ * the executable graph computes on several devices.
  */
 WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
 				 uint64_t n) WEIR_NONNULL(1);
@@ -389,7 +384,7 @@ WEIR_API int weir_run_cancel(struct weir_run *run) WEIR_NONNULL(1);
 /*
  * The tensor of an output, in planned memory: its bytes are there when the run
  * has ended, until it is started again or freed; with one copy, until another
- * run of the schedule is started. A stream's work that reads it after
+ * run of the executable graph is started. A stream's work that reads it after
  * weir_stream_compute() waits for the run. -EINVAL: @node is not marked as an
  * output.
  */
@@ -414,9 +409,9 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
-	int64_t feed_ns;    /* of the total: waiting for leaves to be read */
-	uint64_t kept; /* bytes of its leaves of which devices keep copies */
-	uint64_t fed;  /* bytes of leaves that were fed for it so far */
+	int64_t prefetch_wait_ns; /* of the total: waiting for constant leaves */
+	uint64_t kept; /* bytes of the constant leaves that devices keep */
+	uint64_t prefetched; /* bytes of the others that were read so far */
 };
 /* -EINVAL: the size is not set. */
 WEIR_API int weir_run_report(struct weir_run *run,

@@ -44,10 +44,10 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 }
 
 /* A device that is apart acts as an accelerator, which cannot read files. */
-static bool cpu_takes_provider(struct weir_dev *dev,
-			       const struct weir_backend_node *node)
+static bool cpu_takes_reader(struct weir_dev *dev,
+			     const struct weir_backend_node *node)
 {
-	return !weir__cpu_of(dev)->apart && weir__kernel_takes_provider(node);
+	return !weir__cpu_of(dev)->apart && weir__kernel_takes_reader(node);
 }
 
 static int cpu_set_threads(struct weir_dev *dev,
@@ -81,5 +81,5 @@ const struct weir_backend_compute_ops weir__cpu_compute_ops = {
 	.set_threads = cpu_set_threads,
 	.measure = cpu_measure,
 	.rates = weir__cpu_rates,
-	.takes_provider = cpu_takes_provider,
+	.takes_reader = cpu_takes_reader,
 };

@@ -44,7 +44,7 @@ struct weir_node {
 	struct weir_node *src[];
 };
 
-/* Nodes with these flags are ports of a schedule. */
+/* Nodes with these flags are ports of an executable graph. */
 #define WEIR__NODE_ASKED (WEIR_NODE_OUTPUT | WEIR_NODE_OBSERVED)
 
 /* The parameters of a leaf: where its bytes are, if they are in a file. */

@@ -5,13 +5,12 @@ lib_libweir_core_la_SOURCES += \
 	%D%/compile/reach.c %D%/compile/reach.h \
 	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/pins.c %D%/compile/pins.h \
 	%D%/compile/sync.c %D%/compile/sync.h %D%/compile/imports.c %D%/compile/imports.h \
-	%D%/prefetch/feed.c %D%/prefetch/feed.h %D%/prefetch/feed_source.c %D%/prefetch/provider.c %D%/prefetch/store.c \
-	%D%/prefetch/passes.c %D%/prefetch/unchanged.c \
+	%D%/prefetch/prefetcher.c %D%/prefetch/prefetcher.h %D%/prefetch/entry_reader.c %D%/prefetch/store.c %D%/compile/import_lists.c \
 	%D%/compile/place_results.c %D%/compile/place_results.h \
 	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/where.c %D%/compile/nodes.c \
 	%D%/compile/leaves.c %D%/compile/split.c \
-	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/schedule.c %D%/exec/explain.c \
+	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/exec.c \
 	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/end.c \
-	%D%/exec/transfer.c %D%/exec/races.h %D%/exec/races.c %D%/exec/progress.c %D%/exec/progress.h \
+	%D%/exec/transfer.c %D%/exec/exec_races.h %D%/exec/exec_races.c %D%/exec/progress.c %D%/exec/progress.h \
 	%D%/compare/graph_copy.c %D%/compare/compare.c
-EXTRA_DIST += %D%/README.md %D%/NODE.md %D%/compare/README.md %D%/compile/PASSES.md %D%/exec/RUN.md %D%/prefetch/FEED.md
+EXTRA_DIST += %D%/README.md %D%/NODE.md %D%/compare/README.md %D%/compile/PASSES.md %D%/exec/README.md %D%/prefetch/README.md

@@ -110,7 +110,7 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 				      unsigned char *room, size_t room_bytes,
 				      int *ret_err)
 {
-	struct weir_backend_provider *p = run->node->provider;
+	struct weir_backend_reader *p = run->node->reader;
 
 	if (run->stop && __atomic_load_n(run->stop, __ATOMIC_RELAXED)) {
 		*ret_err = weir__kernel_fail(run, -ECANCELED, "stopped");

@@ -70,7 +70,7 @@ struct weir__kernel {
 	 */
 	int (*run)(const struct weir__kernel_run *run);
 	/* The same as in struct weir_backend_compute_ops. Optional. */
-	bool (*takes_provider)(const struct weir_backend_node *node);
+	bool (*takes_reader)(const struct weir_backend_node *node);
 };
 
 /* kernel_table.c. Return the kernel of an enum weir_op, or NULL. */
@@ -105,11 +105,11 @@ const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
 
 /* True if the node gets source 0 from its provider in this run. */
-static inline bool weir__is_missing(const struct weir_backend_node *node)
+static inline bool weir__reads_through(const struct weir_backend_node *node)
 {
-	const struct weir_backend_provider *p = node->provider;
+	const struct weir_backend_reader *p = node->reader;
 
-	return p && __atomic_load_n(&p->missing, __ATOMIC_RELAXED);
+	return p && __atomic_load_n(&p->active, __ATOMIC_RELAXED);
 }
 
 /* Divide @n things evenly among the parts: this part has [*@first, *@end). */

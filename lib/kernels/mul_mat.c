@@ -21,7 +21,7 @@
 #define lib weir__cpu_host
 #define COLUMNS WEIR__PRODUCT_COLUMNS
 /*
- * Bytes of a missing matrix that are read at once: a part of the second cache.
+ * Bytes of a matrix that a reader reads at once: a part of the second cache.
  */
 #define ROOM (128u << 10)
 /*
@@ -406,7 +406,7 @@ static size_t row_bytes(const struct weir_operand *a)
  * file, and each row is read by one part, so no two threads read to the same
  * place.
  */
-static bool product_takes_provider(const struct weir_backend_node *node)
+static bool product_takes_reader(const struct weir_backend_node *node)
 {
 	const struct weir_operand *a = &node->src[0];
 	int64_t stride = (int64_t)row_bytes(a);
@@ -434,7 +434,7 @@ static bool product_takes_provider(const struct weir_backend_node *node)
 static unsigned char *room_of_thread(const struct weir__kernel_run *run,
 				     size_t most, uint64_t at)
 {
-	const struct weir_backend_provider *p = run->node->provider;
+	const struct weir_backend_reader *p = run->node->reader;
 	size_t slice = weir__line_up(most) + WEIR__LINE;
 
 	if (slice > p->bytes / run->threads)
@@ -445,7 +445,7 @@ static unsigned char *room_of_thread(const struct weir__kernel_run *run,
 static void provided_end(const struct weir__kernel_run *run,
 			 struct provided *given)
 {
-	struct weir_backend_provider *p = run->node->provider;
+	struct weir_backend_reader *p = run->node->reader;
 
 	if (given->at && given->found)
 		p->put(p, given->at);
@@ -468,7 +468,7 @@ static int provided_get(const struct weir__kernel_run *run,
 			const unsigned char *matrix, size_t row, size_t end,
 			size_t columns)
 {
-	struct weir_backend_provider *p = run->node->provider;
+	struct weir_backend_reader *p = run->node->reader;
 	size_t pitch = row_bytes(job->a), n;
 	size_t most = whole_blocks(job, ROOM, pitch) * pitch;
 	size_t rows = whole_blocks(job, FOUND / (1 + columns / 16), pitch);
@@ -521,7 +521,7 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 	size_t most = job->rows;
 	size_t blocks = (job->m + most - 1) / most;
 	int64_t pitch = weir__stride(job->a, 1), first, end;
-	bool missing = weir__is_missing(run->node);
+	bool read_through = weir__reads_through(run->node);
 	struct provided given = { 0 };
 
 	weir__kernel_range(run, (int64_t)(blocks * groups_of(run, job)), &first,
@@ -536,14 +536,14 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 		size_t left = (size_t)(end - first) * most;
 		int r = 0;
 
-		if (missing && (!given.at || given.matrix != matrix ||
+		if (read_through && (!given.at || given.matrix != matrix ||
 				row < given.first || row >= given.end))
 			r = provided_get(
 				run, job, &given, matrix, row,
 				job->m - row < left ? job->m : row + left, g.n);
 		if (r < 0)
 			return r;
-		a = missing ? given.at + (int64_t)(row - given.first) * pitch
+		a = read_through ? given.at + (int64_t)(row - given.first) * pitch
 			    : matrix + (int64_t)row * pitch;
 		multiply_rows(run, job, &g, a, row, rows);
 	}
@@ -573,7 +573,7 @@ const struct weir__kernel weir__kernel_mul_mat = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
-	.takes_provider = product_takes_provider,
+	.takes_reader = product_takes_reader,
 };
 
 const struct weir__kernel weir__kernel_mul_mat_id = {
@@ -582,5 +582,5 @@ const struct weir__kernel weir__kernel_mul_mat_id = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
-	.takes_provider = product_takes_provider,
+	.takes_reader = product_takes_reader,
 };

@@ -88,17 +88,17 @@ static void get_row(const struct weir_backend_convert *convert, void *d,
 		memcpy(d, a, n * sizeof(float));
 }
 
-/* Bytes of a missing row that are read at once, on the stack of a thread. */
+/* Bytes of a row that a reader reads at once, on the stack of a thread. */
 #define ROOM (8u << 10)
 
 /* Get a row of a missing source, from byte @at on, in parts of whole blocks. */
-static int get_missing_row(const struct weir__kernel_run *run,
+static int read_through_row(const struct weir__kernel_run *run,
 			   const struct weir_backend_convert *convert,
 			   unsigned char *d, uint64_t at, size_t n)
 {
 	const struct weir_operand *a = &run->node->src[0];
 	const struct weir_dtype_info *info = lib->dtype(a->dtype);
-	struct weir_backend_provider *p = run->node->provider;
+	struct weir_backend_reader *p = run->node->reader;
 	_Alignas(64) unsigned char room[ROOM];
 	size_t most = ROOM / info->bytes * info->bytes, elements;
 	size_t left = n / info->block * info->bytes, bytes;
@@ -121,7 +121,7 @@ static int get_missing_row(const struct weir__kernel_run *run,
 }
 
 /* True if rows are contiguous: they are read one by one. */
-static bool get_rows_takes_provider(const struct weir_backend_node *node)
+static bool get_rows_takes_reader(const struct weir_backend_node *node)
 {
 	(void)node;
 	return true;
@@ -133,7 +133,7 @@ static int get_rows_run(const struct weir__kernel_run *run)
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
 	const struct weir_backend_convert *convert =
 		dst->dtype == WEIR_DTYPE_F32 ? weir__to_f32(a->dtype) : NULL;
-	bool missing = weir__is_missing(node);
+	bool read_through = weir__reads_through(node);
 	size_t n = (size_t)weir__dim(dst, 0);
 	struct weir__walk w;
 	int64_t row, end = weir__kernel_rows(run, dst, &w, &row), index;
@@ -144,14 +144,14 @@ static int get_rows_run(const struct weir__kernel_run *run)
 		r = index_check(run, &w, index, weir__dim(a, 1));
 		if (r < 0)
 			return r;
-		if (!missing)
+		if (!read_through)
 			get_row(convert, weir__walk_at(&w, dst),
 				row_at(&w, a, index), n);
 		else
-			r = get_missing_row(
+			r = read_through_row(
 				run, convert, weir__walk_at(&w, dst),
 				(uintptr_t)row_at(&w, a, index) -
-					(uintptr_t)node->provider->place,
+					(uintptr_t)node->reader->place,
 				n);
 		if (r < 0)
 			return r;
@@ -165,7 +165,7 @@ const struct weir__kernel weir__kernel_get_rows = {
 	.supports = get_rows_supports,
 	.plan = get_rows_plan,
 	.run = get_rows_run,
-	.takes_provider = get_rows_takes_provider,
+	.takes_reader = get_rows_takes_reader,
 };
 
 static int set_rows_supports(const struct weir_backend_node *node)

@@ -79,11 +79,11 @@ int weir__kernel_supports(const struct weir_backend_node *node)
 	return kernel->supports ? kernel->supports(node) : 0;
 }
 
-bool weir__kernel_takes_provider(const struct weir_backend_node *node)
+bool weir__kernel_takes_reader(const struct weir_backend_node *node)
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
 
-	return kernel && kernel->takes_provider && kernel->takes_provider(node);
+	return kernel && kernel->takes_reader && kernel->takes_reader(node);
 }
 
 /* Sizes that plans compute do not overflow for tensors of at most 2^48 elements. */

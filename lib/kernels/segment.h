@@ -22,8 +22,8 @@ extern const struct weir_backend_host *_Atomic weir__cpu_host;
 
 /* Return 0 if a kernel computes @node, or -EOPNOTSUPP with a sentence. */
 int weir__kernel_supports(const struct weir_backend_node *node);
-/* The same as .takes_provider of struct weir_backend_compute_ops. */
-bool weir__kernel_takes_provider(const struct weir_backend_node *node);
+/* The same as .takes_reader of struct weir_backend_compute_ops. */
+bool weir__kernel_takes_reader(const struct weir_backend_node *node);
 /*
  * Plan the @n nodes for the threads that @team has now. The segment is constant
  * afterwards. Runs of it use @team, with at most this number of threads. Fails

@@ -37,7 +37,7 @@ static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
 static struct weir_graph *graph;
 static struct weir_sched *sched;
-static struct weir_exec *schedule;
+static struct weir_exec *exec;
 static struct weir_run *run;
 static struct weir_event *event;
 static struct weir_heap *heap;
@@ -347,7 +347,7 @@ static void child(void)
 					      .event = event,
 					      .graph = graph,
 					      .sched = sched,
-					      .schedule = schedule,
+					      .exec = exec,
 					      .run = run };
 
 	alarm(60);
@@ -379,8 +379,8 @@ static void make_run(void)
 	weir_graph_output(graph,
 			  weir_graph_op(graph, WEIR_OP_SQR, NULL, 0, &x, 1));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	must(weir_exec_new(sched, graph, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, graph, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, x, &value, sizeof(value)));
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
@@ -507,7 +507,7 @@ int main(void)
 	is_int(sample_wrong(weights, 1), 0,
 	       "the parent's weights have the right bytes after its child has ended");
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(graph);
 	weir_load_free(load);

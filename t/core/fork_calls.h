@@ -18,7 +18,7 @@ struct fork_objects {
 	struct weir_event *event;
 	struct weir_graph *graph;
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -39,7 +39,7 @@ void fork_check(const char *name, intptr_t got, intptr_t want);
 		name(object);     \
 	} while (0)
 
-/* fork_graphs.c: the calls of graphs, schedules and runs. */
+/* fork_graphs.c: the calls of graphs, executable graphs and runs. */
 void fork_graphs(const struct fork_objects *o);
 
 #endif

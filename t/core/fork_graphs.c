@@ -141,7 +141,7 @@ static void graphs(const struct fork_objects *o)
 /* What the parent has made; graphs themselves have no root. */
 static void schedules(const struct fork_objects *o)
 {
-	struct weir_sched_estimate estimate = { .size = sizeof(estimate) };
+	struct weir_exec_info estimate = { .size = sizeof(estimate) };
 	struct weir_rates rates = { sizeof(rates), 1, 1, 1 };
 	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_run_report report = { .size = sizeof(report) };
@@ -162,11 +162,11 @@ static void schedules(const struct fork_objects *o)
 	fails(weir_sched_rates, o->sched, 0, &rates);
 	fails(weir_sched_set_rates, o->sched, 0, &rates);
 	fails(weir_exec_new, o->sched, o->graph, &other);
-	fails(weir_exec_info, o->schedule, &info);
-	fails(weir_exec_explain, o->schedule, 0, &place);
-	fails(weir_exec_split, o->schedule, 0, &split);
-	fails(weir_exec_transfer, o->schedule, 0, &transfer);
-	fails(weir_run_new, o->schedule, &again);
+	fails(weir_exec_info, o->exec, &info);
+	fails(weir_exec_explain, o->exec, 0, &place);
+	fails(weir_exec_split, o->exec, 0, &split);
+	fails(weir_exec_transfer, o->exec, 0, &transfer);
+	fails(weir_run_new, o->exec, &again);
 	fails(weir_run_input, o->run, x, &value, sizeof(value));
 	fails(weir_run_input_tensor, o->run, x, weir_node_tensor(x), NULL);
 	fails(weir_run_start, o->run);
@@ -178,7 +178,7 @@ static void schedules(const struct fork_objects *o)
 	fails(weir_run_output, o->run, weir_graph_node(o->graph, 1), &t);
 	fails(weir_run_report, o->run, &report);
 	ends(weir_run_free, o->run);
-	ends(weir_exec_free, o->schedule);
+	ends(weir_exec_free, o->exec);
 	ends(weir_sched_free, o->sched);
 }
 

@@ -155,7 +155,7 @@ static struct weir_run *start_meeting(struct weir_dev *dev, struct meeting *m)
 				     .ndim = 1,
 				     .shape = { 1 },
 				     .parts = 1 };
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_run *run;
@@ -164,10 +164,10 @@ static struct weir_run *start_meeting(struct weir_dev *dev, struct meeting *m)
 	weir_graph_output(g, weir_graph_op(g, WEIR_OP_CALL, &call, sizeof(call),
 					   NULL, 0));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_start(run));
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	return run;
@@ -188,10 +188,10 @@ static void at_the_same_time(void)
 	weir_close(weir);
 }
 
-/* A schedule on @dev whose leaf is in memory of @owner. */
-static int schedule_of(struct weir_dev *dev, struct weir_dev *owner)
+/* An executable graph on @dev whose leaf is in memory of @owner. */
+static int exec_of(struct weir_dev *dev, struct weir_dev *owner)
 {
-	struct weir_exec *schedule = NULL;
+	struct weir_exec *exec = NULL;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_buf *buf;
@@ -204,8 +204,8 @@ static int schedule_of(struct weir_dev *dev, struct weir_dev *owner)
 	must(weir_graph_new(&g));
 	weir_graph_output(g, weir_sqr(g, weir_graph_leaf(g, &t, NULL)));
 	must(weir_sched_new(&dev, 1, NULL, &sched));
-	r = weir_exec_new(sched, g, &schedule);
-	weir_exec_free(schedule);
+	r = weir_exec_new(sched, g, &exec);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	weir_buf_free(buf);
@@ -216,7 +216,7 @@ static void memory_of_all(void)
 {
 	struct weir *weir = open_cpu("CPU:devices=2");
 
-	is_int(schedule_of(dev_named(weir, "CPU1"), dev_named(weir, "CPU")), 0,
+	is_int(exec_of(dev_named(weir, "CPU1"), dev_named(weir, "CPU")), 0,
 	       "a device computes in the memory of another");
 	weir_close(weir);
 }
@@ -227,12 +227,12 @@ static void memory_apart(void)
 	struct weir_dev *first = dev_named(weir, "CPU");
 	struct weir_dev *second = dev_named(weir, "CPU1");
 
-	is_int(schedule_of(second, second), 0,
+	is_int(exec_of(second, second), 0,
 	       "with apart=1 a device computes in its own memory");
-	is_err(schedule_of(second, first), -EINVAL,
+	is_err(exec_of(second, first), -EINVAL,
 	       "is in memory of CPU, CPU1 computes",
 	       "with apart=1 an added device does not use the memory of CPU");
-	is_err(schedule_of(first, second), -EINVAL,
+	is_err(exec_of(first, second), -EINVAL,
 	       "is in memory of CPU1, CPU computes",
 	       "with apart=1 CPU does not use the memory of an added device");
 	weir_close(weir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schedules over the CPU and a CUDA device that computes nothing: leaves in its
+ * Executable graphs over the CPU and a CUDA device that computes nothing: leaves in its
  * memory are copied to where they are used, in each run.
  */
 #include "gpu.h"
@@ -26,15 +26,15 @@ static void leaf_set(float value)
 /* (x + w) * w */
 static struct weir_run *run_make(void)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 	float v[N];
 
 	for (int i = 0; i < N; i++)
 		v[i] = 2;
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
-	weir_exec_free(schedule);
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
+	weir_exec_free(exec);
 	must(weir_run_input(run, x, v, sizeof(v)));
 	return run;
 }
@@ -75,7 +75,7 @@ static void describes(void)
 	must(weir_exec_transfer(s, 0, &t));
 	ok(t.from == dev[1] && t.to == dev[0] && t.bytes == N * sizeof(float) &&
 		   t.how == WEIR_TRANSFER_COPY,
-	   "the copy of the leaf is a transfer of the schedule");
+	   "the copy of the leaf is a transfer of the executable graph");
 	weir_exec_free(s);
 }
 

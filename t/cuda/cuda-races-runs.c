@@ -11,7 +11,7 @@
 static struct weir_stream *n; /* native */
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_exec *schedule;
+static struct weir_exec *exec;
 static struct weir_run *run;
 static float host[N];
 static struct weir_node *out;
@@ -36,8 +36,8 @@ static void begin(bool waits)
 		g, weir_scale(g, weir_graph_leaf(g, &leaf, waits ? ev : NULL),
 			      2, 0));
 	must(weir_sched_new(&cpu, 1, NULL, &sched));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 }
 
 static void end(void)
@@ -45,7 +45,7 @@ static void end(void)
 	must(weir_run_wait(run, -1));
 	must(weir_stream_sync(n, -1));
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	weir_stream_free(n);

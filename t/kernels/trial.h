@@ -7,8 +7,8 @@
  * - each kernel by itself, its parts in random order, as planned for one thread
  *   and for three; results, and the kernel's own memory, are NaNs before;
  * - the last one with its result in the place of each source that allows it, and
- *   with source 0 from a provider, if its kernel takes one, and one that fails;
- * - all of it by a schedule.
+ *   with source 0 from a reader, if its kernel takes one, and one that fails;
+ * - all of it by an executable graph.
  */
 #ifndef TRIAL_H
 #define TRIAL_H

@@ -241,13 +241,13 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 
 /* Source 0 of a node, which is not at its address. */
 struct hidden {
-	struct weir_backend_provider of; /* first member */
+	struct weir_backend_reader of; /* first member */
 	unsigned char *bytes;
 	bool fails, mapped;
 	int got; /* parts that were not given back */
 };
 
-static const unsigned char *hidden_get(struct weir_backend_provider *of,
+static const unsigned char *hidden_get(struct weir_backend_reader *of,
 				       uint64_t at, size_t *n,
 				       unsigned char *room, size_t room_bytes,
 				       char why[240], int *ret_err)
@@ -271,7 +271,7 @@ static const unsigned char *hidden_get(struct weir_backend_provider *of,
 	return room;
 }
 
-static void hidden_put(struct weir_backend_provider *of,
+static void hidden_put(struct weir_backend_reader *of,
 		       const unsigned char *bytes)
 {
 	struct hidden *h = (struct hidden *)of;
@@ -290,7 +290,7 @@ static void hide(struct hidden *h, const struct weir_tensor *t,
 	if (weir_tensor_bytes(t, &n) < 0)
 		bail("%s", weir_error());
 	h->of.bytes = lead + n;
-	h->of.missing = true;
+	h->of.active = true;
 	h->of.get = hidden_get;
 	h->of.put = hidden_put;
 	h->bytes = odd_memory(h->of.bytes);
@@ -309,8 +309,8 @@ static bool only_inside(const struct hidden *h)
 	return true;
 }
 
-/* Source 0 comes from a provider. */
-static void try_provider(struct trial *t, const struct naive *want, bool fails)
+/* Source 0 comes from a reader. */
+static void try_reader(struct trial *t, const struct naive *want, bool fails)
 {
 	const struct weir_node *node = t->node;
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
@@ -319,16 +319,16 @@ static void try_provider(struct trial *t, const struct naive *want, bool fails)
 	struct seen seen;
 	int r;
 
-	snprintf(t->way, sizeof(t->way), "source 0 from a provider");
+	snprintf(t->way, sizeof(t->way), "source 0 from a reader");
 	t->err = by_kernels(t, 1, &got);
 	node_see(got, node, &seen);
-	if (t->err || !kernel->takes_provider ||
-	    !kernel->takes_provider(&seen.node)) {
+	if (t->err || !kernel->takes_reader ||
+	    !kernel->takes_reader(&seen.node)) {
 		naive_free(got);
 		return;
 	}
 	hide(&h, &node->src[0]->t, &seen.src[0], 64 * random_below(3));
-	seen.node.provider = &h.of;
+	seen.node.reader = &h.of;
 	r = kernel_run(&seen.node, 1 + (unsigned)random_below(4), t->why);
 	if (fails && naive_count(&seen.node.dst) &&
 	    (r != -EIO || strcmp(t->why, "a disk that fails") != 0))
@@ -346,13 +346,13 @@ static void try_provider(struct trial *t, const struct naive *want, bool fails)
 	naive_free(got);
 }
 
-static int run_schedule(struct trial *t, const struct naive *want,
-			struct weir_exec *schedule)
+static int run_exec(struct trial *t, const struct naive *want,
+		    struct weir_exec *exec)
 {
 	struct weir_operand got;
 	struct weir_tensor tensor;
 	struct weir_run *run;
-	int r = weir_run_new(schedule, &run);
+	int r = weir_run_new(exec, &run);
 
 	if (r < 0)
 		return r;
@@ -367,17 +367,17 @@ out:
 }
 
 /* Last, since operations write to leaves. */
-static void try_schedule(struct trial *t, const struct naive *want)
+static void try_exec(struct trial *t, const struct naive *want)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 
-	snprintf(t->way, sizeof(t->way), "a schedule");
+	snprintf(t->way, sizeof(t->way), "an executable graph");
 	if (!weir_graph_output(t->g, t->node))
 		bail("no output");
-	t->err = weir_exec_new(sched, t->g, &schedule);
+	t->err = weir_exec_new(sched, t->g, &exec);
 	if (!t->err) {
-		t->err = run_schedule(t, want, schedule);
-		weir_exec_free(schedule);
+		t->err = run_exec(t, want, exec);
+		weir_exec_free(exec);
 	}
 	if (t->err)
 		snprintf(t->why, sizeof(t->why), "%s", weir_error());
@@ -406,8 +406,8 @@ void ways_try(struct trial *t)
 		    same_layout(&node->t, &node->src[i]->t))
 			try_in_place(t, want, i);
 	for (int fails = 0; fails < 2 && !is_decided(t) && !t->fails; fails++)
-		try_provider(t, want, fails);
+		try_reader(t, want, fails);
 	if (!is_decided(t))
-		try_schedule(t, want);
+		try_exec(t, want);
 	naive_free(want);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * WEIR_DEBUG=races and runs over several devices: lanes that wait for each other,
- * and schedules from which such a wait was removed.
+ * and executable graphs from which such a wait was removed.
  */
 #include "graph/exec/sched.h"
 #include "racing.h"
@@ -10,7 +10,7 @@
 
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_exec *schedule;
+static struct weir_exec *exec;
 static struct weir_run *run;
 static struct weir_node *in, *out;
 static float host[N];
@@ -35,15 +35,15 @@ static void build(uint32_t copies)
 		node = weir_node_set_name(weir_sqr(g, node),
 					  i % 2 ? "odd" : "even");
 	out = weir_graph_output(g, node);
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, in, host, sizeof(host)));
 }
 
 static void destroy(void)
 {
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	devices = NULL;
@@ -64,7 +64,7 @@ static void in_order(const char *params, const char *title)
 	devices = params;
 	set_up();
 	build(1);
-	is_int(schedule->compiled->n_lanes, 2, "a chain runs over two devices");
+	is_int(exec->compiled->n_lanes, 2, "a chain runs over two devices");
 	for (int i = 0; i < 10; i++) {
 		must(weir_run_start(run));
 		read_result(run, b);
@@ -81,7 +81,7 @@ static void several(const char *params, const char *title)
 	devices = params;
 	set_up();
 	build(2);
-	must(weir_run_new(schedule, &other));
+	must(weir_run_new(exec, &other));
 	must(weir_run_input(other, in, host, sizeof(host)));
 	for (int i = 0; i < 10; i++) {
 		must(weir_run_start(run));
@@ -101,10 +101,9 @@ static void without_sync_point(void)
 	devices = "CPU:devices=2";
 	set_up();
 	build(1);
-	for (uint32_t i = 0; i < schedule->compiled->lane[1].n_points; i++)
-		if (schedule->compiled->lane[1].point[i].kind ==
-		    WEIR__SYNC_LANE)
-			schedule->compiled->lane[1].point[i].until = 0;
+	for (uint32_t i = 0; i < exec->compiled->lane[1].n_points; i++)
+		if (exec->compiled->lane[1].point[i].kind == WEIR__SYNC_LANE)
+			exec->compiled->lane[1].point[i].until = 0;
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	destroy();
@@ -122,10 +121,9 @@ static void without_wait(void)
 	devices = "CPU:devices=2,apart=1";
 	set_up();
 	build(1);
-	ok(schedule->compiled->n_transfers > 0,
-	   "memory that is apart is copied");
-	for (uint32_t i = 0; i < schedule->compiled->n_device_copies; i++)
-		schedule->compiled->wait[i * 2] = 0;
+	ok(exec->compiled->n_transfers > 0, "memory that is apart is copied");
+	for (uint32_t i = 0; i < exec->compiled->n_device_copies; i++)
+		exec->compiled->wait[i * 2] = 0;
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	destroy();

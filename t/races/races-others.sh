@@ -7,7 +7,7 @@
 tests='stream/stream stream/stream-order stream/stream-fail stream/stream-io
 	stream/event heap/heap heap/heap-order heap/heap-shards
 	heap/heap-shards-random model/load/load-fd graph/exec/sched
-	graph/exec/schedule graph/exec/run-start graph/exec/run-load
+	graph/exec/exec graph/exec/run-start graph/exec/run-load
 	graph/exec/run-events graph/exec/run-lanes graph/exec/graph-random'
 
 WEIR_DEBUG=races

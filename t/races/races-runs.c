@@ -12,7 +12,7 @@
 
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_exec *schedule;
+static struct weir_exec *exec;
 static struct weir_run *run;
 static struct weir_node *in, *mid, *out;
 static struct weir_tensor leaf; /* t, as numbers */
@@ -34,15 +34,15 @@ static void build(struct weir_event *event, const struct weir_sched_opts *opts)
 		mid = weir_graph_observe(g, mid);
 	out = weir_graph_output(g, weir_scale(g, mid, 2, 0));
 	must(weir_sched_new(&cpu, 1, opts, &sched));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, in, host, sizeof(host)));
 }
 
 static void destroy(void)
 {
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 }
@@ -225,7 +225,7 @@ static void several_runs(void)
 	set_up();
 	o.copies = 2;
 	build(NULL, &o);
-	must(weir_run_new(schedule, &other));
+	must(weir_run_new(exec, &other));
 	must(weir_run_input(other, in, host, sizeof(host)));
 	for (int i = 0; i < 5; i++) {
 		must(weir_run_start(run));
@@ -239,7 +239,7 @@ static void several_runs(void)
 	must(weir_run_wait(other, -1));
 	weir_run_free(other);
 	destroy();
-	none("runs of one schedule, which share results, do not race");
+	none("runs of one executable graph, which share results, do not race");
 }
 
 /* A graph each time, as programs do that compute token by token. */
@@ -282,8 +282,8 @@ static void build_fed(struct weir_file *file)
 			g, weir_graph_leaf_file(g, &w, file, i * WEIGHT), out);
 	weir_graph_output(g, out);
 	must(weir_sched_new(&cpu, 1, &o, &sched));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, in, zeros, sizeof(zeros)));
 	/* Weights that are kept are not read again. */
 	must(weir_run_start(run));

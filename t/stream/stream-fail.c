@@ -273,7 +273,7 @@ int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
 static void run_without_thread(void)
 {
 	struct weir_dev *cpu = cpu_of(weir), *none;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_node *x;
@@ -284,8 +284,8 @@ static void run_without_thread(void)
 	x = weir_graph_input(g, "x", WEIR_DTYPE_F32, 0, NULL);
 	weir_graph_output(g, weir_sqr(g, x));
 	must(weir_sched_new(&cpu, 1, NULL, &sched));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, x, &value, sizeof(value)));
 	no_threads = true;
 	weir_dev_find(weir, "none", &none);
@@ -299,7 +299,7 @@ static void run_without_thread(void)
 	must(weir_run_start(run));
 	is_int(weir_run_wait(run, -1), 0, "it may be started again");
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 }

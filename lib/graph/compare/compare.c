@@ -357,7 +357,7 @@ static int one_make(struct comparison *c, struct side *s,
 }
 
 /* Run it; a result with bytes, of its own, is copied to @ret. */
-static int one_run(const struct weir_node *made, struct weir_exec *schedule,
+static int one_run(const struct weir_node *made, struct weir_exec *exec,
 		   const struct weir_tensor *ret)
 {
 	bool own = made->storage == made;
@@ -366,7 +366,7 @@ static int one_run(const struct weir_node *made, struct weir_exec *schedule,
 	uint64_t bytes;
 	int r = weir__tensor_bytes(&made->t, &bytes);
 
-	if (r < 0 || (r = weir_run_new(schedule, &run)) < 0)
+	if (r < 0 || (r = weir_run_new(exec, &run)) < 0)
 		return r;
 	own = own && bytes;
 	r = weir_run_start(run);
@@ -383,17 +383,17 @@ static int one_run(const struct weir_node *made, struct weir_exec *schedule,
 static int side_compute(struct comparison *c, struct side *s,
 			const struct weir_node *node)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_node *made;
 	int r = one_make(c, s, node, &made);
 
 	if (!r)
-		r = weir_exec_new(s->sched, s->one, &schedule);
+		r = weir_exec_new(s->sched, s->one, &exec);
 	if (r < 0)
 		return weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index);
-	r = one_run(made, schedule, &s->t[node->index]);
-	weir_exec_free(schedule);
+	r = one_run(made, exec, &s->t[node->index]);
+	weir_exec_free(exec);
 	return r < 0 ? weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index)
 		     : 0;

@@ -37,7 +37,8 @@ static uint32_t count_ports(const struct weir_graph *g)
 
 static int no_memory(const struct weir__compiled *cg)
 {
-	return weir__fail(-ENOMEM, "no memory for a schedule of %u nodes",
+	return weir__fail(-ENOMEM,
+			  "no memory for an executable graph of %u nodes",
 			  cg->n);
 }
 
@@ -228,7 +229,7 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 		return r;
 	cg = weir__calloc(1, sizeof(*cg));
 	if (!cg)
-		return weir__fail(-ENOMEM, "no memory for a schedule");
+		return weir__fail(-ENOMEM, "no memory for an executable graph");
 	cg->sched = sched;
 	cg->n_copies = sched->opts.copies;
 	cg->key = choice->key;
@@ -366,18 +367,20 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 
 int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
 			   const struct weir__choice *choice,
-			   struct weir__sizes *ret)
+			   struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
 	int r = plan_alloc(sched, g, choice, &cg);
 
 	if (r < 0)
 		return r;
-	r = weir__compiled_imports_measure(cg, g);
-	memset(ret, 0, sched->n_devs * sizeof(*ret));
-	for (uint32_t l = 0; l < cg->n_lanes; l++)
-		ret[cg->lane[l].on - sched->dev] = cg->lane[l].sizes;
-	weir__compiled_free(cg);
+	r = weir_graph_fingerprint(g, cg->fingerprint);
+	if (r == 0)
+		r = weir__compiled_imports_measure(cg, g);
+	if (r < 0)
+		weir__compiled_free(cg);
+	else
+		*ret = cg;
 	return r;
 }
 
@@ -392,7 +395,7 @@ static void lane_free(const struct weir__compiled *cg,
 	}
 	weir__buf_put(lane->results);
 	weir__buf_put(lane->workspace);
-	weir__feed_list_free(lane->feed);
+	weir__prefetch_list_free(lane->prefetch_list);
 	if (lane->last)
 		weir__timeline_put(lane->last);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiled graph of a graph: what all schedules of equal graphs share. It has the
+ * The compiled graph of a graph: what all executable graphs of equal graphs share. It has the
  * place of each node, the operations as the backend gets them, and the memory.
  * Only the members at the end of the struct change after it was made.
  */
@@ -14,7 +14,7 @@
 #include "graph/bump.h"
 #include "graph/compile/draft.h"
 
-struct weir__feed_list;
+struct weir__prefetch_list;
 struct weir_sched;
 struct weir__choice;
 struct weir__sched_dev;
@@ -85,8 +85,8 @@ struct weir__graph_lane {
 	struct weir_buf *results;     /* NULL: none */
 	struct weir_buf *workspace;   /* NULL: none */
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
-	struct weir__feed_list *feed; /* its imports; NULL: none */
-	uint32_t *import;             /* of each of these: its device copy */
+	struct weir__prefetch_list *prefetch_list; /* imports; NULL: none */
+	uint32_t *import; /* of each of these: its device copy */
 	struct weir__sizes sizes;
 
 	/*
@@ -106,7 +106,7 @@ struct weir__placed_copy {
 	uint32_t entry;
 	uint64_t address;
 	uint64_t by_rows; /* as of struct weir__import */
-	bool fed;         /* IMPORT: into memory that other imports use too */
+	bool prefetched;  /* IMPORT: into memory that other imports use too */
 };
 
 /* The stream of a run that copies to or from one device. */
@@ -144,7 +144,7 @@ struct weir__compiled {
 
 	/* Under the scheduler's lock. */
 	struct weir__compiled *next, **link; /* newest first */
-	uint32_t refs;                       /* schedules; 0: kept for later */
+	uint32_t refs; /* executable graphs; 0: kept for later */
 	uint64_t times;
 };
 
@@ -159,12 +159,12 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 /* No run is left. Gives back what it has reserved. */
 void weir__compiled_free(struct weir__compiled *cg);
 /*
- * The sizes of the compiled graph that weir__compiled_new() would make, of each device of
- * the scheduler.
+ * The same without memory and prepared nodes, to be described and freed. Budgets do
+ * not limit it, and leaves need not be placed.
  */
 int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
 			   const struct weir__choice *choice,
-			   struct weir__sizes *ret);
+			   struct weir__compiled **ret);
 /* @n entries of @size bytes; never NULL for want of entries. */
 void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
@@ -194,8 +194,8 @@ struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
  */
 int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g);
 /*
- * passes.c: the lists of imports of all lanes, and the addresses of the device copies.
- * Errors of weir__feed_list_new().
+ * import_lists.c: the lists of imports of all lanes, and the addresses of the device copies.
+ * Errors of weir__prefetch_list_new().
  */
 int weir__compiled_imports(struct weir__compiled *cg,
 			   const struct weir_graph *g);
@@ -215,7 +215,7 @@ int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
 void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);
 /*
  * Find the imports that only one step of the lane reads, some rows of them, and that
- * it can get from a provider.
+ * it can get from a reader.
  */
 void weir__nodes_by_rows(struct weir__compiled *cg,
 			 const struct weir__graph_lane *lane);

@@ -35,7 +35,7 @@ static bool computes_nothing(const struct weir_node *node)
 	return false;
 }
 
-/* A feeder's stream is of the device that it feeds. */
+/* A prefetcher's stream is of the device that it prefetches. */
 static bool feeder_reads(const struct weir_node *leaf)
 {
 	return !leaf->t.buf || leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST;
@@ -98,7 +98,8 @@ static uint8_t fits_of(const struct weir_node *node)
 
 static int no_memory(const struct weir__draft *d)
 {
-	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
+	return weir__fail(-ENOMEM,
+			  "no memory for an executable graph of %zu nodes",
 			  d->g->n);
 }
 

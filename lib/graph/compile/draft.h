@@ -14,11 +14,11 @@
 struct weir_sched;
 struct weir__choice;
 
-/* Bytes and numbers, as in struct weir_sched_estimate. */
+/* Bytes and numbers, as in struct weir_exec_info. */
 struct weir__sizes {
 	uint64_t results, inputs, workspace, leaves; /* inputs: of all copies */
 	uint64_t computed, in_place, lowest;
-	uint64_t kept, fed, ring; /* of imports */
+	uint64_t kept, prefetched, buffer; /* of imports */
 };
 
 struct weir__draft {

@@ -15,9 +15,9 @@ typedef unsigned long long ull;
  * own first and last use.
  */
 #define LONG_LIFE 4u
-/* An import is tiny if the largest fed one is at least this many times larger. */
+/* An import is tiny if the largest prefetched one is at least this many times larger. */
 #define TINY 32u
-/* A ring is large if it has over 1 / RING_PART of the budget. */
+/* A buffer is large if it has over 1 / RING_PART of the budget. */
 #define RING_PART 4u
 
 /*
@@ -35,12 +35,13 @@ struct chooser {
 	struct weir__imports *out;
 	struct sized *sized; /* those that are not there, the largest first */
 	uint32_t n_sized;
-	uint32_t *live;  /* fed imports in use at a step */
-	bool *cheap;     /* of the first of several: all are read by rows */
-	unsigned factor; /* of the largest fed import: bytes of the ring */
-	uint64_t left;   /* of the budget */
-	uint64_t most;   /* bytes of fed imports that are in use at once */
-	uint32_t step;   /* at which they are */
+	uint32_t *live; /* prefetched imports in use at a step */
+	bool *cheap;    /* of the first of several: all are read by rows */
+	unsigned
+		factor; /* of the largest prefetched import: bytes of the buffer */
+	uint64_t left; /* of the budget */
+	uint64_t most; /* bytes of prefetched imports that are in use at once */
+	uint32_t step; /* at which they are */
 };
 
 uint64_t weir__import_need(const struct weir__imports_in *in, uint32_t i)
@@ -61,26 +62,26 @@ static bool is_by_rows(const struct weir__imports_in *in, uint32_t i)
 
 static void import_keep(struct chooser *c, uint32_t i)
 {
-	c->out->fed[i] = false;
+	c->out->prefetched[i] = false;
 	c->left -= weir__import_need(c->in, i);
 }
 
-/* What a ring costs if @largest is the largest import in it. */
-static uint64_t ring_cost(const struct chooser *c, uint64_t largest)
+/* What a buffer costs if @largest is the largest import in it. */
+static uint64_t buffer_cost(const struct chooser *c, uint64_t largest)
 {
 	uint64_t cost;
 
-	if (c->in->ring >= largest)
+	if (c->in->buffer >= largest)
 		return 0;
 	return weir__mul_over(largest, c->factor, &cost) ? UINT64_MAX : cost;
 }
 
-/* Is there room for @bytes beside the ring? */
+/* Is there room for @bytes beside the buffer? */
 static bool has_room(const struct chooser *c, uint64_t bytes, uint64_t largest)
 {
-	uint64_t ring = ring_cost(c, largest);
+	uint64_t buffer = buffer_cost(c, largest);
 
-	return ring <= c->left && bytes <= c->left - ring;
+	return buffer <= c->left && bytes <= c->left - buffer;
 }
 
 static uint64_t sized_need(const struct chooser *c, uint32_t k)
@@ -88,10 +89,10 @@ static uint64_t sized_need(const struct chooser *c, uint32_t k)
 	return k < c->n_sized ? weir__import_need(c->in, c->sized[k].i) : 0;
 }
 
-/* The first sorted import from @k on that is still fed; n_sized: none. */
+/* The first sorted import from @k on that is still prefetched; n_sized: none. */
 static uint32_t skip_kept(const struct chooser *c, uint32_t k)
 {
-	while (k < c->n_sized && !c->out->fed[c->sized[k].i])
+	while (k < c->n_sized && !c->out->prefetched[c->sized[k].i])
 		k++;
 	return k;
 }
@@ -103,7 +104,7 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 	       in->first[i + LONG_LIFE + 1] <= in->last[i];
 }
 
-/* Is the same import fed before, in all of its bytes, or in use for long? */
+/* Is the same import prefetched before, in all of its bytes, or in use for long? */
 static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 {
 	uint32_t first = first_same(in, i);
@@ -113,43 +114,43 @@ static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 	return (first != i && !is_by_rows(in, first)) || lives_long(in, i);
 }
 
-/* Keep imports with a long life, and those that would be fed more than once. */
+/* Keep imports with a long life, and those that would be prefetched more than once. */
 static void keep_long(struct chooser *c)
 {
 	for (uint32_t k = 0; k < c->in->n; k++) {
 		uint32_t i = first_same(c->in, k);
 		uint64_t need = weir__import_need(c->in, i);
 
-		if (!c->out->fed[i] || !is_worth_more(c->in, k))
+		if (!c->out->prefetched[i] || !is_worth_more(c->in, k))
 			continue;
-		/* The ring has to have room for the largest of the others. */
-		c->out->fed[i] = false;
+		/* The buffer has to have room for the largest of the others. */
+		c->out->prefetched[i] = false;
 		if (has_room(c, need, sized_need(c, skip_kept(c, 0))))
 			c->left -= need;
 		else
-			c->out->fed[i] = true;
+			c->out->prefetched[i] = true;
 	}
 }
 
 /*
  * Keep all imports of the largest size, then those of the next smaller one, while
- * a ring for them would be large. Returns the largest size that is still fed.
+ * a buffer for them would be large. Returns the largest size that is still prefetched.
  */
 static uint64_t keep_large(struct chooser *c)
 {
 	uint32_t k = skip_kept(c, 0), end;
 	uint64_t largest = sized_need(c, k), same;
 
-	while (ring_cost(c, largest) > c->in->budget / RING_PART) {
+	while (buffer_cost(c, largest) > c->in->budget / RING_PART) {
 		same = 0;
 		for (end = k; sized_need(c, end) == largest; end++)
-			if (c->out->fed[c->sized[end].i])
+			if (c->out->prefetched[c->sized[end].i])
 				same += largest;
 		end = skip_kept(c, end);
 		if (!has_room(c, same, sized_need(c, end)))
 			break;
 		for (; k < end; k++)
-			if (c->out->fed[c->sized[k].i])
+			if (c->out->prefetched[c->sized[k].i])
 				import_keep(c, c->sized[k].i);
 		largest = sized_need(c, k);
 	}
@@ -164,7 +165,7 @@ static void keep_tiny(struct chooser *c, uint64_t largest)
 
 		if (need > largest / TINY || !has_room(c, need, largest))
 			return;
-		if (c->out->fed[i])
+		if (c->out->prefetched[i])
 			import_keep(c, i);
 	}
 }
@@ -172,17 +173,19 @@ static void keep_tiny(struct chooser *c, uint64_t largest)
 /* Keep as many of the others as the budget allows, spread evenly. */
 static void keep_share(struct chooser *c, uint64_t largest)
 {
-	uint64_t room = c->left - ring_cost(c, largest), all = 0;
+	uint64_t room = c->left - buffer_cost(c, largest), all = 0;
 	double seen = 0, kept = 0, share;
 
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i] && first_same(c->in, i) == i && !c->cheap[i])
+		if (c->out->prefetched[i] && first_same(c->in, i) == i &&
+		    !c->cheap[i])
 			all += weir__import_need(c->in, i);
 	share = all ? (double)room / (double)all : 0;
 	for (uint32_t i = 0; i < c->in->n; i++) {
 		double need = (double)weir__import_need(c->in, i);
 
-		if (!c->out->fed[i] || first_same(c->in, i) != i || c->cheap[i])
+		if (!c->out->prefetched[i] || first_same(c->in, i) != i ||
+		    c->cheap[i])
 			continue;
 		seen += need;
 		if (kept + need > seen * share + 0.5)
@@ -228,7 +231,7 @@ static bool ring_place(struct chooser *c, uint32_t i, uint32_t n_live,
 
 	for (;;) {
 		*at = import_at(c->in, i, *at);
-		if (*at + bytes > c->out->ring) {
+		if (*at + bytes > c->out->buffer) {
 			if (again)
 				return false;
 			again = true;
@@ -260,7 +263,7 @@ static uint32_t live_at(struct chooser *c, uint32_t i, uint32_t n)
 	return left;
 }
 
-/* All fed imports, one after another. False: the ring is too small. */
+/* All prefetched imports, one after another. False: the buffer is too small. */
 static bool ring_fill(struct chooser *c)
 {
 	uint32_t n_live = 0;
@@ -268,7 +271,7 @@ static bool ring_fill(struct chooser *c)
 
 	for (uint32_t i = 0; i < c->in->n; i++) {
 		c->out->offset[i] = 0;
-		if (!c->out->fed[i] || is_by_rows(c->in, i))
+		if (!c->out->prefetched[i] || is_by_rows(c->in, i))
 			continue;
 		n_live = live_at(c, i, n_live);
 		if (!ring_place(c, i, n_live, &at))
@@ -280,16 +283,16 @@ static bool ring_fill(struct chooser *c)
 	return true;
 }
 
-/* Which fed imports count_need() counts. */
+/* Which prefetched imports count_need() counts. */
 enum which {
 	WHICH_ONCE,   /* all; those with the same bytes count once */
 	WHICH_COSTLY, /* the same, without those that are only read by rows */
-	WHICH_PLACES  /* all that need a place in the ring */
+	WHICH_PLACES  /* all that need a place in the buffer */
 };
 
 static bool is_counted(const struct chooser *c, enum which which, uint32_t i)
 {
-	if (!c->out->fed[i])
+	if (!c->out->prefetched[i])
 		return false;
 	if (which == WHICH_PLACES)
 		return !is_by_rows(c->in, i);
@@ -310,7 +313,7 @@ static uint64_t count_need(const struct chooser *c, enum which which)
 
 /*
  * Keep all imports that fit. False, and nothing is kept: others than those that are
- * read by rows would be fed.
+ * read by rows would be prefetched.
  */
 static bool keep_all(struct chooser *c)
 {
@@ -326,36 +329,37 @@ static bool keep_all(struct chooser *c)
 	return true;
 }
 
-/* Imports with the same bytes are kept or fed as the first of them is. */
+/* Imports with the same bytes are kept or prefetched as the first of them is. */
 static void follow_first(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)
-		c->out->fed[i] = c->out->fed[first_same(c->in, i)];
+		c->out->prefetched[i] =
+			c->out->prefetched[first_same(c->in, i)];
 }
 
-/* Begin with all imports fed that are not there. */
+/* Begin with all imports prefetched that are not there. */
 static void choose_begin(struct chooser *c, unsigned factor)
 {
 	c->factor = factor;
 	c->left = c->in->budget;
 	c->most = 0;
 	for (uint32_t i = 0; i < c->in->n; i++)
-		c->out->fed[i] = !c->in->there || !c->in->there[i];
+		c->out->prefetched[i] = !c->in->there || !c->in->there[i];
 }
 
-/* @factor 0: all of the budget is for the ring. */
+/* @factor 0: all of the budget is for the buffer. */
 static bool choose(struct chooser *c, unsigned factor)
 {
-	uint64_t largest, fed;
+	uint64_t largest, need;
 
 	choose_begin(c, factor);
 	if (keep_all(c)) {
 		follow_first(c);
-		c->out->ring = 0;
+		c->out->buffer = 0;
 		return ring_fill(c);
 	}
 	if (!factor) {
-		c->out->ring = c->left;
+		c->out->buffer = c->left;
 		return ring_fill(c);
 	}
 	keep_long(c);
@@ -365,10 +369,10 @@ static bool choose(struct chooser *c, unsigned factor)
 	keep_tiny(c, largest);
 	keep_share(c, largest);
 	follow_first(c);
-	fed = count_need(c, WHICH_PLACES);
-	c->out->ring = c->left < fed ? c->left : fed;
-	if (c->in->ring >= largest)
-		c->out->ring = c->in->ring;
+	need = count_need(c, WHICH_PLACES);
+	c->out->buffer = c->left < need ? c->left : need;
+	if (c->in->buffer >= largest)
+		c->out->buffer = c->in->buffer;
 	return ring_fill(c);
 }
 
@@ -403,12 +407,12 @@ static int choose_any(struct chooser *c)
 
 static void count_bytes(struct chooser *c)
 {
-	c->out->kept_bytes = c->out->fed_bytes = 0;
+	c->out->kept_bytes = c->out->prefetched_bytes = 0;
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i])
-			c->out->fed_bytes += is_by_rows(c->in, i)
-						     ? c->in->by_rows[i]
-						     : c->in->bytes[i];
+		if (c->out->prefetched[i])
+			c->out->prefetched_bytes += is_by_rows(c->in, i)
+							    ? c->in->by_rows[i]
+							    : c->in->bytes[i];
 		else if (first_same(c->in, i) == i)
 			c->out->kept_bytes += c->in->bytes[i];
 }
@@ -420,12 +424,12 @@ int weir__imports(const struct weir__imports_in *in, struct weir__imports *ret)
 	struct chooser c = { .in = in, .out = &out };
 	int r = -ENOMEM;
 
-	out.fed = weir__array_alloc(n, sizeof(*out.fed));
+	out.prefetched = weir__array_alloc(n, sizeof(*out.prefetched));
 	out.offset = weir__array_alloc(n, sizeof(*out.offset));
 	c.live = weir__array_alloc(n, sizeof(*c.live));
 	c.cheap = weir__array_alloc(n, sizeof(*c.cheap));
 	c.sized = weir__array_alloc(n, sizeof(*c.sized));
-	if (out.fed && out.offset && c.live && c.cheap && c.sized)
+	if (out.prefetched && out.offset && c.live && c.cheap && c.sized)
 		r = sort_sizes(&c);
 	r = r < 0 ? weir__fail(r, "no memory for %u constant leaves", in->n)
 		  : choose_any(&c);
@@ -443,7 +447,7 @@ int weir__imports(const struct weir__imports_in *in, struct weir__imports *ret)
 
 void weir__imports_free(struct weir__imports *imports)
 {
-	weir__array_free(imports->fed);
+	weir__array_free(imports->prefetched);
 	weir__array_free(imports->offset);
 	memset(imports, 0, sizeof(*imports));
 }

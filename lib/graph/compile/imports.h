@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The pass that decides which imports of a device are kept in its memory, and
- * which are fed through a ring in each run, and where in the ring. An import is a
+ * which are prefetched through a buffer in each run, and where in the buffer. An import is a
  * constant leaf whose bytes come from a file or from memory that the device cannot
  * use. Arrays in, arrays out.
  */
@@ -21,34 +21,34 @@ struct weir__imports_in {
 	const uint32_t *phase; /* its address modulo WEIR__PAGE, or ANY */
 	const bool *there;     /* it is kept already; NULL: none is */
 	/*
-	 * The first import with the same bytes: these are kept once, or all fed,
+	 * The first import with the same bytes: these are kept once, or all prefetched,
 	 * and no step reads two of them. NULL: each has its own bytes.
 	 */
 	const uint32_t *same;
 	/*
-	 * Bytes of a fed one that each run reads without a place in the ring; 0:
+	 * Bytes of a prefetched one that each run reads without a place in the buffer; 0:
 	 * all, to its place. NULL: all of each.
 	 */
 	const uint64_t *by_rows;
 	uint64_t align;  /* a power of two, at most WEIR__PAGE */
-	uint64_t budget; /* bytes for the others, and for a new ring */
-	uint64_t ring;   /* bytes of the ring that is there; 0: none */
+	uint64_t budget; /* bytes for the others, and for a new buffer */
+	uint64_t buffer; /* bytes of the buffer that is there; 0: none */
 };
 
 struct weir__imports {
-	bool *fed;        /* of each import */
-	uint64_t *offset; /* of each that is fed, in the ring */
-	uint64_t ring;    /* its bytes; 0: nothing is fed */
-	uint64_t kept_bytes, fed_bytes;
+	bool *prefetched; /* of each import */
+	uint64_t *offset; /* of each that is prefetched, in the buffer */
+	uint64_t buffer;  /* its bytes; 0: nothing is prefetched */
+	uint64_t kept_bytes, prefetched_bytes;
 };
 
 /*
  * Fed imports that are needed at the same time share no byte. As many imports as
  * fit are kept: first those that are in use for long or are read again as another
- * import, then those that would make the ring large, then tiny ones. Of the others
- * so many are kept, evenly spread, that the ring has three times the bytes of the
- * largest fed import, or less if the budget has no room for that. Those that are
- * read by rows are kept last. An existing ring is used if it is large enough.
+ * import, then those that would make the buffer large, then tiny ones. Of the others
+ * so many are kept, evenly spread, that the buffer has three times the bytes of the
+ * largest prefetched import, or less if the budget has no room for that. Those that are
+ * read by rows are kept last. An existing buffer is used if it is large enough.
  *
  * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
  * both numbers. Free the arrays with weir__imports_free().

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/util.h"
-#include "graph/prefetch/feed.h"
+#include "graph/prefetch/prefetcher.h"
 #include "graph/ops.h"
 #include "graph/compile/compiled.h"
 #include "graph/exec/sched.h"
@@ -155,7 +155,8 @@ static bool reads_alone(const struct weir__compiled *cg,
 			const struct weir__location *src)
 {
 	uint32_t entry = cg->device_copy[src->device_copy].entry;
-	const struct weir__import *import = &lane->feed->fed[entry].import;
+	const struct weir__import *import =
+		&lane->prefetch_list->entry[entry].import;
 
 	if (import->first != import->last)
 		return false;
@@ -168,7 +169,7 @@ static bool reads_alone(const struct weir__compiled *cg,
 }
 
 /* @src: the locations of its sources. */
-static struct weir_backend_provider *node_provider(
+static struct weir_backend_reader *node_reader(
 	const struct weir__compiled *cg, const struct weir__graph_lane *lane,
 	const struct weir_backend_node *node, const struct weir__location *src)
 {
@@ -176,12 +177,13 @@ static struct weir_backend_provider *node_provider(
 	struct weir_dev *dev = lane->on->dev;
 	uint32_t k = node->n_src ? src->device_copy : WEIR__REACH_NONE;
 
-	if (!lane->feed || k == WEIR__REACH_NONE ||
-	    !reads_alone(cg, lane, node, src) || !ops->takes_provider ||
-	    !ops->takes_provider(dev, node))
+	if (!lane->prefetch_list || k == WEIR__REACH_NONE ||
+	    !reads_alone(cg, lane, node, src) || !ops->takes_reader ||
+	    !ops->takes_reader(dev, node))
 		return NULL;
-	return weir__feed_provider(lane->feed, cg->device_copy[k].entry,
-				   cg->device_copy[k].of.node);
+	return weir__prefetch_list_reader(lane->prefetch_list,
+					  cg->device_copy[k].entry,
+					  cg->device_copy[k].of.node);
 }
 
 /* The bytes of the rows that get_rows needs; 0: it needs about all. */
@@ -223,8 +225,8 @@ void weir__nodes_by_rows(struct weir__compiled *cg,
 		src++; /* the result's */
 		if (node->op != WEIR_OP_GET_ROWS ||
 		    src->device_copy == WEIR__REACH_NONE ||
-		    !ops->takes_provider ||
-		    !ops->takes_provider(lane->on->dev, node))
+		    !ops->takes_reader ||
+		    !ops->takes_reader(lane->on->dev, node))
 			continue;
 		device_copy = &cg->device_copy[src->device_copy];
 		if (device_copy_alone(device_copy, node, src))
@@ -249,8 +251,8 @@ int weir__nodes_address(struct weir__compiled *cg,
 			if (location->lane != WEIR__NO_LANE && !r)
 				r = address_of(cg, location, copy,
 					       &operand->data);
-		node->provider =
-			node_provider(cg, lane, node, location - node->n_src);
+		node->reader =
+			node_reader(cg, lane, node, location - node->n_src);
 	}
 	return r;
 }

@@ -16,7 +16,7 @@ struct weir__pins;
 
 void weir__pins_put(struct weir__pins *pins); /* NULL is allowed */
 
-/* What one schedule is made with. */
+/* What one executable graph is made with. */
 struct weir__choice {
 	/* NULL with one device. */
 	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */

@@ -149,7 +149,7 @@ static void crossings_of(struct ordering *s, uint32_t i)
 	}
 }
 
-/* The steps that others wait for: another lane, or the feeder. */
+/* The steps that others wait for: another lane, or the prefetcher. */
 static void crossings_find(struct ordering *s)
 {
 	size_t all = (size_t)s->o.n_lanes * s->n;

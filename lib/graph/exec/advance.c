@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/util.h"
 #include "dev/dev.h"
-#include "graph/exec/races.h"
+#include "graph/exec/exec_races.h"
 #include "graph/exec/run.h"
 
 enum move {
@@ -86,11 +86,11 @@ static enum move lane_end_computed(struct weir__run_lane *lane)
 	enum move next;
 	int r;
 
-	if (!lane->pass.feed)
+	if (!lane->prefetch.arrivals)
 		return lane_end(lane, NULL);
 	/* On the thread that starts the run this is in a call that succeeds. */
 	weir__error_save(&saved);
-	r = weir__feed_list_unchanged(lane->of->feed);
+	r = weir__prefetch_list_check_files(lane->of->prefetch_list);
 	next = r < 0 ? lane_fail(lane, r, 0, "%s", weir__error_text())
 		     : lane_end(lane, NULL);
 	weir__error_restore(&saved);
@@ -284,10 +284,10 @@ static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 static void lane_waited(struct weir__run_lane *lane)
 {
 	struct weir_run_report *report = &lane->run->report;
-	bool fed = lane->point < lane->points &&
-		   lane->of->point[lane->point].kind == WEIR__SYNC_IMPORT;
+	bool import = lane->point < lane->points &&
+		      lane->of->point[lane->point].kind == WEIR__SYNC_IMPORT;
 
-	lane_note(lane, fed ? &report->feed_ns : &report->wait_ns);
+	lane_note(lane, import ? &report->prefetch_wait_ns : &report->wait_ns);
 }
 
 static void lane_woken(struct weir__waiter *waiter)

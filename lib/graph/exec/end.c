@@ -70,7 +70,8 @@ void weir__run_lane_gone(void *arg)
 	if (!lane->ended)
 		lane_never_began(lane);
 	weir__run_lane_forget(lane);
-	weir__run_pass_end(lane);
+	if (lane->prefetch.arrivals)
+		weir__prefetch_end(&lane->prefetch);
 	pthread_mutex_lock(&run->lock);
 	run->ended_at = weir__now();
 	pthread_mutex_unlock(&run->lock);

@@ -7,7 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "graph/exec/races.h"
+#include "graph/exec/exec_races.h"
 #include "core/refs.h"
 #include "core/sys.h"
 #include "mem/buf.h"
@@ -29,7 +29,7 @@ static int copy_take(struct weir__compiled *cg, uint32_t *ret_copy)
 	if (c == cg->n_copies)
 		return weir__fail(
 			-EAGAIN,
-			"all %u copies of the schedule's inputs are taken by runs",
+			"all %u copies of the executable graph's inputs are taken by runs",
 			cg->n_copies);
 	*ret_copy = c;
 	return 0;
@@ -186,10 +186,10 @@ static int run_alloc(struct weir__compiled *cg, struct weir_run **ret_run)
 	return r;
 }
 
-int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
+int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 {
-	struct weir__compiled *cg = schedule->compiled;
-	const struct weir__touched *leaves = schedule->touched;
+	struct weir__compiled *cg = exec->compiled;
+	const struct weir__touched *leaves = exec->touched;
 	struct weir_run *run = NULL;
 	uint32_t copy = 0;
 	int r;
@@ -207,8 +207,8 @@ int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 	}
 	atomic_init(&run->refs, 1);
 	pthread_mutex_init(&run->lock, NULL);
-	weir__refs_add(&schedule->refs, 1);
-	run->schedule = schedule;
+	weir__refs_add(&exec->refs, 1);
+	run->exec = exec;
 	run->copy = copy;
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		lane_touch(&run->lane[l], leaves);
@@ -221,7 +221,7 @@ int weir_run_new(struct weir_exec *schedule, struct weir_run **ret_run)
 /* Perhaps on a thread of the library, when its last operation is gone. */
 void weir__run_put(struct weir_run *run)
 {
-	struct weir_exec *schedule = run->schedule; /* has the compiled graph */
+	struct weir_exec *exec = run->exec; /* has the compiled graph */
 	struct weir__compiled *cg = run->compiled;
 
 	if (!weir__refs_drop(&run->refs))
@@ -247,7 +247,7 @@ void weir__run_put(struct weir_run *run)
 	copy_give(cg, run->copy);
 	pthread_mutex_destroy(&run->lock);
 	run_drop(run);
-	weir__exec_put(schedule);
+	weir__exec_put(exec);
 }
 
 void weir__run_lane_forget(struct weir__run_lane *lane)
@@ -286,7 +286,7 @@ struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 	const struct weir__compiled *cg = run->compiled;
 	struct weir__location location =
 		weir__result_location(cg, cg->port[i].node);
-	struct weir_tensor t = run->schedule->port[i];
+	struct weir_tensor t = run->exec->port[i];
 
 	if (location.where == WEIR_NODE_LEAF)
 		return t;
@@ -332,7 +332,8 @@ static int port_of(const struct weir_run *run, const struct weir_node *node,
 	const struct weir__port *port = weir__port_find(cg, node->index);
 
 	if (!port || !(port->flags & flag))
-		return weir__fail(-EINVAL, "node %u is no %s of the schedule",
+		return weir__fail(-EINVAL,
+				  "node %u is no %s of the executable graph",
 				  node->index, what);
 	*ret_i = (uint32_t)(port - cg->port);
 	return 0;
@@ -497,6 +498,22 @@ int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 					    timeout_ns);
 }
 
+/* Fill in the bytes of imports. */
+static void report_imports(struct weir_run *run, struct weir_run_report *report)
+{
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (!lane->of->prefetch_list)
+			continue;
+		report->kept += lane->of->prefetch_list->kept_bytes;
+		/* The first start may have failed before it started a pass. */
+		if (lane->prefetch.list)
+			report->prefetched +=
+				weir__prefetch_bytes(&lane->prefetch);
+	}
+}
+
 int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 {
 	struct weir_run_report report;
@@ -513,7 +530,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	end = report.running ? weir__now() : run->ended_at;
 	report.total_ns = end - run->started_at;
 	pthread_mutex_unlock(&run->lock);
-	weir__run_fed(run, &report);
+	report_imports(run, &report);
 	report.size = sizeof(report);
 	report.started = run->started;
 	if (run->end_timeline && !atomic_load(&run->running))

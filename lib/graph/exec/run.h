@@ -40,7 +40,7 @@ struct weir__run_lane {
 	/* Number @base + s: s steps are computed. Replaced after a failure. */
 	struct weir__progress *progress; /* referenced */
 	uint64_t base;
-	struct weir__pass pass; /* its imports; feed NULL: none */
+	struct weir__prefetch prefetch; /* timeline NULL: not started */
 
 	/* From start to end of the thread that moves the lane. */
 	struct weir__stream_op *op;
@@ -76,8 +76,8 @@ struct weir__run_part {
  * failed. With several lanes the copies between them have ended too.
  */
 struct weir_run {
-	_Atomic uint32_t refs;      /* the program's, and those of operations */
-	struct weir_exec *schedule; /* referenced */
+	_Atomic uint32_t refs;  /* the program's, and those of operations */
+	struct weir_exec *exec; /* referenced */
 	struct weir__compiled *compiled;
 	uint32_t copy;
 	struct weir__run_lane *lane; /* n_lanes of the compiled graph */
@@ -123,15 +123,6 @@ void weir__run_lane_ended(struct weir__run_lane *lane,
 void weir__run_lane_gone(void *lane);
 /* All operations are queued: the run of several lanes ends after them. */
 void weir__run_ends(struct weir_run *run);
-
-/*
- * passes.c: start the passes of all lanes, and end that of one whose operation is
- * gone. sched->start_lock is held by the first.
- */
-int weir__run_passes_start(struct weir_run *run);
-void weir__run_pass_end(struct weir__run_lane *lane);
-/* Fill in the bytes of imports. */
-void weir__run_fed(struct weir_run *run, struct weir_run_report *report);
 
 /* transfer.c: the copies between lanes. */
 int weir__transfers_queue(struct weir_run *run);

@@ -88,7 +88,7 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 	return r;
 }
 
-/* The devices, the memory in which each of them computes, and the feeders. */
+/* The devices, the memory in which each of them computes, and the prefetchers. */
 static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 {
 	const uint64_t *weights = s->opts.weights;
@@ -113,9 +113,9 @@ static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 	}
 	for (uint32_t i = 0; i < s->n_devs && !r; i++)
 		if (s->dev[i].compute)
-			r = weir__feeder_new(s->dev[i].dev, s->dev[i].buft,
-					     weights ? weights[i] : 0,
-					     &s->dev[i].feeder);
+			r = weir__prefetcher_new(s->dev[i].dev, s->dev[i].buft,
+						 weights ? weights[i] : 0,
+						 &s->dev[i].prefetcher);
 	return r;
 }
 
@@ -159,7 +159,7 @@ void weir__sched_put(struct weir_sched *sched)
 	if (!weir__refs_drop(&sched->refs))
 		return;
 	for (uint32_t i = 0; i < sched->n_devs; i++) {
-		weir__feeder_free(sched->dev[i].feeder);
+		weir__prefetcher_free(sched->dev[i].prefetcher);
 		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
 			weir__timeline_put(&sched->dev[i].stream[k]->timeline);
 	}
@@ -291,7 +291,7 @@ static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 		return kept ? -ENOMEM
 			    : weir__fail(
 				      -ENOMEM,
-				      "the graph needs %llu bytes on %s; schedules in use have %llu of its budget of %llu",
+				      "the graph needs %llu bytes on %s; executable graphs in use have %llu of its budget of %llu",
 				      (ull)bytes[i], d->dev->desc.name,
 				      (ull)used, (ull)d->budget);
 	}
@@ -301,7 +301,7 @@ static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 	return kept ? -ENOMEM
 		    : weir__fail(
 			      -ENOMEM,
-			      "the graph needs %llu bytes on %s%s; schedules in use have %llu of the budget of %llu",
+			      "the graph needs %llu bytes on %s%s; executable graphs in use have %llu of the budget of %llu",
 			      (ull)all, sched->dev[0].dev->desc.name,
 			      sched->n_devs > 1 ? " and others" : "", (ull)used,
 			      (ull)sched->opts.budget);

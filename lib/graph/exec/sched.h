@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedulers and schedules from the inside. */
+/* Schedulers and executable graphs from the inside. */
 #ifndef WEIR__GRAPH_SCHED_H
 #define WEIR__GRAPH_SCHED_H
 
@@ -8,11 +8,11 @@
 
 #include <weir/sched.h>
 
-#include "graph/prefetch/feed.h"
+#include "graph/prefetch/prefetcher.h"
 #include "graph/compile/pins.h"
 #include "graph/compile/compiled.h"
 
-/* Plans that no schedule uses, at most; and their bytes, if they are several. */
+/* Plans that no executable graph uses, at most; and their bytes, if they are several. */
 #define WEIR__SCHED_KEPT 8u
 #define WEIR__SCHED_KEPT_BYTES ((uint64_t)64 << 20)
 #define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
@@ -22,9 +22,9 @@ struct weir__sched_dev {
 	struct weir_dev *dev;
 	struct weir_buft *buft; /* of planned memory: the device's first */
 	const struct weir_backend_compute_ops
-		*compute;            /* NULL: memory and copies */
-	uint64_t budget;             /* 0: no limit of its own */
-	struct weir__feeder *feeder; /* NULL: it does not compute */
+		*compute;                    /* NULL: memory and copies */
+	uint64_t budget;                     /* 0: no limit of its own */
+	struct weir__prefetcher *prefetcher; /* NULL: it does not compute */
 
 	/* Under the scheduler's lock. */
 	struct weir_rates rates; /* that the program has set; size 0: none */
@@ -84,8 +84,8 @@ struct weir_exec {
 					    NULL: all are in files */
 	struct weir__touched *touched; /* of leaves, lane after lane */
 	uint32_t n_touched;
-	bool waits; /* there is an event */
-	bool feeds; /* lists of imports count it as a user */
+	bool waits;      /* there is an event */
+	bool uses_lists; /* its prefetch lists count it as a user */
 };
 
 void weir__sched_put(struct weir_sched *sched);
@@ -124,11 +124,8 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s);
 
 void weir__exec_put(struct weir_exec *s);
-/* passes.c: the imports of a schedule, from its making to its end. */
-int weir__exec_imports(struct weir_exec *s);
-void weir__exec_imports_end(struct weir_exec *s);
-/* Add the sizes of a device. */
-void weir__sizes_add(const struct weir__sizes *sizes,
-		     struct weir_sched_estimate *e);
+/* Where the imports of lane @l come from; NULL: all are in files. */
+const struct weir__import_src *weir__exec_import_src(const struct weir_exec *s,
+						     uint32_t l);
 
 #endif

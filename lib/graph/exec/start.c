@@ -5,7 +5,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/refs.h"
-#include "graph/exec/races.h"
+#include "graph/exec/exec_races.h"
 #include "graph/exec/run.h"
 #include "mem/buf.h"
 #include "stream/event.h"
@@ -80,11 +80,11 @@ static int start_events(struct weir__run_lane *lane)
 	const struct weir_run *run = lane->run;
 	struct weir *weir = run->compiled->sched->weir;
 	struct weir_event **event =
-		&run->schedule->event[lane->of->point - run->compiled->point];
+		&run->exec->event[lane->of->point - run->compiled->point];
 	int r = 0;
 
-	for (uint32_t i = 0;
-	     run->schedule->waits && i < lane->of->n_points && !r; i++) {
+	for (uint32_t i = 0; run->exec->waits && i < lane->of->n_points && !r;
+	     i++) {
 		struct weir__timeline *tl = NULL;
 		uint64_t number;
 
@@ -125,10 +125,10 @@ static void start_points(struct weir__run_lane *lane)
 			uint32_t entry =
 				run->compiled->device_copy[point->of].entry;
 
-			pending_set(
-				lane, i,
-				weir__timeline_ref(&lane->pass.feed->timeline),
-				lane->pass.first + entry);
+			pending_set(lane, i,
+				    weir__timeline_ref(
+					    &lane->prefetch.arrivals->timeline),
+				    lane->prefetch.first + entry);
 		}
 	}
 }
@@ -178,7 +178,7 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 	lane->until = of->n_steps;
 	if (first)
 		lane->step = first < cg->n ? cg->at[first].step : of->n_steps;
-	/* What only earlier steps read is not fed again. */
+	/* What only earlier steps read is not prefetched again. */
 	weir__progress_to(lane->progress, lane->base + lane->step);
 	if (end == cg->n)
 		return;
@@ -245,7 +245,7 @@ static void start_reset(struct weir_run *run)
 	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
 		run->lane[l].begun = now;
 		run->lane[l].ended = false;
-		run->lane[l].pass.bytes = 0;
+		run->lane[l].prefetch.bytes = 0;
 	}
 }
 
@@ -274,6 +274,25 @@ static int lane_wait_last(struct weir__run_lane *lane)
 		return weir__wait_for_last(s, lane->of);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		r = weir__wait_for_last(s, &cg->lane[l]);
+	return r;
+}
+
+/* Start the prefetches of all lanes. sched->start_lock is held. */
+static int run_prefetch_start(struct weir_run *run)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < run->compiled->n_lanes && !r; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (!lane->of->prefetch_list)
+			continue;
+		lane->prefetch.list = lane->of->prefetch_list;
+		lane->prefetch.src = weir__exec_import_src(run->exec, l);
+		lane->prefetch.progress = &lane->progress->timeline;
+		lane->prefetch.base = lane->base;
+		r = weir__prefetch_start(&lane->prefetch);
+	}
 	return r;
 }
 
@@ -332,7 +351,7 @@ static int start_queue(struct weir_run *run)
 	for (uint32_t l = 0; l < n && !r; l++)
 		r = lane_wait_last(&run->lane[l]);
 	if (r == 0)
-		r = weir__run_passes_start(run);
+		r = run_prefetch_start(run);
 	for (uint32_t l = 0; l < n && !r; l++)
 		start_points(&run->lane[l]);
 	for (uint32_t l = 0; l < n; l++)
@@ -401,14 +420,14 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	return r;
 }
 
-/* -EOPNOTSUPP, unless the schedule has one lane. @what: what needs that. */
+/* -EOPNOTSUPP, unless the executable graph has one lane. @what: what needs that. */
 static int check_one_lane(const struct weir__compiled *cg, const char *what)
 {
 	return cg->n_lanes == 1
 		       ? 0
 		       : weir__fail(
 				 -EOPNOTSUPP,
-				 "the schedule computes on %u devices: %s needs one that computes on one",
+				 "the executable graph computes on %u devices: %s needs one that computes on one",
 				 cg->n_lanes, what);
 }
 
@@ -455,7 +474,7 @@ int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
 		return r;
 	if (stream->dev != dev)
 		return weir__fail(-EINVAL,
-				  "%s is of %s, the schedule is for %s",
+				  "%s is of %s, the executable graph is for %s",
 				  stream->label, stream->dev->desc.name,
 				  dev->desc.name);
 	if (stream->mode != &weir__stream_managed)

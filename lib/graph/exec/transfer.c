@@ -52,7 +52,7 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 			 struct weir_stream *s)
 {
 	const struct weir__compiled *cg = run->compiled;
-	struct weir_event *event = run->schedule->event[cg->n_points + k];
+	struct weir_event *event = run->exec->event[cg->n_points + k];
 	int r = event ? weir__stream_wait_event(s, event) : 0;
 
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
@@ -87,8 +87,8 @@ static int transfer_queue(struct weir_run *run, uint32_t k)
 	int r = transfer_wait(run, k, s);
 
 	if (device_copy->from.where == WEIR_NODE_LEAF) {
-		from.buf = run->schedule->device_copy[k].buf;
-		from.offset = run->schedule->device_copy[k].offset;
+		from.buf = run->exec->device_copy[k].buf;
+		from.offset = run->exec->device_copy[k].offset;
 	}
 	if (r == 0 && device_copy->from.bytes)
 		r = weir__stream_copy(s, &to, &from);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of a feeder: leaves that are kept, the ring, and the lists of compiled graphs. */
+/* The memory of a prefetcher: kept leaves, buffers, and lists of imports. */
 #include <string.h>
 
 #include "core/array.h"
@@ -9,7 +9,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
-#include "graph/prefetch/feed.h"
+#include "graph/prefetch/prefetcher.h"
 
 /*
  * An import of at least this many bytes may be read directly into its place, if
@@ -18,86 +18,88 @@
 #define DIRECT_MIN (64u << 10)
 #define PHASE_ALIGN 16u
 
-int weir__feeder_new(struct weir_dev *dev, struct weir_buft *buft,
-		     uint64_t limit, struct weir__feeder **ret_feeder)
+int weir__prefetcher_new(struct weir_dev *dev, struct weir_buft *buft,
+			 uint64_t limit,
+			 struct weir__prefetcher **ret_prefetcher)
 {
-	struct weir__feeder *f = weir__calloc(1, sizeof(*f));
+	struct weir__prefetcher *p = weir__calloc(1, sizeof(*p));
 
-	if (!f)
-		return weir__fail(-ENOMEM, "no memory for the feeder of %s",
+	if (!p)
+		return weir__fail(-ENOMEM, "no memory for the prefetcher of %s",
 				  dev->desc.name);
-	atomic_init(&f->refs, 1);
-	f->dev = dev;
-	f->buft = buft;
-	f->limit = limit ? limit : UINT64_MAX;
-	f->number = 1;
-	pthread_mutex_init(&f->store_lock, NULL);
-	pthread_mutex_init(&f->check_lock, NULL);
-	pthread_mutex_init(&f->lock, NULL);
-	*ret_feeder = f;
+	atomic_init(&p->refs, 1);
+	p->dev = dev;
+	p->buft = buft;
+	p->limit = limit ? limit : UINT64_MAX;
+	p->number = 1;
+	pthread_mutex_init(&p->store_lock, NULL);
+	pthread_mutex_init(&p->check_lock, NULL);
+	pthread_mutex_init(&p->lock, NULL);
+	*ret_prefetcher = p;
 	return 0;
 }
 
-static void kept_free(struct weir__feeder *f, struct weir__kept *kept)
+static void kept_free(struct weir__prefetcher *p, struct weir__kept_leaf *kept)
 {
-	f->held -= kept->need;
+	p->held -= kept->need;
 	weir__buf_put(kept->buf);
 	if (kept->file)
 		weir__file_put(kept->file);
 	weir__free(kept);
 }
 
-static void ring_put(struct weir__feeder *f, struct weir__ring *ring)
+static void buffer_put(struct weir__prefetcher *p,
+		       struct weir__prefetch_buffer *buffer)
 {
-	if (!ring || --ring->refs)
+	if (!buffer || --buffer->refs)
 		return;
-	f->held -= ring->bytes;
-	weir__buf_put(ring->buf);
-	weir__free(ring);
+	p->held -= buffer->bytes;
+	weir__buf_put(buffer->buf);
+	weir__free(buffer);
 }
 
-void weir__feeder_put(struct weir__feeder *f)
+void weir__prefetcher_put(struct weir__prefetcher *p)
 {
-	struct weir__kept *kept;
+	struct weir__kept_leaf *kept;
 
-	if (!weir__refs_drop(&f->refs))
+	if (!weir__refs_drop(&p->refs))
 		return;
-	for (uint32_t b = 0; b < WEIR__FEED_BUCKETS; b++)
-		while ((kept = f->kept[b])) {
-			f->kept[b] = kept->next;
-			kept_free(f, kept);
+	for (uint32_t b = 0; b < WEIR__PREFETCH_BUCKETS; b++)
+		while ((kept = p->kept[b])) {
+			p->kept[b] = kept->next;
+			kept_free(p, kept);
 		}
-	ring_put(f, f->ring);
-	if (f->feed)
-		weir__timeline_put(&f->feed->timeline);
-	pthread_mutex_destroy(&f->lock);
-	pthread_mutex_destroy(&f->store_lock);
-	pthread_mutex_destroy(&f->check_lock);
-	weir__free(f);
+	buffer_put(p, p->buffer);
+	if (p->arrivals)
+		weir__timeline_put(&p->arrivals->timeline);
+	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->store_lock);
+	pthread_mutex_destroy(&p->check_lock);
+	weir__free(p);
 }
 
-static uint32_t phase_of(const struct weir__feeder *f,
+static uint32_t phase_of(const struct weir__prefetcher *p,
 			 const struct weir__import *import)
 {
 	if (!import->file || import->bytes < DIRECT_MIN ||
-	    import->at % PHASE_ALIGN || !(f->buft->desc.flags & WEIR_BUFT_HOST))
+	    import->at % PHASE_ALIGN || !(p->buft->desc.flags & WEIR_BUFT_HOST))
 		return WEIR__IMPORTS_ANY;
 	return (uint32_t)(import->at & (WEIR__PAGE - 1));
 }
 
-static struct weir__kept **bucket_of(struct weir__feeder *f,
-				     const struct weir__import *import)
+static struct weir__kept_leaf **bucket_of(struct weir__prefetcher *p,
+					  const struct weir__import *import)
 {
 	uint64_t h = ((uintptr_t)import->file >> 4) + import->at;
 
 	h *= 0x9e3779b97f4a7c15u;
-	return &f->kept[h >> 56]; /* WEIR__FEED_BUCKETS */
+	return &p->kept[h >> 56]; /* WEIR__PREFETCH_BUCKETS */
 }
 
-static struct weir__kept *kept_find(struct weir__feeder *f,
-				    const struct weir__import *import)
+static struct weir__kept_leaf *kept_find(struct weir__prefetcher *p,
+					 const struct weir__import *import)
 {
-	struct weir__kept *kept = *bucket_of(f, import);
+	struct weir__kept_leaf *kept = *bucket_of(p, import);
 
 	while (kept && (kept->file != import->file || kept->at != import->at ||
 			kept->bytes != import->bytes))
@@ -105,37 +107,38 @@ static struct weir__kept *kept_find(struct weir__feeder *f,
 	return kept;
 }
 
-/* Is a read into it in flight? It then stays until that has arrived. */
-static bool is_loading(struct weir__feeder *f, const struct weir__kept *kept)
+/* True if a read into its memory is in flight: it stays until that has ended. */
+static bool is_loading(struct weir__prefetcher *p,
+		       const struct weir__kept_leaf *kept)
 {
 	bool loading;
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&p->lock);
 	loading = kept->loading != 0;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&p->lock);
 	return loading;
 }
 
-/* Free kept leaves of no list, until @bytes more are within the limit. */
-static void store_evict(struct weir__feeder *f, uint64_t bytes)
+/* Free kept leaves that no list has, until the limit has room for @bytes. */
+static void store_evict(struct weir__prefetcher *p, uint64_t bytes)
 {
-	for (uint32_t b = 0; b < WEIR__FEED_BUCKETS; b++) {
-		struct weir__kept **at = &f->kept[b], *kept;
+	for (uint32_t b = 0; b < WEIR__PREFETCH_BUCKETS; b++) {
+		struct weir__kept_leaf **at = &p->kept[b], *kept;
 
 		while ((kept = *at)) {
-			if (bytes <= f->limit && f->held <= f->limit - bytes)
+			if (bytes <= p->limit && p->held <= p->limit - bytes)
 				return;
-			if (kept->refs || is_loading(f, kept)) {
+			if (kept->refs || is_loading(p, kept)) {
 				at = &kept->next;
 				continue;
 			}
 			*at = kept->next;
-			kept_free(f, kept);
+			kept_free(p, kept);
 		}
 	}
 }
 
-/* An import, to be sorted by where its bytes begin. */
+/* An import, sorted by the offset or address of its bytes. */
 struct begins {
 	struct weir__sort_key key;
 	uint64_t i;
@@ -163,7 +166,7 @@ int weir__imports_same(const struct weir__import *imports, uint32_t n,
 		const struct weir__import *import = &imports[list[k].i];
 		uint32_t j;
 
-		/* Few begin at one offset: at most one of each file, mostly. */
+		/* Few imports begin at one offset: mostly one of each file. */
 		if (list[k].key.major != list[first].key.major)
 			first = k;
 		for (j = first; !same_bytes(&imports[list[j].i], import);)
@@ -174,32 +177,32 @@ int weir__imports_same(const struct weir__import *imports, uint32_t n,
 	return r < 0 ? weir__fail(r, "no memory for %u constant leaves", n) : 0;
 }
 
-/* The arrays of the pass "imports". */
-struct arrays {
+/* The arrays of imports that the pass takes, and the kept leaf of each, or NULL. */
+struct import_arrays {
 	uint64_t *bytes, *by_rows;
 	uint32_t *first, *last, *phase, *same;
 	bool *there;
-	struct weir__kept **kept;
+	struct weir__kept_leaf **kept;
 };
 
-/* The bytes of the limit that are left for @n imports. */
-static uint64_t store_budget(struct weir__feeder *f, const struct arrays *a,
-			     uint32_t n)
+/* The bytes of the limit that remain for @n imports. */
+static uint64_t store_budget(struct weir__prefetcher *p,
+			     const struct import_arrays *a, uint32_t n)
 {
-	uint64_t used = f->held;
+	uint64_t used = p->held;
 
-	if (f->limit == UINT64_MAX)
+	if (p->limit == UINT64_MAX)
 		return UINT64_MAX;
-	for (uint32_t b = 0; b < WEIR__FEED_BUCKETS; b++)
-		for (struct weir__kept *k = f->kept[b]; k; k = k->next)
+	for (uint32_t b = 0; b < WEIR__PREFETCH_BUCKETS; b++)
+		for (struct weir__kept_leaf *k = p->kept[b]; k; k = k->next)
 			used -= k->refs ? 0 : k->need;
 	for (uint32_t i = 0; i < n; i++)
 		if (a->kept[i] && !a->kept[i]->refs && a->same[i] == i)
 			used += a->kept[i]->need;
-	return used < f->limit ? f->limit - used : 0;
+	return used < p->limit ? p->limit - used : 0;
 }
 
-static void arrays_free(struct arrays *a)
+static void arrays_free(struct import_arrays *a)
 {
 	weir__array_free(a->bytes);
 	weir__array_free(a->by_rows);
@@ -211,9 +214,9 @@ static void arrays_free(struct arrays *a)
 	weir__array_free(a->kept);
 }
 
-static int arrays_make(const struct weir__feeder *f,
+static int arrays_make(const struct weir__prefetcher *p,
 		       const struct weir__import *imports, uint32_t n,
-		       struct arrays *a)
+		       struct import_arrays *a)
 {
 	size_t m = n + (size_t)1; /* never 0 */
 
@@ -224,7 +227,7 @@ static int arrays_make(const struct weir__feeder *f,
 	a->phase = weir__array_alloc(m, sizeof(*a->phase));
 	a->same = weir__array_alloc(m, sizeof(*a->same));
 	a->there = weir__array_alloc(m, sizeof(*a->there));
-	a->kept = weir__array_alloc(m, sizeof(struct weir__kept *));
+	a->kept = weir__array_alloc(m, sizeof(struct weir__kept_leaf *));
 	if (!a->bytes || !a->by_rows || !a->first || !a->last || !a->phase ||
 	    !a->same || !a->there || !a->kept)
 		return weir__fail(-ENOMEM, "no memory for %u constant leaves",
@@ -234,15 +237,16 @@ static int arrays_make(const struct weir__feeder *f,
 		a->by_rows[i] = imports[i].by_rows;
 		a->first[i] = imports[i].first;
 		a->last[i] = imports[i].last;
-		a->phase[i] = phase_of(f, &imports[i]);
+		a->phase[i] = phase_of(p, &imports[i]);
 		a->there[i] = false;
 		a->kept[i] = NULL;
 	}
 	return weir__imports_same(imports, n, a->same);
 }
 
-static struct weir__imports_in imports_in(const struct weir__feeder *f,
-					  const struct arrays *a, uint32_t n)
+static struct weir__imports_in imports_in(const struct weir__prefetcher *p,
+					  const struct import_arrays *a,
+					  uint32_t n)
 {
 	return (struct weir__imports_in){ .n = n,
 					  .bytes = a->bytes,
@@ -252,73 +256,76 @@ static struct weir__imports_in imports_in(const struct weir__feeder *f,
 					  .there = a->there,
 					  .same = a->same,
 					  .by_rows = a->by_rows,
-					  .align = f->buft->desc.align };
+					  .align = p->buft->desc.align };
 }
 
-static int decide(const struct weir__feeder *f,
+static int decide(const struct weir__prefetcher *p,
 		  const struct weir__imports_in *in, struct weir__imports *out)
 {
 	int r = weir__imports(in, out);
 
-	return r < 0 ? weir__fail_for(r, "weights on %s", f->dev->desc.name)
+	return r < 0 ? weir__fail_for(r, "weights on %s", p->dev->desc.name)
 		     : 0;
 }
 
-int weir__feed_measure(const struct weir__feeder *f,
-		       const struct weir__import *imports, uint32_t n,
-		       struct weir__feed_sizes *ret)
+int weir__prefetch_measure(const struct weir__prefetcher *p,
+			   const struct weir__import *imports, uint32_t n,
+			   struct weir__prefetch_sizes *ret)
 {
-	struct arrays a = { 0 };
+	struct import_arrays a = { 0 };
 	struct weir__imports out;
 	struct weir__imports_in in;
-	int r = arrays_make(f, imports, n, &a);
+	int r = arrays_make(p, imports, n, &a);
 
 	if (r == 0) {
-		in = imports_in(f, &a, n);
-		in.budget = f->limit;
-		r = decide(f, &in, &out);
+		in = imports_in(p, &a, n);
+		in.budget = p->limit;
+		r = decide(p, &in, &out);
 	}
 	if (r == 0) {
-		*ret = (struct weir__feed_sizes){ .kept = out.kept_bytes,
-						  .fed = out.fed_bytes,
-						  .ring = out.ring };
+		*ret = (struct weir__prefetch_sizes){
+			.kept = out.kept_bytes,
+			.prefetched = out.prefetched_bytes,
+			.buffer = out.buffer
+		};
 		weir__imports_free(&out);
 	}
 	arrays_free(&a);
 	return r;
 }
 
-static int ring_new(struct weir__feeder *f, uint64_t bytes)
+static int buffer_new(struct weir__prefetcher *p, uint64_t bytes)
 {
-	struct weir__ring *ring = weir__calloc(1, sizeof(*ring));
+	struct weir__prefetch_buffer *buffer = weir__calloc(1, sizeof(*buffer));
 	int r;
 
-	if (!ring)
-		return weir__fail(-ENOMEM, "no memory for a ring");
-	r = weir__buf_alloc(f->buft, bytes, NULL, &ring->buf);
+	if (!buffer)
+		return weir__fail(-ENOMEM, "no memory for a prefetch buffer");
+	r = weir__buf_alloc(p->buft, bytes, NULL, &buffer->buf);
 	if (r < 0) {
-		weir__free(ring);
+		weir__free(buffer);
 		return r;
 	}
-	ring->refs = 1;
-	ring->bytes = bytes;
-	f->held += bytes;
-	ring_put(f, f->ring);
-	f->ring = ring;
+	buffer->refs = 1;
+	buffer->bytes = bytes;
+	p->held += bytes;
+	buffer_put(p, p->buffer);
+	p->buffer = buffer;
 	return 0;
 }
 
-static int kept_new(struct weir__feeder *f, const struct weir__import *import,
-		    uint64_t need, struct weir__kept **ret)
+static int kept_new(struct weir__prefetcher *p,
+		    const struct weir__import *import, uint64_t need,
+		    struct weir__kept_leaf **ret)
 {
-	struct weir__kept *kept = weir__calloc(1, sizeof(*kept));
-	struct weir__kept **bucket = bucket_of(f, import);
-	uint32_t phase = phase_of(f, import);
+	struct weir__kept_leaf *kept = weir__calloc(1, sizeof(*kept));
+	struct weir__kept_leaf **bucket = bucket_of(p, import);
+	uint32_t phase = phase_of(p, import);
 	int r;
 
 	if (!kept)
 		return weir__fail(-ENOMEM, "no memory for a constant leaf");
-	r = weir__buf_alloc(f->buft, need, NULL, &kept->buf);
+	r = weir__buf_alloc(p->buft, need, NULL, &kept->buf);
 	if (r < 0) {
 		weir__free(kept);
 		return r;
@@ -332,45 +339,48 @@ static int kept_new(struct weir__feeder *f, const struct weir__import *import,
 	kept->need = need;
 	kept->next = *bucket;
 	*bucket = kept;
-	f->held += need;
+	p->held += need;
 	*ret = kept;
 	return 0;
 }
 
-/* Memory for what was decided. After a failure list_drop() ends it. */
-static int list_fill(struct weir__feed_list *list,
+/*
+ * Give each entry its memory. After a failure list_drop() frees the entries that were
+ * made.
+ */
+static int list_fill(struct weir__prefetch_list *list,
 		     const struct weir__import *imports,
 		     const struct weir__imports_in *in,
 		     const struct weir__imports *out)
 {
-	struct weir__feeder *f = list->feeder;
+	struct weir__prefetcher *p = list->prefetcher;
 	int r = 0;
 
 	for (uint32_t i = 0; i < in->n; i++) {
-		struct weir__fed *fed = &list->fed[i];
+		struct weir__prefetch_entry *entry = &list->entry[i];
 
-		fed->import = imports[i];
-		/* Two leaves may have the same bytes. */
-		if (!out->fed[i])
-			fed->kept = kept_find(f, &imports[i]);
-		if (out->fed[i] && !imports[i].by_rows) {
-			fed->buf = list->ring->buf;
-			fed->offset = out->offset[i];
-		} else if (out->fed[i]) {
-			fed->buf = NULL;
-		} else if (!fed->kept) {
-			r = kept_new(f, &imports[i], weir__import_need(in, i),
-				     &fed->kept);
+		entry->import = imports[i];
+		/* An earlier entry may have the same bytes. */
+		if (!out->prefetched[i])
+			entry->kept = kept_find(p, &imports[i]);
+		if (out->prefetched[i] && !imports[i].by_rows) {
+			entry->buf = list->buffer->buf;
+			entry->offset = out->offset[i];
+		} else if (out->prefetched[i]) {
+			entry->buf = NULL;
+		} else if (!entry->kept) {
+			r = kept_new(p, &imports[i], weir__import_need(in, i),
+				     &entry->kept);
 		}
 		if (r < 0)
 			return r;
-		if (fed->kept) {
-			if (fed->kept->list != f->lists)
+		if (entry->kept) {
+			if (entry->kept->list != p->lists)
 				list->kept_bytes += imports[i].bytes;
-			fed->kept->list = f->lists;
-			fed->kept->refs++;
-			fed->buf = fed->kept->buf;
-			fed->offset = fed->kept->offset;
+			entry->kept->list = p->lists;
+			entry->kept->refs++;
+			entry->buf = entry->kept->buf;
+			entry->offset = entry->kept->offset;
 		}
 		if (imports[i].file)
 			weir__file_ref(imports[i].file);
@@ -379,75 +389,78 @@ static int list_fill(struct weir__feed_list *list,
 	return 0;
 }
 
-static void list_drop(struct weir__feed_list *list)
+static void list_drop(struct weir__prefetch_list *list)
 {
 	for (uint32_t i = 0; i < list->n; i++) {
-		struct weir__fed *fed = &list->fed[i];
+		struct weir__prefetch_entry *entry = &list->entry[i];
 
-		if (fed->kept)
-			fed->kept->refs--;
-		if (fed->import.file)
-			weir__file_put(fed->import.file);
+		if (entry->kept)
+			entry->kept->refs--;
+		if (entry->import.file)
+			weir__file_put(entry->import.file);
 	}
-	ring_put(list->feeder, list->ring);
-	weir__free(list->provider);
+	buffer_put(list->prefetcher, list->buffer);
+	weir__free(list->reader);
 	weir__free(list);
 }
 
-/* Does the list need another ring than the newest? */
-static bool needs_ring(const struct weir__feeder *f,
-		       const struct weir__imports *out)
+/* True if the list needs a new buffer. */
+static bool needs_buffer(const struct weir__prefetcher *p,
+			 const struct weir__imports *out)
 {
-	return out->ring && (!f->ring || out->ring != f->ring->bytes);
+	return out->buffer && (!p->buffer || out->buffer != p->buffer->bytes);
 }
 
-/* Bytes to be allocated. */
-static uint64_t list_new_bytes(const struct weir__feeder *f,
+/* Bytes that the list allocates. */
+static uint64_t list_new_bytes(const struct weir__prefetcher *p,
 			       const struct weir__imports_in *in,
 			       const struct weir__imports *out)
 {
-	uint64_t bytes = needs_ring(f, out) ? out->ring : 0;
+	uint64_t bytes = needs_buffer(p, out) ? out->buffer : 0;
 
 	for (uint32_t i = 0; i < in->n; i++)
-		if (!out->fed[i] && !in->there[i] && in->same[i] == i)
+		if (!out->prefetched[i] && !in->there[i] && in->same[i] == i)
 			bytes += weir__import_need(in, i);
 	return bytes;
 }
 
-static int list_make(struct weir__feeder *f, const struct weir__import *imports,
-		     const struct weir__imports_in *in, const struct arrays *a,
-		     struct weir__feed_list **ret_list)
+static int list_make(struct weir__prefetcher *p,
+		     const struct weir__import *imports,
+		     const struct weir__imports_in *in,
+		     const struct import_arrays *a,
+		     struct weir__prefetch_list **ret_list)
 {
-	struct weir__feed_list *list;
+	struct weir__prefetch_list *list;
 	struct weir__imports out;
-	int r = decide(f, in, &out);
+	int r = decide(p, in, &out);
 
 	if (r < 0)
 		return r;
-	list = weir__calloc(1, sizeof(*list) + in->n * sizeof(*list->fed));
+	list = weir__calloc(1, sizeof(*list) + in->n * sizeof(*list->entry));
 	if (!list) {
 		weir__imports_free(&out);
 		return weir__fail(-ENOMEM, "no memory for %u constant leaves",
 				  in->n);
 	}
-	list->feeder = f;
-	f->lists++;
-	list->fed_bytes = out.fed_bytes;
-	/* Those of the list are not evicted. */
+	list->prefetcher = p;
+	p->lists++;
+	list->prefetched_bytes = out.prefetched_bytes;
+	/* Leaves that are kept already stay. */
 	for (uint32_t i = 0; i < in->n; i++)
 		if (a->kept[i])
 			a->kept[i]->refs++;
-	store_evict(f, list_new_bytes(f, in, &out));
-	if (needs_ring(f, &out))
-		r = ring_new(f, out.ring);
-	if (r == 0 && out.ring) {
-		list->ring = f->ring;
-		list->ring->refs++;
+	store_evict(p, list_new_bytes(p, in, &out));
+	if (needs_buffer(p, &out))
+		r = buffer_new(p, out.buffer);
+	if (r == 0 && out.buffer) {
+		list->buffer = p->buffer;
+		list->buffer->refs++;
 	}
-	if (r == 0 && out.fed_bytes) {
-		list->provider = weir__calloc(in->n, sizeof(*list->provider));
-		if (!list->provider)
-			r = weir__fail(-ENOMEM, "no memory for %u fed leaves",
+	if (r == 0 && out.prefetched_bytes) {
+		list->reader = weir__calloc(in->n, sizeof(*list->reader));
+		if (!list->reader)
+			r = weir__fail(-ENOMEM,
+				       "no memory to prefetch %u leaves",
 				       in->n);
 	}
 	if (r == 0)
@@ -463,19 +476,23 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 	return r;
 }
 
-static int list_try(struct weir__feeder *f, const struct weir__import *imports,
-		    uint32_t n, const struct arrays *a,
-		    struct weir__feed_list **ret_list)
+static int list_try(struct weir__prefetcher *p,
+		    const struct weir__import *imports, uint32_t n,
+		    const struct import_arrays *a,
+		    struct weir__prefetch_list **ret_list)
 {
-	struct weir__imports_in in = imports_in(f, a, n);
+	struct weir__imports_in in = imports_in(p, a, n);
 
-	in.budget = store_budget(f, a, n);
-	in.ring = f->ring ? f->ring->bytes : 0;
-	return list_make(f, imports, &in, a, ret_list);
+	in.budget = store_budget(p, a, n);
+	in.buffer = p->buffer ? p->buffer->bytes : 0;
+	return list_make(p, imports, &in, a, ret_list);
 }
 
-/* Leaves that are kept, but by no list, need not stay. */
-static bool forget_unused(struct arrays *a, uint32_t n)
+/*
+ * Plan as if leaves were not kept that no list has: they may be evicted. True if there
+ * are any.
+ */
+static bool forget_unused(struct import_arrays *a, uint32_t n)
 {
 	bool any = false;
 
@@ -489,89 +506,90 @@ static bool forget_unused(struct arrays *a, uint32_t n)
 	return any;
 }
 
-int weir__feed_list_new(struct weir__feeder *f,
-			const struct weir__import *imports, uint32_t n,
-			struct weir__feed_list **ret_list)
+int weir__prefetch_list_new(struct weir__prefetcher *p,
+			    const struct weir__import *imports, uint32_t n,
+			    struct weir__prefetch_list **ret_list)
 {
-	struct arrays a = { 0 };
-	int r = arrays_make(f, imports, n, &a);
+	struct import_arrays a = { 0 };
+	int r = arrays_make(p, imports, n, &a);
 
 	if (r < 0) {
 		arrays_free(&a);
 		return r;
 	}
-	pthread_mutex_lock(&f->store_lock);
-	if (f->ring && f->ring->refs == 1) {
-		ring_put(f, f->ring);
-		f->ring = NULL;
+	pthread_mutex_lock(&p->store_lock);
+	if (p->buffer && p->buffer->refs == 1) {
+		buffer_put(p, p->buffer);
+		p->buffer = NULL;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		a.kept[i] = kept_find(f, &imports[i]);
+		a.kept[i] = kept_find(p, &imports[i]);
 		a.there[i] = a.kept[i] != NULL;
 	}
-	r = list_try(f, imports, n, &a, ret_list);
+	r = list_try(p, imports, n, &a, ret_list);
 	if (r == -ENOMEM && forget_unused(&a, n))
-		r = list_try(f, imports, n, &a, ret_list);
-	pthread_mutex_unlock(&f->store_lock);
+		r = list_try(p, imports, n, &a, ret_list);
+	pthread_mutex_unlock(&p->store_lock);
 	arrays_free(&a);
 	return r;
 }
 
-struct weir__feed_sizes
-weir__feed_list_sizes(const struct weir__feed_list *list)
+struct weir__prefetch_sizes
+weir__prefetch_list_sizes(const struct weir__prefetch_list *list)
 {
-	return (struct weir__feed_sizes){ .kept = list->kept_bytes,
-					  .fed = list->fed_bytes,
-					  .ring = list->ring ? list->ring->bytes
-							     : 0 };
+	return (struct weir__prefetch_sizes){
+		.kept = list->kept_bytes,
+		.prefetched = list->prefetched_bytes,
+		.buffer = list->buffer ? list->buffer->bytes : 0
+	};
 }
 
-void weir__feed_list_free(struct weir__feed_list *list)
+void weir__prefetch_list_free(struct weir__prefetch_list *list)
 {
-	struct weir__feeder *f = list ? list->feeder : NULL;
+	struct weir__prefetcher *p = list ? list->prefetcher : NULL;
 
-	if (!f)
+	if (!p)
 		return;
-	weir__feeder_forget(f, list);
-	pthread_mutex_lock(&f->store_lock);
+	weir__prefetcher_forget(p, list);
+	pthread_mutex_lock(&p->store_lock);
 	list_drop(list);
-	pthread_mutex_unlock(&f->store_lock);
+	pthread_mutex_unlock(&p->store_lock);
 }
 
-void weir__feed_list_use(struct weir__feed_list *list)
+void weir__prefetch_list_use(struct weir__prefetch_list *list)
 {
-	struct weir__feeder *f = list->feeder;
+	struct weir__prefetcher *p = list->prefetcher;
 
-	pthread_mutex_lock(&f->store_lock);
+	pthread_mutex_lock(&p->store_lock);
 	if (!list->users++)
 		for (uint32_t i = 0; i < list->n; i++)
-			if (list->fed[i].kept)
-				list->fed[i].kept->users++;
-	pthread_mutex_unlock(&f->store_lock);
+			if (list->entry[i].kept)
+				list->entry[i].kept->users++;
+	pthread_mutex_unlock(&p->store_lock);
 }
 
-/* The program may change a placed leaf from now on. */
-static void kept_unuse(struct weir__feeder *f, struct weir__kept *kept)
+/* A placed leaf is read again for the next user: the program may change it. */
+static void kept_unuse(struct weir__prefetcher *p, struct weir__kept_leaf *kept)
 {
 	if (--kept->users || kept->file)
 		return;
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&p->lock);
 	kept->loaded = false;
 	kept->stale = kept->loading != 0;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
-void weir__feed_list_unuse(struct weir__feed_list *list,
-			   const struct weir__import_src *src)
+void weir__prefetch_list_unuse(struct weir__prefetch_list *list,
+			       const struct weir__import_src *src)
 {
-	struct weir__feeder *f = list->feeder;
+	struct weir__prefetcher *p = list->prefetcher;
 
 	if (src)
-		weir__feeder_forget(f, list);
-	pthread_mutex_lock(&f->store_lock);
+		weir__prefetcher_forget(p, list);
+	pthread_mutex_lock(&p->store_lock);
 	if (!--list->users)
 		for (uint32_t i = 0; i < list->n; i++)
-			if (list->fed[i].kept)
-				kept_unuse(f, list->fed[i].kept);
-	pthread_mutex_unlock(&f->store_lock);
+			if (list->entry[i].kept)
+				kept_unuse(p, list->entry[i].kept);
+	pthread_mutex_unlock(&p->store_lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each allocation of a thread fails once, from a scheduler for two devices with
- * pins to its schedule; and pins that are changed while schedules are made.
+ * pins to its executable graph; and pins that are changed while executable graphs are made.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,7 +87,7 @@ static void changed_meanwhile(void)
 	ended = true;
 	pthread_join(thread, NULL);
 	is_int(wrong, 0,
-	       "a schedule has all pins as they were at one time, while another thread changes them");
+	       "an executable graph has all pins as they were at one time, while another thread changes them");
 	weir_sched_free(sched);
 }
 
@@ -99,7 +99,8 @@ int main(void)
 	must(weir_dev_find(weir, "CPU1", &devs[1]));
 	g = chain(64);
 	must(make_all()); /* the rates are measured */
-	nomem_each(make_all, 10, "pins and a schedule over two devices");
+	nomem_each(make_all, 10,
+		   "pins and an executable graph over two devices");
 	changed_meanwhile();
 	weir_graph_free(g);
 	weir_close(weir);

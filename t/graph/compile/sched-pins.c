@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pins and rates of schedulers, and what schedules are made of them. */
+/* Pins and rates of schedulers, and what executable graphs are made of them. */
 #include <errno.h>
 #include <math.h>
 
@@ -143,7 +143,7 @@ static void keys(void)
 	weir_graph_free(other);
 }
 
-/* Three operations, which a schedule computes on these devices, as digits. */
+/* Three operations, which an executable graph computes on these devices, as digits. */
 static const char *devices_of(struct weir_exec *s)
 {
 	static char text[4];
@@ -171,8 +171,8 @@ static void chain_build(struct weir_graph *chain, int64_t n)
 	must(weir_graph_error(chain, NULL));
 }
 
-static struct weir_exec *chain_schedule(struct weir_sched *sched,
-					struct weir_graph *chain, int64_t n)
+static struct weir_exec *chain_exec(struct weir_sched *sched,
+				    struct weir_graph *chain, int64_t n)
 {
 	struct weir_exec *s;
 
@@ -187,13 +187,13 @@ static void kept_where_pinned(void)
 	struct weir_sched *sched = sched_of(2);
 	struct weir_exec *s;
 
-	s = chain_schedule(sched, chain, 64);
+	s = chain_exec(sched, chain, 64);
 	is_str(devices_of(s), "000",
 	       "without pins small nodes stay on the first device");
 	weir_exec_free(s);
 	must(weir_sched_pin(sched, "*", devs[0]));
 	must(weir_sched_pin(sched, "second", devs[1]));
-	s = chain_schedule(sched, chain, 64);
+	s = chain_exec(sched, chain, 64);
 	is_str(devices_of(s), "010",
 	       "a node stays where it is pinned, though another device shares the memory");
 	weir_exec_free(s);
@@ -205,26 +205,26 @@ static void kept_until_taken_back(void)
 {
 	struct weir_graph *chain = graph_new();
 	struct weir_sched *sched = sched_of(2);
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 	struct weir_exec *s, *other;
 
 	must(weir_sched_pin(sched, "*", devs[0]));
 	must(weir_sched_pin(sched, "second", devs[1]));
 	chain_build(chain, 16);
 	must(weir_sched_estimate(sched, chain, &e));
-	s = chain_schedule(sched, chain, 16);
+	s = chain_exec(sched, chain, 16);
 	is_str(devices_of(s), "010",
-	       "pins hold for the first schedule, after an estimate");
-	other = chain_schedule(sched, chain, 32);
+	       "pins hold for the first executable graph, after an estimate");
+	other = chain_exec(sched, chain, 32);
 	is_str(devices_of(other), "010",
 	       "pins hold for a graph that is built anew");
 	weir_exec_free(other);
 	must(weir_sched_pin(sched, "second", NULL));
-	other = chain_schedule(sched, chain, 16);
+	other = chain_exec(sched, chain, 16);
 	is_str(devices_of(other), "000",
-	       "a pin that was taken back does not hold for later schedules");
+	       "a pin that was taken back does not hold for later executable graphs");
 	is_str(devices_of(s), "010",
-	       "a schedule keeps the pins that it was made with");
+	       "an executable graph keeps the pins that it was made with");
 	weir_exec_free(other);
 	weir_exec_free(s);
 	weir_sched_free(sched);

@@ -14,7 +14,7 @@ static struct weir_dev *dev[2];
 static struct weir *weir;
 static struct weir_graph *g;
 static struct weir_sched *sched;
-static struct weir_exec *schedule;
+static struct weir_exec *exec;
 static struct weir_run *run;
 static struct weir_tensor leaf_at;
 static struct weir_node *in, *whole;
@@ -97,8 +97,8 @@ static void compute(void)
 	static const float first[2 * W] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 	must(weir_graph_error(g, NULL));
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
 	must(weir_tensor_set(&leaf_at, 0, first, sizeof(first)));
 	must(weir_run_input(run, in, first, W * sizeof(float)));
 	must(weir_run_start(run));
@@ -113,7 +113,7 @@ static bool is_written(const float *got)
 static void end(void)
 {
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	weir_buf_free(leaf_at.buf);

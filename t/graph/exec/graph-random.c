@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random graphs, run by schedules over 1 to 4 devices with 1 to 3 threads and
+ * Random graphs, run by executable graphs over 1 to 4 devices with 1 to 3 threads and
  * random pins, and compared with the plain evaluator: outputs, observed nodes and
  * caches. WEIR_T_NODES is about how many nodes are made on each kind of devices,
  * WEIR_T_SEED the seed of the first graph; each graph has the next one.
@@ -25,7 +25,7 @@ static struct weir_dev *dev[DEVS];
 static unsigned n_devs;
 /*
  * For the first devices, 1 to n_devs; with a copy of inputs, and with two and
- * room for some of the constant leaves, so that the others are fed.
+ * room for some of the constant leaves, so that the others are prefetched.
  */
 static struct weir_sched *sched[DEVS][2];
 static const uint64_t weights[DEVS] = { 500, 500, 500, 500 };
@@ -34,7 +34,7 @@ static struct random_graph r;
 static struct naive *want; /* of this run */
 static uint64_t seed;
 static char wrong[512]; /* the first difference of this graph, or "" */
-static uint64_t compared, in_place, cancelled, transfers, lanes, fed;
+static uint64_t compared, in_place, cancelled, transfers, lanes, prefetched;
 static _Atomic uint64_t observed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of @wrong */
 
@@ -197,23 +197,23 @@ static void pins_set(struct weir_sched *s, unsigned devs)
 }
 
 /*
- * For every second graph by the scheduler that feeds leaves; by the other one if
+ * For every second graph by the scheduler that prefetches leaves; by the other one if
  * its memory for leaves is too small for an operation.
  */
-static struct weir_exec *schedule_new(unsigned last)
+static struct weir_exec *exec_new(unsigned last)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	int err = -EAGAIN;
 
 	for (unsigned two = seed % 2 + 1; err < 0 && two-- > 0;) {
 		if (last)
 			pins_set(sched[last][two], last + 1);
-		err = weir_exec_new(sched[last][two], r.g, &schedule);
+		err = weir_exec_new(sched[last][two], r.g, &exec);
 		if (err < 0 && (err != -ENOMEM || !two))
 			bail("seed %llu: %s", (unsigned long long)seed,
 			     weir_error());
 	}
-	return schedule;
+	return exec;
 }
 
 static void graph_run(void)
@@ -224,23 +224,22 @@ static void graph_run(void)
 	/* On all devices there are, or fewer, but on several if possible. */
 	unsigned last = n_devs < 2 ? 0
 				   : 1 + (unsigned)(seed / 2 % (n_devs - 1));
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 
 	if (weir_dev_set_threads(dev[0], &threads) < 0)
 		bail("%s", weir_error());
-	schedule = schedule_new(last);
-	if (weir_exec_info(schedule, &info) < 0 ||
-	    weir_run_new(schedule, &run) < 0)
+	exec = exec_new(last);
+	if (weir_exec_info(exec, &info) < 0 || weir_run_new(exec, &run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 	in_place += info.in_place;
 	transfers += info.transfers;
 	lanes += info.lanes > 1;
-	fed += info.fed > 0;
+	prefetched += info.prefetched > 0;
 	for (uint64_t round = 0; round < 2 && !wrong[0]; round++)
 		run_once(run, round);
 	weir_run_free(run);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 }
 
 /* Graphs of 1 to 400 nodes, of about @nodes nodes together. */
@@ -261,11 +260,11 @@ static void graphs(uint64_t nodes, const char *what)
 	if (wrong[0])
 		diag("WEIR_T_SEED=%llu: %s", (unsigned long long)seed - 1,
 		     wrong);
-	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared, %llu over several devices, %llu transfers, %llu with fed leaves",
+	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared, %llu over several devices, %llu transfers, %llu with prefetched leaves",
 	     (unsigned long long)n, (unsigned long long)done,
 	     (unsigned long long)in_place, (unsigned long long)compared,
 	     (unsigned long long)lanes, (unsigned long long)transfers,
-	     (unsigned long long)fed);
+	     (unsigned long long)prefetched);
 }
 
 /* On as many devices as there are, whose first one has the parameters. */
@@ -319,9 +318,9 @@ int main(void)
 		   "on devices with memory of their own", nodes);
 	ok(transfers, "bytes were copied between devices");
 	if (nodes < 30000)
-		skip(1, "few graphs have leaves that are fed");
+		skip(1, "few graphs have leaves that are prefetched");
 	else
-		ok(fed, "constant leaves were fed");
+		ok(prefetched, "constant leaves were prefetched");
 	ok(observed && in_place,
 	   "observed nodes were reported, and results took the places of sources");
 	ok(cancelled, "runs were cancelled before they ended");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_EXEC_C = %D%/graph-devices.t %D%/graph-lanes.t %D%/graph-constant.t \
-	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
+	%D%/sched.t %D%/exec.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-lanes.t %D%/run-late.t %D%/run-close.t %D%/run-ends.t \
 	%D%/run-load.t %D%/sched-memory.t %D%/graph-random.t %D%/graph-parts.t
 check_PROGRAMS += $(T_GRAPH_EXEC_C)
@@ -14,7 +14,7 @@ TESTS += $(T_GRAPH_EXEC_C)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV) $(T_FILES)
 %C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
-%C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV) $(T_LEAF)
+%C%_exec_t_SOURCES = %D%/exec.c $(T_GDEV) $(T_LEAF)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV) $(T_LEAF)
 %C%_graph_parts_t_SOURCES = %D%/graph-parts.c $(T_LEAF) $(T_STREAMS)
 %C%_run_lanes_t_SOURCES = %D%/run-lanes.c $(T_GDEV)

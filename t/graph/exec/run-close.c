@@ -20,7 +20,7 @@ struct chain {
 	struct weir_node *x, *out;
 	struct weir_buf *buf;
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -37,8 +37,8 @@ static void chain_make(struct chain *c, struct weir_event *event)
 		c->out = weir_sqr(c->g, c->out);
 	weir_graph_output(c->g, c->out);
 	must(weir_sched_new(&dev, 1, NULL, &c->sched));
-	must(weir_exec_new(c->sched, c->g, &c->schedule));
-	must(weir_run_new(c->schedule, &c->run));
+	must(weir_exec_new(c->sched, c->g, &c->exec));
+	must(weir_run_new(c->exec, &c->run));
 	must(weir_run_input(c->run, c->x, v, sizeof(v)));
 	gdev_reset();
 }
@@ -46,7 +46,7 @@ static void chain_make(struct chain *c, struct weir_event *event)
 static void chain_free(struct chain *c)
 {
 	weir_run_free(c->run);
-	weir_exec_free(c->schedule);
+	weir_exec_free(c->exec);
 	weir_sched_free(c->sched);
 	weir_graph_free(c->g);
 	weir_buf_free(c->buf);
@@ -212,7 +212,7 @@ static void forks(void)
 			    weir_run_cancel(c.run) == -EPERM;
 
 		weir_run_free(c.run);
-		weir_exec_free(c.schedule);
+		weir_exec_free(c.exec);
 		weir_sched_free(c.sched);
 		_exit(!well);
 	}

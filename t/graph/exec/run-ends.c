@@ -66,7 +66,7 @@ static struct weir_run *run_new(void)
 				     .ndim = 1,
 				     .shape = { 1 },
 				     .parts = 1 };
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_node *x = NULL;
@@ -87,9 +87,9 @@ static struct weir_run *run_new(void)
 			weir_graph_observe(g, x);
 	}
 	weir_graph_output(g, x);
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
-	weir_exec_free(schedule);
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
+	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(g);
 	return run;

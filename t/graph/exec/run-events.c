@@ -22,7 +22,7 @@ struct late {
 	struct weir_event *event[LEAVES];
 	struct weir_stream *stream[LEAVES];
 	struct gate gate[LEAVES];
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -44,8 +44,8 @@ static void late_make(struct late *l)
 	for (int i = 0; i < LEAVES; i++)
 		l->out = weir_add(l->g, l->out, w[i]);
 	weir_graph_output(l->g, l->out);
-	must(weir_exec_new(sched, l->g, &l->schedule));
-	must(weir_run_new(l->schedule, &l->run));
+	must(weir_exec_new(sched, l->g, &l->exec));
+	must(weir_run_new(l->exec, &l->run));
 	must(weir_run_input(l->run, l->x, v, sizeof(v)));
 	gdev_reset();
 }
@@ -56,7 +56,7 @@ static void late_free(struct late *l)
 	for (int i = 0; i < LEAVES; i++)
 		weir_stream_sync(l->stream[i], -1);
 	weir_run_free(l->run);
-	weir_exec_free(l->schedule);
+	weir_exec_free(l->exec);
 	weir_graph_free(l->g);
 	for (int i = 0; i < LEAVES; i++) {
 		weir_event_free(l->event[i]);
@@ -239,13 +239,13 @@ static void cancelled(struct late *l)
 	must(weir_run_start(l->run));
 	wait_waits(l->run, 1);
 	weir_run_free(l->run);
-	is_int(weir_run_new(l->schedule, &l->run), 0,
+	is_int(weir_run_new(l->exec, &l->run), 0,
 	       "a run that waits gives its copy back when it is freed");
 	let(l, 1);
 	late_free(l);
 }
 
-/* The events are those of the graph that took the schedule again. */
+/* The events are those of the graph that took the executable graph again. */
 static void taken_again(struct late *l)
 {
 	struct weir_event *old, *fresh = new_event(weir, 0);
@@ -275,7 +275,7 @@ static void taken_again(struct late *l)
 	must(weir_run_start(l->run));
 	wait_waits(l->run, 1);
 	is_int(gdev.nodes, 1,
-	       "a schedule that is taken again has the events of the new graph");
+	       "an executable graph that is taken again has the events of the new graph");
 	let(l, 1);
 	is_int(weir_run_wait(l->run, -1), 0,
 	       "a run does not wait for events of an earlier equal graph");

@@ -26,7 +26,7 @@ struct both {
 	struct weir_graph *g;
 	struct weir_buf *buf[2];
 	struct weir_node *x, *first, *second, *third, *out;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -50,8 +50,8 @@ static struct both both_make(struct weir_sched *s, struct weir_event *event)
 	b.out = named(weir_mul(b.g, b.third, w), "last");
 	weir_graph_observe(b.g, b.second);
 	weir_graph_output(b.g, b.out);
-	must(weir_exec_new(s, b.g, &b.schedule));
-	must(weir_run_new(b.schedule, &b.run));
+	must(weir_exec_new(s, b.g, &b.exec));
+	must(weir_run_new(b.exec, &b.run));
 	return b;
 }
 
@@ -63,7 +63,7 @@ static float expected(float x)
 static void both_free(struct both *b)
 {
 	weir_run_free(b->run);
-	weir_exec_free(b->schedule);
+	weir_exec_free(b->exec);
 	weir_graph_free(b->g);
 	for (int i = 0; i < 2; i++)
 		weir_buf_free(b->buf[i]);
@@ -98,31 +98,31 @@ static void describes(void)
 	struct weir_split split = { .size = sizeof(split) };
 	struct weir_transfer transfer = { .size = sizeof(transfer) };
 
-	must(weir_exec_info(b.schedule, &info));
+	must(weir_exec_info(b.exec, &info));
 	ok(info.lanes == 2 && info.splits == 3 && info.transfers == 2,
-	   "a schedule counts its lanes, splits and transfers");
+	   "an executable graph counts its lanes, splits and transfers");
 	is_int(info.transfer_bytes, N * sizeof(float),
 	       "inputs do not count as bytes that each run copies");
-	must(weir_exec_explain(b.schedule, 4, &place));
+	must(weir_exec_explain(b.exec, 4, &place));
 	ok(place.dev == dev[1] && place.cause == WEIR_NODE_CAUSE_PINNED,
 	   "a node says on which device it is computed, and why");
-	must(weir_exec_split(b.schedule, 1, &split));
+	must(weir_exec_split(b.exec, 1, &split));
 	ok(split.dev == dev[1] && split.first == 4 && split.n == 2 &&
 		   split.inputs == 2 && split.bytes == 2 * N * sizeof(float),
 	   "a split has its device, its nodes, and what it needs");
-	must(weir_exec_transfer(b.schedule, 0, &transfer));
+	must(weir_exec_transfer(b.exec, 0, &transfer));
 	ok(transfer.node == 3 && transfer.from == dev[0] &&
 		   transfer.to == dev[1] &&
 		   transfer.how == WEIR_TRANSFER_COPY &&
 		   transfer.bytes == N * sizeof(float),
 	   "a transfer has its node, its devices, and its bytes");
-	must(weir_exec_transfer(b.schedule, 1, &transfer));
+	must(weir_exec_transfer(b.exec, 1, &transfer));
 	ok(transfer.node == 0 && !transfer.from &&
 		   transfer.how == WEIR_TRANSFER_INPUT,
 	   "an input that both devices read is set on both");
-	is_err(weir_exec_split(b.schedule, 3, &split), -EINVAL, "split 3 of 3",
+	is_err(weir_exec_split(b.exec, 3, &split), -EINVAL, "split 3 of 3",
 	       "a split that does not exist is refused");
-	is_err(weir_exec_transfer(b.schedule, 2, &transfer), -EINVAL,
+	is_err(weir_exec_transfer(b.exec, 2, &transfer), -EINVAL,
 	       "transfer 2 of 2", "a transfer that does not exist is refused");
 	both_free(&b);
 }
@@ -130,9 +130,9 @@ static void describes(void)
 static void estimates(void)
 {
 	struct both b = both_make(sched, NULL);
-	struct weir_sched_estimate all = { .size = sizeof(all) };
-	struct weir_sched_estimate e[2] = { { .size = sizeof(all) },
-					    { .size = sizeof(all) } };
+	struct weir_exec_info all = { .size = sizeof(all) };
+	struct weir_exec_info e[2] = { { .size = sizeof(all) },
+				       { .size = sizeof(all) } };
 
 	must(weir_sched_estimate(sched, b.g, &all));
 	for (unsigned i = 0; i < 2; i++)
@@ -384,7 +384,7 @@ static void overlaps(void)
 	must(weir_sched_pin(two, "*", dev[1]));
 	must(weir_sched_pin(two, "on cpu", dev[0]));
 	b = both_make(two, NULL);
-	must(weir_run_new(b.schedule, &next));
+	must(weir_run_new(b.exec, &next));
 	gdev_set(b.run, b.x, 2);
 	gdev_set(next, b.x, 9);
 	gdev.hold_at = 4;
@@ -423,7 +423,7 @@ static struct weir_sched *sched_new(const struct weir_sched_opts *o)
 static void bytes_needed(const struct weir_graph *g, uint64_t ret[2])
 {
 	struct weir_sched *s = sched_new(NULL);
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 
 	for (unsigned i = 0; i < 2; i++) {
 		must(weir_sched_estimate_dev(s, g, i, &e));
@@ -437,17 +437,17 @@ static void limits(struct weir_sched_opts *o, uint64_t *budget,
 		   const struct weir_graph *g, const char *sentence,
 		   const char *what)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_sched *s = sched_new(o);
 
-	is_err(weir_exec_new(s, g, &schedule), -ENOMEM, sentence,
+	is_err(weir_exec_new(s, g, &exec), -ENOMEM, sentence,
 	       "a graph that needs a byte more than %s is refused", what);
 	weir_sched_free(s);
 	++*budget;
 	s = sched_new(o);
-	is_int(weir_exec_new(s, g, &schedule), 0,
+	is_int(weir_exec_new(s, g, &exec), 0,
 	       "a graph that needs all of %s is taken", what);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(s);
 }
 
@@ -460,15 +460,16 @@ static void budgets(void)
 
 	bytes_needed(b.g, need);
 	o.budget = need[0] + need[1] - 1;
-	snprintf(sentence, sizeof(sentence),
-		 "needs %llu bytes on CPU and others; schedules in use have 0",
-		 (unsigned long long)(need[0] + need[1]));
+	snprintf(
+		sentence, sizeof(sentence),
+		"needs %llu bytes on CPU and others; executable graphs in use have 0",
+		(unsigned long long)(need[0] + need[1]));
 	limits(&o, &o.budget, b.g, sentence, "the budget of all devices");
 	o.budget = 0;
 	o.budgets = each;
 	each[1] = need[1] - 1;
 	snprintf(sentence, sizeof(sentence),
-		 "needs %llu bytes on GDEV0; schedules in use have 0",
+		 "needs %llu bytes on GDEV0; executable graphs in use have 0",
 		 (unsigned long long)need[1]);
 	limits(&o, &each[1], b.g, sentence, "the budget of a device");
 	both_free(&b);

@@ -33,7 +33,7 @@ struct loading {
 	struct weir_graph *g;
 	struct weir_node *out;
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 	float want;
 };
@@ -78,8 +78,8 @@ static struct loading loading_start(void)
 	loading_graph(&l);
 	must(weir_dev_find(root, "CPU", &cpu));
 	must(weir_sched_new(&cpu, 1, NULL, &l.sched));
-	must(weir_exec_new(l.sched, l.g, &l.schedule));
-	must(weir_run_new(l.schedule, &l.run));
+	must(weir_exec_new(l.sched, l.g, &l.exec));
+	must(weir_run_new(l.exec, &l.run));
 	must(weir_run_start(l.run));
 	return l;
 }
@@ -88,7 +88,7 @@ static void loading_end(struct loading *l)
 {
 	atomic_store(&held_from, INT64_MAX);
 	weir_run_free(l->run);
-	weir_exec_free(l->schedule);
+	weir_exec_free(l->exec);
 	weir_sched_free(l->sched);
 	weir_graph_free(l->g);
 	for (int i = 0; i < N; i++)

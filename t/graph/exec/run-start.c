@@ -13,12 +13,12 @@ static struct weir_sched *sched;
 
 static struct weir_run *new_run(const struct weir_graph *g)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 
-	must(weir_exec_new(sched, g, &schedule));
-	must(weir_run_new(schedule, &run));
-	weir_exec_free(schedule);
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
+	weir_exec_free(exec);
 	return run;
 }
 
@@ -106,7 +106,7 @@ static void refuses(void)
 	gdev_set(run, s.x, 1);
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	is_err(weir_stream_compute(cpu, run), -EINVAL,
-	       "the schedule is for GDEV0",
+	       "the executable graph is for GDEV0",
 	       "a stream of another device does not take a run");
 	gdev.hold_at = 2;
 	must(weir_run_start(run));
@@ -302,26 +302,26 @@ static void copies(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
 	struct small s = small_graph(NULL);
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_sched *two;
 	struct weir_run *run[2], *third;
 	struct weir_tensor t[2];
 
 	o.copies = 2;
 	must(weir_sched_new(&dev, 1, &o, &two));
-	must(weir_exec_new(two, s.g, &schedule));
+	must(weir_exec_new(two, s.g, &exec));
 	for (int i = 0; i < 2; i++) {
-		must(weir_run_new(schedule, &run[i]));
+		must(weir_run_new(exec, &run[i]));
 		gdev_set(run[i], s.x, (float)i);
 	}
-	is_err(weir_run_new(schedule, &third), -EAGAIN, "all 2 copies",
+	is_err(weir_run_new(exec, &third), -EAGAIN, "all 2 copies",
 	       "there are as many runs at a time as copies");
 	gdev.hold_at = 2;
 	must(weir_run_start(run[0]));
 	sem_wait(&gdev.held);
 	must(weir_run_start(run[1]));
 	is_err(weir_run_wait(run[1], 20 * MS), -ETIMEDOUT, "",
-	       "runs of one schedule use the results one after another");
+	       "runs of one executable graph use the results one after another");
 	sem_post(&gdev.go);
 	for (int i = 0; i < 2; i++) {
 		must(weir_run_wait(run[i], -1));
@@ -330,11 +330,11 @@ static void copies(void)
 	ok(gdev_value(&t[0]) == 9 && gdev_value(&t[1]) == 12,
 	   "each copy has inputs and outputs of its own");
 	weir_run_free(run[0]);
-	is_int(weir_run_new(schedule, &third), 0,
+	is_int(weir_run_new(exec, &third), 0,
 	       "the copy of a run that was freed is taken again");
 	weir_run_free(third);
 	weir_run_free(run[1]);
-	weir_exec_free(schedule);
+	weir_exec_free(exec);
 	weir_sched_free(two);
 	small_free(&s);
 }

@@ -19,7 +19,7 @@ static struct weir_event *event;
 
 struct pass {
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -30,14 +30,14 @@ static int pass_make(struct pass *p)
 
 	o.copies = 2;
 	if ((r = weir_sched_new(&dev, 1, &o, &p->sched)) < 0 ||
-	    (r = weir_exec_new(p->sched, graph, &p->schedule)) < 0)
+	    (r = weir_exec_new(p->sched, graph, &p->exec)) < 0)
 		return r;
-	return weir_run_new(p->schedule, &p->run);
+	return weir_run_new(p->exec, &p->run);
 }
 
 static int pass_run(struct pass *p)
 {
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 	const float v[16] = { 2 };
 	struct weir_tensor t;
 	int r;
@@ -59,7 +59,7 @@ static int pass_run(struct pass *p)
 static void pass_end(struct pass *p)
 {
 	weir_run_free(p->run);
-	weir_exec_free(p->schedule);
+	weir_exec_free(p->exec);
 	weir_sched_free(p->sched);
 }
 

@@ -90,10 +90,12 @@ static void taken_again(void)
 	must(weir_exec_new(sched, g, &a));
 	must(weir_exec_new(sched, same, &b));
 	is_int(gdev.prepares, 1, "an equal graph is not prepared again");
-	is_int(times_of(b), 2, "a schedule counts how often it was taken");
+	is_int(times_of(b), 2,
+	       "an executable graph counts how often it was taken");
 	weir_exec_free(a);
 	weir_exec_free(b);
-	is_int(gdev.releases, 0, "a plan is kept when its schedules are freed");
+	is_int(gdev.releases, 0,
+	       "a plan is kept when its executable graphs are freed");
 	must(weir_exec_new(sched, g, &a));
 	is_int(gdev.prepares, 1, "a plan that was kept is taken again");
 	weir_exec_free(a);
@@ -111,10 +113,10 @@ static void taken_again(void)
 	is_int(gdev.prepares - gdev.releases, 1,
 	       "a scheduler that is freed frees the plans that it keeps");
 	is_int(times_of(a), 1,
-	       "a schedule works after its scheduler was freed");
+	       "an executable graph works after its scheduler was freed");
 	weir_exec_free(a);
 	is_int(gdev.prepares - gdev.releases, 0,
-	       "the last schedule of a scheduler that was freed frees its plan");
+	       "the last executable graph of a scheduler that was freed frees its plan");
 	weir_graph_free(g);
 	weir_graph_free(same);
 }
@@ -156,18 +158,18 @@ static void budget(void)
 	gdev.measured = gdev.workspace = 64;
 	must(weir_sched_new(&dev, 1, &o, &sched));
 	is_err(weir_exec_new(sched, huge, &none), -ENOMEM,
-	       "needs 4160 bytes on GDEV0; schedules in use have 0 of the budget of 2148",
+	       "needs 4160 bytes on GDEV0; executable graphs in use have 0 of the budget of 2148",
 	       "a graph over the budget is refused with both numbers");
 	is_int(gdev.allocs, 0, "nothing was allocated for it");
 	must(weir_exec_new(sched, small, &s));
 	is_err(weir_exec_new(sched, big, &none), -ENOMEM,
-	       "needs 2112 bytes on GDEV0; schedules in use have 192 of",
-	       "schedules in use count towards the budget");
+	       "needs 2112 bytes on GDEV0; executable graphs in use have 192 of",
+	       "executable graphs in use count towards the budget");
 	must(weir_exec_new(sched, small, &other));
 	is_int(times_of(other), 2,
-	       "a graph that was refused leaves the other schedules");
+	       "a graph that was refused leaves the other executable graphs");
 	ok(doubles(other, small),
-	   "a schedule computes after another graph was refused");
+	   "an executable graph computes after another graph was refused");
 	weir_exec_free(other);
 	weir_exec_free(s);
 	must(weir_exec_new(sched, big, &s));
@@ -185,7 +187,7 @@ static void budget(void)
 	weir_graph_free(huge);
 }
 
-/* A schedule that another thread makes. */
+/* An executable graph that another thread makes. */
 struct maker {
 	pthread_t thread;
 	struct weir_sched *sched;
@@ -213,7 +215,7 @@ static void maker_start(struct maker *m)
 }
 
 /*
- * Two threads make schedules while the plan of @kept is only kept, and its memory is
+ * Two threads make executable graphs while the plan of @kept is only kept, and its memory is
  * freed slowly for the first of them.
  */
 static void while_freed(const struct weir_sched_opts *o,
@@ -298,7 +300,7 @@ static void frees_slowly(void)
 static void too_many_bytes(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 	struct weir_dev *cpu = cpu_of(weir);
 	struct weir_sched *sched;
 	struct weir_graph *g;
@@ -339,7 +341,7 @@ static int mul_mat_id_of(int64_t matrices, int64_t n, int64_t k)
 {
 	const int64_t a[] = { matrices, 8, k }, b[] = { 1, 1, k };
 	const int64_t ids[] = { 1, n };
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 	struct weir_dev *cpu = cpu_of(weir);
 	struct weir_sched *sched;
 	struct weir_graph *g;
@@ -376,7 +378,7 @@ static void orders_of_freeing(void)
 	float x[16] = { 1 };
 	bool well = true;
 
-	/* Each order of freeing scheduler, schedule and run, which runs. */
+	/* Each order of freeing scheduler, executable graph and run, which runs. */
 	for (int order = 0; order < 6; order++) {
 		const int first = order / 2,
 			  second = (first + 1 + order % 2) % 3;
@@ -407,7 +409,7 @@ static void orders_of_freeing(void)
 		well &= gdev.bytes == 0;
 	}
 	ok(well,
-	   "scheduler, schedule and run are freed in any order while it runs");
+	   "scheduler, executable graph and run are freed in any order while it runs");
 	weir_graph_free(g);
 }
 
@@ -461,7 +463,7 @@ static void threads(void)
 		wrong += (intptr_t)result;
 	}
 	is_int(wrong, 0,
-	       "several threads make and run schedules of a scheduler");
+	       "several threads make and run executable graphs of a scheduler");
 	weir_sched_free(shared);
 }
 

@@ -171,7 +171,7 @@ static uint64_t fed_for(struct reader *x)
 	struct weir_run_report report = { .size = sizeof(report) };
 
 	must(weir_run_report(x->run, &report));
-	return report.fed;
+	return report.prefetched;
 }
 
 static const int32_t some[IDS] = { 7, 4000, 7, 0, 4095, 1234 };
@@ -197,7 +197,7 @@ static bool equals_kept(struct reader *x, const int32_t *ids)
 static void rows_of(enum weir_dtype dtype, int64_t columns, const char *what)
 {
 	const uint64_t row = (table_make(dtype, columns), table_bytes / ROWS);
-	struct weir_sched_estimate guess = { .size = sizeof(guess) };
+	struct weir_exec_info guess = { .size = sizeof(guess) };
 	/* Nobody can lease a file that is open for writing: rows are read. */
 	int fd = open(files_path("table.bin"), O_RDWR);
 	struct weir_exec_info info;
@@ -207,8 +207,9 @@ static void rows_of(enum weir_dtype dtype, int64_t columns, const char *what)
 	begin(&x, 64);
 	info = info_of(&x);
 	must(weir_sched_estimate(x.sched, x.g, &guess));
-	ok(info.fed == IDS * row && !info.ring && !info.kept &&
-		   guess.fed == info.fed && !guess.ring,
+	ok(info.prefetched == IDS * row && !info.prefetch_buffer &&
+		   !info.kept && guess.prefetched == info.prefetched &&
+		   !guess.prefetch_buffer,
 	   "%s: a table that does not fit costs its rows only", what);
 	asked = 0;
 	must(run_with(&x, some));
@@ -265,14 +266,14 @@ static void views(void)
 	build(&x, WEIR_DTYPE_F32, 64, 5);
 	begin(&x, 64);
 	must(run_with(&x, first));
-	ok(info_of(&x).fed == IDS * 256 && equals_kept(&x, first),
+	ok(info_of(&x).prefetched == IDS * 256 && equals_kept(&x, first),
 	   "rows of a view of a table are read");
 	end(&x);
 	weir_graph_free(x.g);
 	table_end();
 }
 
-/* The table is multiplied, too: it is fed as a whole for that. */
+/* The table is multiplied, too: it is prefetched as a whole for that. */
 static void tied(void)
 {
 	struct weir_node *y;

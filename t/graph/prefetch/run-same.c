@@ -53,8 +53,8 @@ static struct weir_graph *products(const int *list, int n, struct weir_buf *buf)
 /* What a run computes, with @limit bytes for weights. */
 struct outcome {
 	struct weir_exec_info info;
-	struct weir_sched_estimate guess;
-	uint64_t kept, fed; /* that the run reports */
+	struct weir_exec_info guess;
+	uint64_t kept, prefetched; /* that the run reports */
 	float y[N];
 };
 
@@ -78,7 +78,7 @@ static struct outcome outcome_of(struct weir_sched *sched, struct weir_graph *g)
 	}
 	must(weir_run_report(run, &report));
 	o.kept = report.kept;
-	o.fed = report.fed;
+	o.prefetched = report.prefetched;
 	must(weir_run_output(run, weir_graph_node(g, weir_graph_count(g) - 1),
 			     &t));
 	must(weir_tensor_get(&t, 0, o.y, sizeof(o.y)));
@@ -112,10 +112,10 @@ static void tied(void)
 	is_int(want.kept, PARTS * BYTES,
 	       "weights with the same bytes are kept once");
 	o = limited(PARTS * NEED, g);
-	is_int(o.info.fed, 0,
+	is_int(o.info.prefetched, 0,
 	       "weights of which two are the same need a limit for one of them");
 	ok(o.info.kept == PARTS * BYTES && o.guess.kept == o.info.kept &&
-		   o.guess.fed == 0,
+		   o.guess.prefetched == 0,
 	   "an estimate counts weights with the same bytes once");
 	is_int(o.guess.leaves, PARTS * BYTES,
 	       "an estimate counts the bytes of two equal leaves once");
@@ -124,9 +124,9 @@ static void tied(void)
 	for (uint64_t n = 1; n < PARTS; n++) {
 		o = limited(n * NEED, g);
 		right = right && !memcmp(o.y, want.y, sizeof(o.y)) &&
-			o.fed == o.info.fed;
+			o.prefetched == o.info.prefetched;
 		if (n == PARTS / 2)
-			is_int(o.info.kept + o.info.fed, PARTS * BYTES,
+			is_int(o.info.kept + o.info.prefetched, PARTS * BYTES,
 			       "a weight that is used twice is kept first");
 	}
 	ok(right, "runs with any limit are right when a weight is used twice");
@@ -163,8 +163,8 @@ static void at_once(void)
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	must(weir_run_report(run, &report));
-	is_int(report.kept + report.fed, PARTS * BYTES,
-	       "two leaves of a node that have the same bytes are fed once");
+	is_int(report.kept + report.prefetched, PARTS * BYTES,
+	       "two leaves of a node that have the same bytes are prefetched once");
 	must(weir_run_output(run, y, &t));
 	must(weir_tensor_get(&t, 0, got, sizeof(got)));
 	for (int k = 0; k < N * N; k++) {
@@ -208,7 +208,8 @@ static void placed_apart(void)
 	got = outcome_of(sched, g);
 	is_int(got.guess.leaves, 3 * BYTES,
 	       "placed leaves with the same bytes are counted once");
-	ok(got.info.kept == 3 * BYTES && got.info.fed == 0 && got.fed == 0,
+	ok(got.info.kept == 3 * BYTES && got.info.prefetched == 0 &&
+		   got.prefetched == 0,
 	   "leaves with the same bytes in memory of another device are kept once");
 	is_mem(got.y, want.y, sizeof(got.y),
 	       "a run with placed leaves that are kept once is right");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/feed [RUNS]: runs whose weights are in a file, with memory for half of
- * them: the others are fed. Medians of RUNS (7) rounds. "both": an operation for
- * each weight sleeps, so that computing takes as long as feeding; the limit is the
- * longer of the two alone. "feed": the operations do nothing; the limit is a stream
+ * bench/prefetch [RUNS]: runs whose weights are in a file, with memory for half of
+ * them: the others are prefetched. Medians of RUNS (7) rounds. "both": an operation for
+ * each weight sleeps, so that computing takes as long as prefetching; the limit is the
+ * longer of the two alone. "prefetch": the operations do nothing; the limit is a stream
  * that reads as many bytes of the file. The device has one thread, and one thread
  * copies out of the page cache, so that each finds a CPU of two.
  */
@@ -34,7 +34,7 @@ static long sleep_ns; /* of each operation */
 /* A model, and the run that computes it. */
 struct model {
 	struct weir_sched *sched;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -85,8 +85,8 @@ static struct model model_new(uint64_t weights)
 	must(weir_graph_new(&g));
 	model_build(g);
 	must(weir_sched_new(&dev, 1, &o, &m.sched));
-	must(weir_exec_new(m.sched, g, &m.schedule));
-	must(weir_run_new(m.schedule, &m.run));
+	must(weir_exec_new(m.sched, g, &m.exec));
+	must(weir_run_new(m.exec, &m.run));
 	must(weir_run_input(m.run, weir_graph_node(g, 0), &zero, sizeof(zero)));
 	weir_graph_free(g);
 	return m;
@@ -95,7 +95,7 @@ static struct model model_new(uint64_t weights)
 static void model_free(struct model *m)
 {
 	weir_run_free(m->run);
-	weir_exec_free(m->schedule);
+	weir_exec_free(m->exec);
 	weir_sched_free(m->sched);
 }
 
@@ -120,15 +120,15 @@ static double share_waited(struct model *m)
 	struct weir_run_report report = { .size = sizeof(report) };
 
 	must(weir_run_report(m->run, &report));
-	return (double)report.feed_ns / (double)report.total_ns;
+	return (double)report.prefetch_wait_ns / (double)report.total_ns;
 }
 
-static uint64_t fed_bytes(const struct model *m)
+static uint64_t prefetched_bytes(const struct model *m)
 {
 	struct weir_exec_info info = { .size = sizeof(info) };
 
-	must(weir_exec_info(m->schedule, &info));
-	return info.fed;
+	must(weir_exec_info(m->exec, &info));
+	return info.prefetched;
 }
 
 /* Seconds in which a stream reads @bytes, part after part, to three places. */
@@ -163,26 +163,26 @@ static double stream_run(uint64_t bytes)
 static void rounds(struct model *half, struct model *whole)
 {
 	static double limit[2][MAX_RUNS], value[2][MAX_RUNS], waited[MAX_RUNS];
-	uint64_t bytes = fed_bytes(half);
+	uint64_t bytes = prefetched_bytes(half);
 
 	for (unsigned i = 0; i < times; i++) {
-		double feed = model_run(half, 0), alone;
-		long ns = (long)(feed / PARTS * 1e9);
+		double prefetch = model_run(half, 0), alone;
+		long ns = (long)(prefetch / PARTS * 1e9);
 
 		limit[1][i] = stream_run(bytes) * 1e3;
-		value[1][i] = feed * 1e3;
+		value[1][i] = prefetch * 1e3;
 		alone = model_run(whole, ns);
-		limit[0][i] = (alone > feed ? alone : feed) * 1e3;
+		limit[0][i] = (alone > prefetch ? alone : prefetch) * 1e3;
 		value[0][i] = model_run(half, ns) * 1e3;
 		waited[i] = share_waited(half) * 100;
 	}
 	printf("# both: %.1f %% of the time is spent waiting for weights\n",
 	       spread_of(waited, times).mid);
-	printf("# %.0f of %.0f MiB are fed in each run\n",
+	printf("# %.0f of %.0f MiB are prefetched in each run\n",
 	       (double)bytes / (1 << 20), (double)PARTS * PART / (1 << 20));
-	result_add_pairs("both", "computing or feeding alone", "ms", 0.9,
+	result_add_pairs("both", "computing or prefetching alone", "ms", 0.9,
 			 limit[0], value[0], times);
-	result_add_pairs("feed", "a stream that reads them", "ms", 0.9,
+	result_add_pairs("prefetch", "a stream that reads them", "ms", 0.9,
 			 limit[1], value[1], times);
 }
 
@@ -203,7 +203,7 @@ static void file_write(const char *path)
 
 int main(int argc, char **argv)
 {
-	char path[] = "/var/tmp/weir-feed-XXXXXX";
+	char path[] = "/var/tmp/weir-prefetch-XXXXXX";
 	struct weir_opts opts = WEIR_OPTS_INIT;
 	struct model half, whole;
 	int fd;
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		times = (unsigned)atoi(argv[1]);
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
-		die("usage: feed [RUNS], at most %u", MAX_RUNS);
+		die("usage: prefetch [RUNS], at most %u", MAX_RUNS);
 	fd = mkstemp(path);
 	if (fd < 0)
 		die("%s", path);

@@ -4,12 +4,12 @@
  * actor, whose numbers are steps: it begins with what the lane's operation
  * knows, learns at sync points, and its accesses are checked when a work has ended.
  */
-#include "graph/exec/races.h"
+#include "graph/exec/exec_races.h"
 
 #include <string.h>
 
 #include "dev/dev.h"
-#include "graph/prefetch/feed.h"
+#include "graph/prefetch/prefetcher.h"
 #include "graph/ops.h"
 #include "graph/exec/run.h"
 #include "mem/buf.h"
@@ -54,7 +54,7 @@ void weir__run_lane_races_end(struct weir__run_lane *lane)
 			   &lane->progress->timeline, lane->base + lane->step);
 }
 
-/* What the lane accesses is in its memory, in leaves, or in a feeder's. */
+/* What the lane accesses is in its memory, in leaves, or in a prefetcher's. */
 static uint64_t space_at(const struct weir__run_lane *lane, uint64_t address)
 {
 	const struct weir__touched *t = lane->touched;
@@ -149,15 +149,15 @@ static bool is_by_index(const struct weir_backend_node *node, uint32_t s)
 }
 
 /* Source 0 is read from its file. The lane's next step may change that. */
-static void provider_access(const struct weir__run_lane *lane, uint64_t number,
-			    const struct weir_backend_node *node)
+static void reader_access(const struct weir__run_lane *lane, uint64_t number,
+			  const struct weir_backend_node *node)
 {
 	struct weir__races_bytes b = { .rows = 1 };
-	const struct weir__fed_provider *p =
-		(const struct weir__fed_provider *)node->provider;
+	const struct weir__entry_reader *p =
+		(const struct weir__entry_reader *)node->reader;
 
 	if (!p || is_by_index(node, 0) ||
-	    !__atomic_load_n(&p->of.missing, __ATOMIC_SEQ_CST))
+	    !__atomic_load_n(&p->of.active, __ATOMIC_SEQ_CST))
 		return;
 	b.space = weir__races_file(p->file->id.dev, p->file->id.ino);
 	b.lo = p->at;
@@ -172,7 +172,7 @@ static void node_access(const struct weir__run_lane *lane, uint64_t number,
 	const struct weir__op_info *row = weir__op_row(node->op);
 	bool writes = row->flags & WEIR__OP_WRITES;
 
-	provider_access(lane, number, node);
+	reader_access(lane, number, node);
 	for (uint32_t s = 0; s < node->n_src; s++)
 		if (node->src[s].data && !is_by_index(node, s) &&
 		    !(writes && s == row->target))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Feeders (feed.h) as compiled graphs, schedules and runs use them. */
+/* The imports of a compiled graph become entries of a prefetch list for each lane. */
 #include <string.h>
 
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
-#include "graph/exec/run.h"
+#include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
@@ -124,26 +124,27 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 
 /*
  * Plans that are only kept may have memory that this list needs. If the list is
- * refused for that reason, or more is fed than if it were alone, these compiled graphs
+ * refused for that reason, or more is prefetched than if it were alone, these compiled graphs
  * are freed, and the list is made again.
  */
 static int list_new(struct weir__compiled *cg, struct weir__graph_lane *lane,
 		    const struct weir__import *imports, uint32_t n)
 {
-	struct weir__feeder *f = lane->on->feeder;
-	struct weir__feed_sizes alone;
-	int r = weir__feed_measure(f, imports, n, &alone);
+	struct weir__prefetcher *f = lane->on->prefetcher;
+	struct weir__prefetch_sizes alone;
+	int r = weir__prefetch_measure(f, imports, n, &alone);
 
 	if (r < 0)
 		return r;
-	r = weir__feed_list_new(f, imports, n, &lane->feed);
-	if (r != -ENOMEM && (r < 0 || lane->feed->fed_bytes <= alone.fed))
+	r = weir__prefetch_list_new(f, imports, n, &lane->prefetch_list);
+	if (r != -ENOMEM && (r < 0 || lane->prefetch_list->prefetched_bytes <=
+					      alone.prefetched))
 		return r;
 	if (!weir__sched_drop_kept(cg->sched))
 		return r;
-	weir__feed_list_free(r < 0 ? NULL : lane->feed);
-	lane->feed = NULL;
-	return weir__feed_list_new(f, imports, n, &lane->feed);
+	weir__prefetch_list_free(r < 0 ? NULL : lane->prefetch_list);
+	lane->prefetch_list = NULL;
+	return weir__prefetch_list_new(f, imports, n, &lane->prefetch_list);
 }
 
 static int lane_imports(struct weir__compiled *cg, const struct weir_graph *g,
@@ -151,7 +152,7 @@ static int lane_imports(struct weir__compiled *cg, const struct weir_graph *g,
 {
 	struct weir__graph_lane *lane = &cg->lane[l];
 	uint32_t n = count_imports(cg, l);
-	struct weir__feed_sizes sizes;
+	struct weir__prefetch_sizes sizes;
 	struct weir__import *imports;
 	int r;
 
@@ -162,37 +163,39 @@ static int lane_imports(struct weir__compiled *cg, const struct weir_graph *g,
 	if (!imports)
 		return -ENOMEM;
 	if (measure) {
-		r = weir__feed_measure(lane->on->feeder, imports, n, &sizes);
+		r = weir__prefetch_measure(lane->on->prefetcher, imports, n,
+					   &sizes);
 	} else {
 		r = list_new(cg, lane, imports, n);
 		if (r == 0)
-			sizes = weir__feed_list_sizes(lane->feed);
+			sizes = weir__prefetch_list_sizes(lane->prefetch_list);
 	}
 	weir__array_free(imports);
 	if (r < 0)
 		return r;
 	lane->sizes.kept = sizes.kept;
-	lane->sizes.fed = sizes.fed;
-	lane->sizes.ring = sizes.ring;
+	lane->sizes.prefetched = sizes.prefetched;
+	lane->sizes.buffer = sizes.buffer;
 	return 0;
 }
 
 static void lane_addresses(struct weir__compiled *cg, uint32_t l)
 {
-	const struct weir__feed_list *list = cg->lane[l].feed;
+	const struct weir__prefetch_list *list = cg->lane[l].prefetch_list;
 
 	for (uint32_t k = 0; list && k < cg->n_device_copies; k++) {
 		struct weir__placed_copy *device_copy = &cg->device_copy[k];
-		const struct weir__fed *fed;
+		const struct weir__prefetch_entry *entry;
 
 		if (!is_import(cg, k, l))
 			continue;
-		fed = &list->fed[device_copy->entry];
+		entry = &list->entry[device_copy->entry];
 		device_copy->address =
-			weir__fed_by_rows(fed)
+			weir__entry_by_rows(entry)
 				? WEIR__NOWHERE
-				: (uintptr_t)fed->buf->mem.base + fed->offset;
-		device_copy->fed = !fed->kept;
+				: (uintptr_t)entry->buf->mem.base +
+					  entry->offset;
+		device_copy->prefetched = !entry->kept;
 	}
 }
 
@@ -217,112 +220,4 @@ int weir__compiled_imports_measure(struct weir__compiled *cg,
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		r = lane_imports(cg, g, l, true);
 	return r;
-}
-
-/* Where the bytes of a placed leaf are, without regard to their shape. */
-static void source_set(struct weir_exec *s, uint32_t k,
-		       struct weir__import_src *to)
-{
-	const struct weir_tensor *t = &s->device_copy[k];
-
-	to->event = s->event[s->compiled->n_points + k];
-	to->t = weir__flat_tensor(t->buf, t->offset,
-				  s->compiled->device_copy[k].from.bytes);
-	to->t.name = t->name;
-}
-
-static bool has_placed(const struct weir_exec *s)
-{
-	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
-		if (s->device_copy[k].buf &&
-		    s->compiled->device_copy[k].of.kind ==
-			    WEIR__DEVICE_COPY_IMPORT)
-			return true;
-	return false;
-}
-
-int weir__exec_imports(struct weir_exec *s)
-{
-	const struct weir__compiled *cg = s->compiled;
-	struct weir__import_src *to = NULL;
-
-	if (has_placed(s)) {
-		to = weir__calloc(cg->n_device_copies, sizeof(*to));
-		if (!to)
-			return weir__fail(-ENOMEM, "no memory for a schedule");
-	}
-	s->import = to;
-	for (uint32_t l = 0; l < cg->n_lanes; l++) {
-		const struct weir__graph_lane *lane = &cg->lane[l];
-
-		if (!lane->feed)
-			continue;
-		weir__feed_list_use(lane->feed);
-		for (uint32_t i = 0; to && i < lane->feed->n; i++, to++)
-			if (s->device_copy[lane->import[i]].buf)
-				source_set(s, lane->import[i], to);
-	}
-	s->feeds = true;
-	return 0;
-}
-
-/* Those of lane @l; NULL: all are in files. */
-static const struct weir__import_src *lane_sources(const struct weir_exec *s,
-						   uint32_t l)
-{
-	const struct weir__import_src *src = s->import;
-
-	while (src && l--)
-		if (s->compiled->lane[l].feed)
-			src += s->compiled->lane[l].feed->n;
-	return src;
-}
-
-void weir__exec_imports_end(struct weir_exec *s)
-{
-	const struct weir__compiled *cg = s->compiled;
-
-	for (uint32_t l = 0; s->feeds && l < cg->n_lanes; l++)
-		if (cg->lane[l].feed)
-			weir__feed_list_unuse(cg->lane[l].feed,
-					      lane_sources(s, l));
-	weir__free(s->import);
-}
-
-int weir__run_passes_start(struct weir_run *run)
-{
-	int r = 0;
-
-	for (uint32_t l = 0; l < run->compiled->n_lanes && !r; l++) {
-		struct weir__run_lane *lane = &run->lane[l];
-
-		if (!lane->of->feed)
-			continue;
-		lane->pass.list = lane->of->feed;
-		lane->pass.src = lane_sources(run->schedule, l);
-		lane->pass.progress = &lane->progress->timeline;
-		lane->pass.base = lane->base;
-		r = weir__pass_start(&lane->pass);
-	}
-	return r;
-}
-
-void weir__run_pass_end(struct weir__run_lane *lane)
-{
-	if (lane->pass.feed)
-		weir__pass_end(&lane->pass);
-}
-
-void weir__run_fed(struct weir_run *run, struct weir_run_report *report)
-{
-	for (uint32_t l = 0; l < run->compiled->n_lanes; l++) {
-		struct weir__run_lane *lane = &run->lane[l];
-
-		if (!lane->of->feed)
-			continue;
-		report->kept += lane->of->feed->kept_bytes;
-		/* The first start may have failed before it started a pass. */
-		if (lane->pass.list)
-			report->fed += weir__pass_bytes(&lane->pass);
-	}
 }

@@ -29,7 +29,7 @@ struct engine {
 	struct weir_sched *sched;
 	struct weir_graph *g;
 	struct weir_node *in, *out;
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct weir_run *run;
 };
 
@@ -74,15 +74,15 @@ static void begin(struct engine *e, uint64_t weights, uint32_t copies,
 	o.weights = &weights;
 	must(weir_sched_new(&dev, 1, &o, &e->sched));
 	build(e, layers, buf);
-	must(weir_exec_new(e->sched, e->g, &e->schedule));
-	must(weir_run_new(e->schedule, &e->run));
+	must(weir_exec_new(e->sched, e->g, &e->exec));
+	must(weir_run_new(e->exec, &e->run));
 	must(weir_run_input(e->run, e->in, x, sizeof(x)));
 }
 
 static void end(struct engine *e)
 {
 	weir_run_free(e->run);
-	weir_exec_free(e->schedule);
+	weir_exec_free(e->exec);
 	weir_graph_free(e->g);
 	weir_sched_free(e->sched);
 }
@@ -157,34 +157,36 @@ static void budgets(void)
 static void reports(void)
 {
 	struct weir_exec_info info = { .size = sizeof(info) };
-	struct weir_sched_estimate guess = { .size = sizeof(guess) };
+	struct weir_exec_info guess = { .size = sizeof(guess) };
 	struct weir_run_report report;
 	struct engine e;
 
 	begin(&e, 6 * NEED, 1, LAYERS, NULL);
-	must(weir_exec_info(e.schedule, &info));
-	is_int(info.kept + info.fed, LAYERS * BYTES,
-	       "a schedule has the bytes of weights that are kept and fed");
-	ok(info.ring >= 3 * BYTES && info.kept >= 2 * BYTES,
-	   "a schedule has the bytes of its ring");
+	must(weir_exec_info(e.exec, &info));
+	is_int(info.kept + info.prefetched, LAYERS * BYTES,
+	       "an executable graph has the bytes of weights that are kept and prefetched");
+	ok(info.prefetch_buffer >= 3 * BYTES && info.kept >= 2 * BYTES,
+	   "an executable graph has the bytes of its buffer");
 	must(weir_sched_estimate(e.sched, e.g, &guess));
-	ok(guess.kept == info.kept && guess.fed == info.fed &&
-		   guess.ring == info.ring,
+	ok(guess.kept == info.kept && guess.prefetched == info.prefetched &&
+		   guess.prefetch_buffer == info.prefetch_buffer,
 	   "an estimate has the same numbers");
-	ok(runs(&e, 1), "a run with fed weights is right");
+	ok(runs(&e, 1), "a run with prefetched weights is right");
 	report = report_of(e.run);
-	is_int(report.fed, info.fed, "a run reports the bytes fed for it");
+	is_int(report.prefetched, info.prefetched,
+	       "a run reports the bytes prefetched for it");
 	is_int(report.kept, info.kept, "a run reports the bytes that are kept");
 	end(&e);
 	begin(&e, 0, 1, LAYERS, NULL);
 	ok(runs(&e, 2), "without a limit runs are right");
-	is_int(report_of(e.run).fed, 0, "without a limit nothing is fed");
+	is_int(report_of(e.run).prefetched, 0,
+	       "without a limit nothing is prefetched");
 	end(&e);
 }
 
 static void refused(void)
 {
-	struct weir_exec *schedule;
+	struct weir_exec *exec;
 	struct engine e;
 	uint64_t weights = BYTES - 1;
 	struct weir_dev *dev = cpu_of(weir);
@@ -192,7 +194,7 @@ static void refused(void)
 
 	must(weir_sched_new(&dev, 1, &o, &e.sched));
 	build(&e, LAYERS, NULL);
-	is_int(weir_exec_new(e.sched, e.g, &schedule), -ENOMEM,
+	is_int(weir_exec_new(e.sched, e.g, &exec), -ENOMEM,
 	       "a limit with no room for one weight is refused");
 	has_str(weir_error(), "weights on CPU: step 0 needs 65536 bytes",
 		"the refusal has the bytes that are needed");
@@ -210,7 +212,7 @@ static void overlaps(void)
 	begin(&e, 4 * NEED, 3, LAYERS, NULL);
 	run[0] = e.run;
 	for (int i = 1; i < 3; i++) {
-		must(weir_run_new(e.schedule, &run[i]));
+		must(weir_run_new(e.exec, &run[i]));
 		must(weir_run_input(run[i], e.in, x, sizeof(x)));
 	}
 	for (int k = 0; k < 10; k++) {
@@ -236,7 +238,7 @@ static void allocates_nothing(void)
 	for (int i = 0; i < 20 && held; i++)
 		held = weir_run_start(e.run) == 0 &&
 		       weir_run_wait(e.run, -1) == 0;
-	ok(!nomem_end() && held, "a run that is fed allocates nothing");
+	ok(!nomem_end() && held, "a run that is prefetched allocates nothing");
 	end(&e);
 }
 
@@ -255,8 +257,8 @@ static void plans(void)
 	must(weir_tensor_get(&t, 0, first, sizeof(first)));
 	b.sched = a.sched;
 	build(&b, LAYERS, NULL);
-	must(weir_exec_new(b.sched, b.g, &b.schedule));
-	must(weir_run_new(b.schedule, &b.run));
+	must(weir_exec_new(b.sched, b.g, &b.exec));
+	must(weir_run_new(b.exec, &b.run));
 	must(weir_run_input(b.run, b.in, x, sizeof(x)));
 	for (int i = 0; i < 10; i++) {
 		must(weir_run_start(b.run));
@@ -264,9 +266,9 @@ static void plans(void)
 		held = right(&b, b.run, want) && right(&a, a.run, first) &&
 		       held;
 	}
-	ok(held, "runs of two schedules take turns");
+	ok(held, "runs of two executable graphs take turns");
 	weir_run_free(b.run);
-	weir_exec_free(b.schedule);
+	weir_exec_free(b.exec);
 	weir_graph_free(b.g);
 	end(&a);
 }
@@ -328,7 +330,7 @@ static void fails(void)
 	must(weir_file_open(weir, files_path("w.bin"), NULL, &file));
 	begin(&e, 3 * NEED, 1, LAYERS, NULL);
 	weir_file_close(file);
-	ok(runs(&e, 2), "a schedule keeps its file open");
+	ok(runs(&e, 2), "an executable graph keeps its file open");
 	end(&e);
 	file = whole;
 }
@@ -358,11 +360,12 @@ static void files_change(void)
 {
 	struct engine e;
 
-	is_err(changed("fed.bin", 3 * NEED, 2, &e), -ESTALE,
-	       "fed.bin: was written to while it was read",
+	is_err(changed("prefetched.bin", 3 * NEED, 2, &e), -ESTALE,
+	       "prefetched.bin: was written to while it was read",
 	       "a run fails if a file that it reads again has changed");
 	must(weir_run_start(e.run));
-	is_err(weir_run_wait(e.run, -1), -ESTALE, "fed.bin: was written to",
+	is_err(weir_run_wait(e.run, -1), -ESTALE,
+	       "prefetched.bin: was written to",
 	       "later runs over a file that has changed fail too");
 	end(&e);
 	is_err(changed("first.bin", LAYERS * NEED, 0, &e), -ESTALE,
@@ -407,8 +410,8 @@ static void apart_begin(struct apart *a, const char *norms)
 	if (norms)
 		must(weir_sched_pin(a->e.sched, norms, dev[0]));
 	build(&a->e, LAYERS, a->buf);
-	must(weir_exec_new(a->e.sched, a->e.g, &a->e.schedule));
-	must(weir_run_new(a->e.schedule, &a->e.run));
+	must(weir_exec_new(a->e.sched, a->e.g, &a->e.exec));
+	must(weir_run_new(a->e.exec, &a->e.run));
 	must(weir_run_input(a->e.run, a->e.in, x, sizeof(x)));
 }
 
@@ -427,12 +430,12 @@ static void placed_apart(void)
 
 	apart_begin(&a, NULL);
 	ok(runs(&a.e, 5),
-	   "constant leaves in memory of another device are fed");
+	   "constant leaves in memory of another device are prefetched");
 	report = report_of(a.e.run);
-	ok(report.fed && report.kept &&
-		   report.fed + report.kept == LAYERS * BYTES,
-	   "of constant leaves in memory of another device %llu bytes are fed, the others kept",
-	   (unsigned long long)report.fed);
+	ok(report.prefetched && report.kept &&
+		   report.prefetched + report.kept == LAYERS * BYTES,
+	   "of constant leaves in memory of another device %llu bytes are prefetched, the others kept",
+	   (unsigned long long)report.prefetched);
 	apart_end(&a);
 }
 
@@ -447,7 +450,8 @@ static void event_of_another_root(void)
 	r = weir_run_start(a.e.run);
 	if (r == 0)
 		r = weir_run_wait(a.e.run, -1);
-	is_int(r, -EINVAL, "a leaf that is fed has an event of another root");
+	is_int(r, -EINVAL,
+	       "a leaf that is prefetched has an event of another root");
 	has_str(weir_error(), "the event belongs to another root",
 		"the refusal of an event of another root says so");
 	apart_end(&a);
@@ -471,7 +475,7 @@ static void starts_without_memory(void)
 		failed = nomem_end();
 		if (r == 0)
 			weir_run_wait(a.e.run, -1);
-		if (r < 0 && (r != -ENOMEM || report_of(a.e.run).fed)) {
+		if (r < 0 && (r != -ENOMEM || report_of(a.e.run).prefetched)) {
 			diag("allocation %u: %d", n, r);
 			wrong++;
 		}
@@ -481,11 +485,11 @@ static void starts_without_memory(void)
 	ok(n > 5 && n < 100, "a first start fails without memory in %u ways",
 	   n - 1);
 	is_int(wrong, 0,
-	       "a run that was not started for want of memory has been fed nothing, and is started again");
+	       "a run that was not started for want of memory has been prefetched nothing, and is started again");
 }
 
-/* Two runs of a schedule with two copies, made without memory at any point. */
-static void schedules_without_memory(void)
+/* Two runs of an executable graph with two copies, made without memory at any point. */
+static void execs_without_memory(void)
 {
 	unsigned n = 0, wrong = 0;
 	bool failed;
@@ -503,11 +507,11 @@ static void schedules_without_memory(void)
 		must(weir_sched_new(&dev, 1, &o, &e.sched));
 		build(&e, LAYERS, NULL);
 		nomem_begin(++n);
-		r = weir_exec_new(e.sched, e.g, &e.schedule);
+		r = weir_exec_new(e.sched, e.g, &e.exec);
 		failed = nomem_end();
 		if (r == 0) {
-			must(weir_run_new(e.schedule, &e.run));
-			must(weir_run_new(e.schedule, &second));
+			must(weir_run_new(e.exec, &e.run));
+			must(weir_run_new(e.exec, &second));
 			must(weir_run_input(e.run, e.in, x, sizeof(x)));
 			must(weir_run_input(second, e.in, x, sizeof(x)));
 			must(weir_run_start(e.run));
@@ -516,7 +520,7 @@ static void schedules_without_memory(void)
 			wrong += !right(&e, second, want);
 			weir_run_free(second);
 			weir_run_free(e.run);
-			weir_exec_free(e.schedule);
+			weir_exec_free(e.exec);
 		} else {
 			wrong += r != -ENOMEM;
 		}
@@ -524,7 +528,7 @@ static void schedules_without_memory(void)
 		weir_sched_free(e.sched);
 	} while (failed);
 	is_int(wrong, 0,
-	       "a schedule made without memory at any point is refused or right");
+	       "an executable graph made without memory at any point is refused or right");
 }
 
 int main(void)
@@ -553,7 +557,7 @@ int main(void)
 	placed_apart();
 	event_of_another_root();
 	starts_without_memory();
-	schedules_without_memory();
+	execs_without_memory();
 	weir_file_close(file);
 	weir_close(weir);
 	free(numbers);

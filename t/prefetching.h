@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A feeder, with files and streams as they are, and runs that are made up: a
+ * A prefetcher, with files and streams as they are, and runs that are made up: a
  * number of their progress is done when the test says so.
  */
-#ifndef T_FED_H
-#define T_FED_H
+#ifndef T_PREFETCHING_H
+#define T_PREFETCHING_H
 
 #include <stdatomic.h>
 
 #include "core/timeline.h"
-#include "graph/prefetch/feed.h"
+#include "graph/prefetch/prefetcher.h"
 
 #define PART 65536u /* bytes of an import */
 #define PARTS 24u
@@ -22,7 +22,7 @@ struct progress {
 
 /* A list, and what a run of it has. */
 struct run {
-	struct weir__pass pass;
+	struct weir__prefetch prefetch;
 	struct progress *progress;
 };
 
@@ -30,19 +30,19 @@ extern struct weir *weir;
 extern struct weir_buft *buft;
 extern struct weir_file *file; /* PARTS parts: part i has pattern i */
 extern struct weir__import imports[PARTS];
-extern struct weir__feeder *feeder;
+extern struct weir__prefetcher *prefetcher;
 
 /* A root, and file. */
-void fed_begin(void);
+void prefetching_begin(void);
 struct progress *progress_new(void);
 /* A file as @file is. */
 struct weir_file *file_new(const char *name);
-/* Make feeder, and imports: part i is read by step i. */
+/* Make prefetcher, and imports: part i is read by step i. */
 void begin(uint64_t limit);
-struct weir__feed_list *list_new(uint32_t first, uint32_t n);
-void list_end(struct weir__feed_list *list);
-uint32_t count_fed(const struct weir__feed_list *list);
-void start(struct run *run, struct weir__feed_list *list);
+struct weir__prefetch_list *list_new(uint32_t first, uint32_t n);
+void list_end(struct weir__prefetch_list *list);
+uint32_t count_prefetched(const struct weir__prefetch_list *list);
+void start(struct run *run, struct weir__prefetch_list *list);
 void advance(struct run *run, uint64_t number);
 void end(struct run *run);
 void finish(struct run *run);

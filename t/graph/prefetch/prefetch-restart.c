@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A feed fails while passes are started. A thread stops after it has unlocked a lock
- * of the feeder, at each of its unlocks in turn, until others have done what they
+ * A prefetch fails while passes are started. A thread stops after it has unlocked a lock
+ * of the prefetcher, at each of its unlocks in turn, until others have done what they
  * can meanwhile.
  */
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fed.h"
+#include "prefetching.h"
 #include "files.h"
 #include "mem/buf.h"
 #include "streams.h"
@@ -17,10 +17,10 @@ static pthread_t starter; /* the thread that starts passes */
 static bool stop_starter; /* it stops, and not the others */
 static _Atomic int until; /* unlocks before a thread stops; 0: none does */
 static _Atomic bool stopped, go_on;
-static _Atomic uintptr_t feeders; /* the feeder whose locks count */
+static _Atomic uintptr_t feeders; /* the prefetcher whose locks count */
 static _Thread_local bool busy;   /* the unlocks of a test do not count */
-static struct weir__feed_list *list;
-static struct weir__feed *first;
+static struct weir__prefetch_list *list;
+static struct weir__arrivals *first;
 static struct run run[4];
 static unsigned char *whole; /* the contents of the file */
 
@@ -29,14 +29,14 @@ static bool has_failed(void)
 	return atomic_load(&first->failed);
 }
 
-/* The first run goes on: its feeder reads on, and finds the file too short. */
+/* The first run goes on: its prefetcher reads on, and finds the file too short. */
 static void let_fail(void)
 {
-	advance(&run[0], run[0].pass.base + PARTS / 2);
+	advance(&run[0], run[0].prefetch.base + PARTS / 2);
 }
 
 /*
- * Until the feed has failed. If the feeder is being moved all the time, this thread
+ * Until the prefetch has failed. If the prefetcher is being moved all the time, this thread
  * moves it: then the others can do nothing more.
  */
 static void await_failure(void)
@@ -45,17 +45,17 @@ static void await_failure(void)
 
 	while (!has_failed() && moving < 100) {
 		usleep(1000);
-		pthread_mutex_lock(&feeder->lock);
-		moving = feeder->moving ? moving + 1 : 0;
-		pthread_mutex_unlock(&feeder->lock);
+		pthread_mutex_lock(&prefetcher->lock);
+		moving = prefetcher->moving ? moving + 1 : 0;
+		pthread_mutex_unlock(&prefetcher->lock);
 	}
 }
 
-/* Nothing that is in the ring now is a part of the file. */
+/* Nothing that is in the buffer now is a part of the file. */
 static void file_restore(void)
 {
 	if (has_failed())
-		memset(list->ring->buf->mem.base, 0xee, list->ring->bytes);
+		memset(list->buffer->buf->mem.base, 0xee, list->buffer->bytes);
 	files_bytes("restart.bin", whole, PARTS * PART);
 }
 
@@ -79,8 +79,8 @@ static bool counts(const pthread_mutex_t *lock)
 	uintptr_t f = atomic_load(&feeders), at = (uintptr_t)lock;
 
 	return !busy && atomic_load(&until) > 0 &&
-	       (at == f + offsetof(struct weir__feeder, lock) ||
-		at == f + offsetof(struct weir__feeder, store_lock)) &&
+	       (at == f + offsetof(struct weir__prefetcher, lock) ||
+		at == f + offsetof(struct weir__prefetcher, store_lock)) &&
 	       (pthread_equal(pthread_self(), starter) != 0) == stop_starter;
 }
 
@@ -103,7 +103,7 @@ static void *other_thread(void *arg)
 	return arg;
 }
 
-/* Start a run while another thread has stopped, or after the feed has failed. */
+/* Start a run while another thread has stopped, or after the prefetch has failed. */
 static void start_meanwhile(void)
 {
 	pthread_t other;
@@ -119,19 +119,19 @@ static void start_meanwhile(void)
 }
 
 /*
- * The ring has no room for all entries, so the last one is not there yet. Those that
+ * The buffer has no room for all entries, so the last one is not there yet. Those that
  * arrive have their bytes, and none arrives after one that has failed. False: an
  * entry is wrong.
  */
 static bool run_holds(struct run *r, bool *ret_failed)
 {
-	struct weir__timeline *src = &r->pass.feed->timeline;
+	struct weir__timeline *tl = &r->prefetch.arrivals->timeline;
 
 	*ret_failed = false;
 	if (state(r, list->n - 1) == 1)
 		return false;
 	for (uint32_t k = 0; k < list->n; k++) {
-		if (weir__timeline_block(src, r->pass.first + k, -1) < 0)
+		if (weir__timeline_block(tl, r->prefetch.first + k, -1) < 0)
 			*ret_failed = true;
 		else if (*ret_failed || !steps(r, k, k + 1))
 			return false;
@@ -153,8 +153,8 @@ static bool restarts(int n, bool *held)
 	atomic_store(&go_on, false);
 	start(&run[0], list);
 	settle();
-	first = run[0].pass.feed;
-	atomic_store(&feeders, (uintptr_t)feeder);
+	first = run[0].prefetch.arrivals;
+	atomic_store(&feeders, (uintptr_t)prefetcher);
 	files_truncate("restart.bin", 0);
 	atomic_store(&until, n);
 	if (stop_starter)
@@ -172,7 +172,7 @@ static bool restarts(int n, bool *held)
 	list_end(list);
 	for (unsigned i = 0; i < 4; i++)
 		finish(&run[i]);
-	weir__feeder_free(feeder);
+	weir__prefetcher_free(prefetcher);
 	weir_file_close(file);
 	file = before;
 	return reached;
@@ -194,13 +194,14 @@ int main(void)
 {
 	plan(4);
 	starter = pthread_self();
-	fed_begin();
+	prefetching_begin();
 	whole = malloc(PARTS * PART);
 	for (unsigned i = 0; i < PARTS; i++)
 		pattern(whole + i * PART, PART, i);
-	stops(true, 30, "a feed fails while a thread that starts a pass stops");
+	stops(true, 30,
+	      "a prefetch fails while a thread that starts a pass stops");
 	stops(false, 12,
-	      "passes start while a thread that moves a feeder stops");
+	      "passes start while a thread that moves a prefetcher stops");
 	free(whole);
 	weir_file_close(file);
 	weir_close(weir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pass that decides which imports are kept and which are fed. */
+/* The pass that decides which imports are kept and which are prefetched. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +58,12 @@ static void decide(uint64_t budget)
 		bail("%s", weir_error());
 }
 
-static uint32_t count_fed(uint32_t lo, uint32_t hi)
+static uint32_t count_prefetched(uint32_t lo, uint32_t hi)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = lo; i < hi; i++)
-		n += out.fed[i];
+		n += out.prefetched[i];
 	return n;
 }
 
@@ -73,30 +73,31 @@ static const char *wrong(void)
 	uint64_t kept = 0;
 
 	for (uint32_t i = 0; i < in.n; i++) {
-		if (out.fed[i] != out.fed[same[i]])
-			return "one of several with the same bytes is fed";
-		if (!out.fed[i]) {
+		if (out.prefetched[i] != out.prefetched[same[i]])
+			return "one of several with the same bytes is prefetched";
+		if (!out.prefetched[i]) {
 			kept += there[i] || same[i] != i
 					? 0
 					: weir__import_need(&in, i);
 			continue;
 		}
 		if (there[i])
-			return "one that is there is fed";
+			return "one that is there is prefetched";
 		if (by_rows[i])
 			continue;
-		if (out.offset[i] + bytes[i] > out.ring)
-			return "one ends after the ring";
+		if (out.offset[i] + bytes[i] > out.buffer)
+			return "one ends after the buffer";
 		if (phase[i] == ANY ? out.offset[i] % in.align
 				    : out.offset[i] % WEIR__PAGE != phase[i])
 			return "a place has the wrong phase";
 		for (uint32_t j = 0; j < i; j++)
-			if (out.fed[j] && !by_rows[j] && last[j] >= first[i] &&
+			if (out.prefetched[j] && !by_rows[j] &&
+			    last[j] >= first[i] &&
 			    out.offset[j] < out.offset[i] + bytes[i] &&
 			    out.offset[i] < out.offset[j] + bytes[j])
 				return "two that are needed at once overlap";
 	}
-	if (kept + (out.ring == in.ring ? 0 : out.ring) > in.budget)
+	if (kept + (out.buffer == in.buffer ? 0 : out.buffer) > in.budget)
 		return "the budget is exceeded";
 	return NULL;
 }
@@ -105,25 +106,27 @@ static void all_kept(void)
 {
 	begin(10, 1000);
 	decide(10240);
-	ok(!count_fed(0, 10) && !out.ring,
+	ok(!count_prefetched(0, 10) && !out.buffer,
 	   "all imports are kept if they fit in the budget");
 	is_int(out.kept_bytes, 10000, "the bytes that are kept are counted");
 	decide(10239);
-	ok(count_fed(0, 10) > 0 && !wrong(),
-	   "one byte less than all, and some are fed");
+	ok(count_prefetched(0, 10) > 0 && !wrong(),
+	   "one byte less than all, and some are prefetched");
 }
 
 static void spread(void)
 {
 	begin(100, 6400);
 	decide(50 * 6400);
-	is_int(count_fed(0, 100), 53,
-	       "half of the bytes less a ring of three are kept");
-	ok(out.ring == 3 * 6400 && !wrong(), "the ring has room for three");
-	ok(count_fed(0, 50) >= 26 && count_fed(0, 50) <= 28 &&
-		   count_fed(20, 40) >= 10 && count_fed(20, 40) <= 12,
-	   "the imports that are fed are evenly spread");
-	is_int(out.fed_bytes, 53 * 6400, "the bytes that are fed are counted");
+	is_int(count_prefetched(0, 100), 53,
+	       "half of the bytes less a buffer of three are kept");
+	ok(out.buffer == 3 * 6400 && !wrong(), "the buffer has room for three");
+	ok(count_prefetched(0, 50) >= 26 && count_prefetched(0, 50) <= 28 &&
+		   count_prefetched(20, 40) >= 10 &&
+		   count_prefetched(20, 40) <= 12,
+	   "the imports that are prefetched are evenly spread");
+	is_int(out.prefetched_bytes, 53 * 6400,
+	       "the bytes that are prefetched are counted");
 }
 
 static void large(void)
@@ -131,18 +134,19 @@ static void large(void)
 	begin(100, 6400);
 	bytes[0] = bytes[99] = 64000;
 	decide(60 * 6400);
-	ok(!out.fed[0] && !out.fed[99] && out.ring < 4 * 6400,
-	   "imports that would make the ring large are kept");
+	ok(!out.prefetched[0] && !out.prefetched[99] && out.buffer < 4 * 6400,
+	   "imports that would make the buffer large are kept");
 	bytes[0] = bytes[99] = 6400;
 	for (uint32_t i = 0; i < 100; i += 10)
 		bytes[i] = 64;
 	decide(50 * 6400);
-	ok(!out.fed[0] && !out.fed[50] && !out.fed[90] && !wrong(),
+	ok(!out.prefetched[0] && !out.prefetched[50] && !out.prefetched[90] &&
+		   !wrong(),
 	   "tiny imports are kept");
 	begin(100, 6400);
 	last[3] = 80;
 	decide(20 * 6400);
-	ok(!out.fed[3] && !wrong(),
+	ok(!out.prefetched[3] && !wrong(),
 	   "an import that is in use for long is kept");
 }
 
@@ -152,16 +156,18 @@ static void repeated(void)
 	begin(101, 6400);
 	same[50] = same[100] = 0;
 	decide(99 * 6400);
-	ok(!count_fed(0, 101) && out.kept_bytes == 99 * 6400,
+	ok(!count_prefetched(0, 101) && out.kept_bytes == 99 * 6400,
 	   "imports with the same bytes are kept and counted once");
 	decide(50 * 6400);
-	ok(!out.fed[0] && !out.fed[50] && !out.fed[100] && !wrong(),
+	ok(!out.prefetched[0] && !out.prefetched[50] && !out.prefetched[100] &&
+		   !wrong(),
 	   "of the imports that do not all fit those are kept that are read again");
-	is_int(out.kept_bytes + out.fed_bytes, 99 * 6400,
-	       "imports that are kept once are not fed");
+	is_int(out.kept_bytes + out.prefetched_bytes, 99 * 6400,
+	       "imports that are kept once are not prefetched");
 	decide(2 * 6400);
-	ok(count_fed(0, 101) == 101 && out.fed_bytes == 101 * 6400 && !wrong(),
-	   "imports with the same bytes that are fed are read each time");
+	ok(count_prefetched(0, 101) == 101 &&
+		   out.prefetched_bytes == 101 * 6400 && !wrong(),
+	   "imports with the same bytes that are prefetched are read each time");
 }
 
 /* The first is larger than all others, and read by rows. */
@@ -171,37 +177,37 @@ static void by_their_rows(void)
 	bytes[0] = 640000;
 	by_rows[0] = 100;
 	decide(6400);
-	is_int(out.fed_bytes, 100 + 99 * 6400,
-	       "of an import that is read by rows these are fed");
+	is_int(out.prefetched_bytes, 100 + 99 * 6400,
+	       "of an import that is read by rows these are prefetched");
 	decide(99 * 6400);
-	ok(out.fed[0] && count_fed(1, 100) == 0 && !out.ring,
-	   "an import that is read by rows needs no ring");
+	ok(out.prefetched[0] && count_prefetched(1, 100) == 0 && !out.buffer,
+	   "an import that is read by rows needs no buffer");
 	decide(50 * 6400);
-	ok(out.fed[0] && count_fed(1, 100) == 52 && out.ring == 3 * 6400 &&
-		   !wrong(),
+	ok(out.prefetched[0] && count_prefetched(1, 100) == 52 &&
+		   out.buffer == 3 * 6400 && !wrong(),
 	   "an import that is read by rows takes no bytes from the others");
 	decide(99 * 6400 + 640000);
-	ok(!count_fed(0, 100),
+	ok(!count_prefetched(0, 100),
 	   "an import that is read by rows is kept if all others are");
 	same[99] = 0;
 	bytes[99] = 640000;
 	decide(640000 + 98 * 6400);
-	ok(!count_fed(0, 100) && out.kept_bytes == 640000 + 98 * 6400,
+	ok(!count_prefetched(0, 100) && out.kept_bytes == 640000 + 98 * 6400,
 	   "bytes that are read by rows and as a whole are kept once");
 	decide(2 * 640000);
-	ok(!wrong() && out.fed[0] == out.fed[99],
-	   "bytes that are read by rows and as a whole are kept or fed as one");
+	ok(!wrong() && out.prefetched[0] == out.prefetched[99],
+	   "bytes that are read by rows and as a whole are kept or prefetched as one");
 }
 
 static void tight(void)
 {
 	begin(20, 6400);
 	decide(2 * 6400);
-	ok(count_fed(0, 20) == 20 && out.ring == 2 * 6400 && !wrong(),
-	   "the ring is smaller if the budget has no room for three");
+	ok(count_prefetched(0, 20) == 20 && out.buffer == 2 * 6400 && !wrong(),
+	   "the buffer is smaller if the budget has no room for three");
 	decide(6400);
-	ok(count_fed(0, 20) == 20 && out.ring == 6400 && !wrong(),
-	   "a ring of one import is enough");
+	ok(count_prefetched(0, 20) == 20 && out.buffer == 6400 && !wrong(),
+	   "a buffer of one import is enough");
 	in.budget = 6399;
 	is_int(weir__imports(&in, &out), -ENOMEM,
 	       "a budget that lacks one byte for one import is refused");
@@ -219,16 +225,16 @@ static void tight(void)
 static void again(void)
 {
 	begin(20, 6400);
-	in.ring = 4 * 6400;
+	in.buffer = 4 * 6400;
 	for (uint32_t i = 0; i < 20; i += 2)
 		there[i] = true;
 	decide(0);
-	ok(count_fed(0, 20) == 10 && out.ring == in.ring && !wrong(),
-	   "what is there, and the ring that is there, cost nothing");
+	ok(count_prefetched(0, 20) == 10 && out.buffer == in.buffer && !wrong(),
+	   "what is there, and the buffer that is there, cost nothing");
 	bytes[1] = 8 * 6400;
 	decide(10 * 6400);
-	ok(!wrong() && (!out.fed[1] || out.ring > in.ring),
-	   "a ring that is too small is not taken");
+	ok(!wrong() && (!out.prefetched[1] || out.buffer > in.buffer),
+	   "a buffer that is too small is not taken");
 }
 
 /* Give import @i the bytes of an earlier one that is not in use any more. */
@@ -262,7 +268,7 @@ static void random_list(void)
 		by_rows[i] = rnd(10) ? 0 : 1 + rnd(100);
 		random_same(i);
 	}
-	in.ring = rnd(2) ? 0 : rnd(200000);
+	in.buffer = rnd(2) ? 0 : rnd(200000);
 }
 
 static void randoms(void)
@@ -279,14 +285,14 @@ static void randoms(void)
 			refused++;
 			continue;
 		}
-		taken += out.ring != 0;
+		taken += out.buffer != 0;
 		why = wrong();
 		if (why)
 			diag("seed %u: %s", k, why);
 	}
 	ok(!why, "20000 random lists get valid places");
 	ok(refused > 100 && taken > 1000,
-	   "of the random lists %u are refused, %u have a ring", refused,
+	   "of the random lists %u are refused, %u have a buffer", refused,
 	   taken);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedules: what is computed, and where results are placed. */
+/* Executable graphs: what is computed, and where results are placed. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
 
-static struct weir_exec *schedule_of(const struct weir_graph *g)
+static struct weir_exec *exec_of(const struct weir_graph *g)
 {
 	struct weir_exec *s;
 
@@ -71,7 +71,7 @@ static void in_place(void)
 	b = weir_sqr(g, a);
 	c = weir_scale(g, b, 2, 1);
 	d = weir_graph_output(g, weir_add(g, c, x));
-	s = schedule_of(g);
+	s = exec_of(g);
 	px = place_of(s, x);
 	pa = place_of(s, a);
 	pb = place_of(s, b);
@@ -83,7 +83,7 @@ static void in_place(void)
 	is_int(pa.why, WEIR_NODE_PLANNED,
 	       "a result does not take the place of an input");
 	ok(pb.why == WEIR_NODE_IN_PLACE && pb.offset == pa.offset &&
-		   pb.over == 2,
+		   pb.over == 1,
 	   "a result takes the place of a source that is used for the last time");
 	ok(pc.why == WEIR_NODE_IN_PLACE && pd.why == WEIR_NODE_IN_PLACE,
 	   "an output may take the place of a source");
@@ -111,13 +111,13 @@ static void edges(void)
 		a = weir_add(g, x, k);
 		b = weir_mul(g, a, k);
 		d = weir_graph_output(g, weir_add(g, b, i ? a : k));
-		second = schedule_of(g);
+		second = exec_of(g);
 		results[i] = result(second, g, d, 2);
 		if (i == 0)
 			first = second;
 	}
 	ok(results[0] == 18 && results[1] == 20,
-	   "a graph that differs in one edge gets a schedule of its own");
+	   "a graph that differs in one edge gets an executable graph of its own");
 	weir_exec_free(first);
 	weir_exec_free(second);
 	weir_graph_free(g);
@@ -137,7 +137,7 @@ static void kept_apart(void)
 	for (int i = 1; i < 8; i++)
 		node[i] = weir_add(g, node[i - 1], y);
 	weir_graph_output(g, node[7]);
-	s = schedule_of(g);
+	s = exec_of(g);
 	out = place_of(s, y);
 	for (int i = 0; i < 8; i++) {
 		other = place_of(s, node[i]);
@@ -162,7 +162,7 @@ static void views_keep(void)
 	row = weir_slice(g, a, 0, 1, 1);
 	b = weir_sqr(g, a);
 	c = weir_graph_output(g, weir_add(g, b, row));
-	s = schedule_of(g);
+	s = exec_of(g);
 	pa = place_of(s, a);
 	pb = place_of(s, b);
 	pc = place_of(s, c);
@@ -178,7 +178,7 @@ static void views_keep(void)
 	a = weir_reshape(g, weir_sqr(g, x), 2, shape);
 	t = weir_transpose(g, a);
 	d = weir_graph_output(g, weir_add(g, a, t));
-	s = schedule_of(g);
+	s = exec_of(g);
 	pa = place_of(s, a);
 	pb = place_of(s, d);
 	ok(apart(&pa, &pb),
@@ -200,11 +200,11 @@ static void what_is_computed(void)
 	y = weir_graph_output(g, weir_add(g, x, x));
 	empty = weir_graph_input(g, "empty", WEIR_DTYPE_F32, 1, &none);
 	weir_graph_output(g, weir_sqr(g, empty));
-	s = schedule_of(g);
+	s = exec_of(g);
 	must(weir_exec_info(s, &info));
 	is_int(info.computed, 1,
 	       "what no output needs is not computed, nor what is empty");
-	is_int(info.nodes, 5, "a schedule has all nodes of its graph");
+	is_int(info.nodes, 5, "an executable graph has all nodes of its graph");
 	is_int(place_of(s, unused).why, WEIR_NODE_NOT_NEEDED,
 	       "the place of a node says that nothing needs it");
 	ok(result(s, g, y, 2) == 4, "a graph with an empty tensor runs");
@@ -213,9 +213,10 @@ static void what_is_computed(void)
 	       "a node that does not exist has no place");
 	weir_exec_free(s);
 	weir_graph_reset(g);
-	s = schedule_of(g);
+	s = exec_of(g);
 	must(weir_exec_info(s, &info));
-	is_int(info.bytes, 0, "an empty graph has a schedule without memory");
+	is_int(info.bytes, 0,
+	       "an empty graph has an executable graph without memory");
 	weir_exec_free(s);
 	weir_graph_free(g);
 }
@@ -231,7 +232,7 @@ static void questions(void)
 	unsigned refused = 0;
 
 	y = weir_graph_output(g, weir_sqr(g, x));
-	s = schedule_of(g);
+	s = exec_of(g);
 	must(weir_exec_info(s, &before));
 	after = before;
 	for (uint64_t i = 2; i < 1000; i++)
@@ -239,7 +240,7 @@ static void questions(void)
 	is_int(refused, 998, "places of nodes that are not there are refused");
 	must(weir_exec_info(s, &after));
 	ok(!memcmp(&before, &after, sizeof(after)) && result(s, g, y, 2) == 4,
-	   "a schedule is as it was after 998 questions that it refused");
+	   "an executable graph is as it was after 998 questions that it refused");
 	weir_exec_free(s);
 	weir_graph_free(g);
 }
@@ -267,7 +268,7 @@ static void writes(void)
 	rows = weir_set_rows(g, cache, x, ids);
 	after = weir_graph_output(g, weir_scale(g, rows, 3, 0));
 	y = weir_graph_output(g, weir_slice(g, rows, 0, 3, 1));
-	s = schedule_of(g);
+	s = exec_of(g);
 	place = place_of(s, rows);
 	ok(place.where == WEIR_NODE_LEAF && place.why == WEIR_NODE_WRITES,
 	   "a write is in its leaf");
@@ -332,14 +333,14 @@ static void refusals(void)
 	weir_graph_reset(g);
 	weir_add(g, x, NULL);
 	is_err(weir_exec_new(sched, g, &s), -EINVAL, "weir_graph_op: add",
-	       "a graph with a failure has no schedule, but its sentence");
+	       "a graph with a failure has no executable graph, but its sentence");
 	weir_buf_free(buf);
 	weir_graph_free(g);
 }
 
 static void estimates(void)
 {
-	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_exec_info e = { .size = sizeof(e) };
 	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y, *w;
@@ -350,8 +351,9 @@ static void estimates(void)
 	uint64_t bytes;
 
 	y = weir_graph_output(g, weir_add(g, weir_sqr(g, x), x));
-	s = schedule_of(g);
-	ok(result(s, g, y, 2) == 6, "a schedule computes before an estimate");
+	s = exec_of(g);
+	ok(result(s, g, y, 2) == 6,
+	   "an executable graph computes before an estimate");
 	bytes = gdev.bytes;
 	gdev_reset();
 	gdev.measured = 1000;
@@ -371,10 +373,11 @@ static void estimates(void)
 		   gdev.bytes == bytes,
 	   "an estimate allocates, frees and prepares nothing");
 	ok(result(s, g, y, 3) == 12,
-	   "an estimate leaves a schedule in use as it is");
+	   "an estimate leaves an executable graph in use as it is");
 	must(weir_exec_new(sched, g, &other));
 	must(weir_exec_info(other, &info));
-	is_int(info.times, 2, "a schedule is taken again after an estimate");
+	is_int(info.times, 2,
+	       "an executable graph is taken again after an estimate");
 	(void)shape;
 	weir_exec_free(other);
 	weir_exec_free(s);
@@ -394,10 +397,10 @@ static void many_nodes(void)
 	for (int i = 0; i < 50000; i++)
 		y = weir_add(g, y, x);
 	weir_graph_output(g, y);
-	s = schedule_of(g);
+	s = exec_of(g);
 	must(weir_exec_info(s, &info));
 	ok(info.computed == 50000 && info.results == 64,
-	   "a graph of 50,000 nodes has a schedule");
+	   "a graph of 50,000 nodes has an executable graph");
 	ok(result(s, g, y, 1) == 50001, "a graph of 50,000 nodes runs");
 	weir_exec_free(s);
 	weir_graph_free(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fed.h"
+#include "prefetching.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ struct weir *weir;
 struct weir_buft *buft;
 struct weir_file *file;
 struct weir__import imports[PARTS];
-struct weir__feeder *feeder;
+struct weir__prefetcher *prefetcher;
 
 static int progress_state(struct weir__timeline *tl, uint64_t number,
 			  struct weir_failure *cause)
@@ -67,7 +67,7 @@ struct weir_file *file_new(const char *name)
 
 void begin(uint64_t limit)
 {
-	must(weir__feeder_new(cpu_of(weir), buft, limit, &feeder));
+	must(weir__prefetcher_new(cpu_of(weir), buft, limit, &prefetcher));
 	for (uint32_t i = 0; i < PARTS; i++)
 		imports[i] = (struct weir__import){ .bytes = PART,
 						    .first = i,
@@ -76,36 +76,36 @@ void begin(uint64_t limit)
 						    .at = i * PART };
 }
 
-struct weir__feed_list *list_new(uint32_t first, uint32_t n)
+struct weir__prefetch_list *list_new(uint32_t first, uint32_t n)
 {
-	struct weir__feed_list *list;
+	struct weir__prefetch_list *list;
 
-	must(weir__feed_list_new(feeder, imports + first, n, &list));
-	weir__feed_list_use(list);
+	must(weir__prefetch_list_new(prefetcher, imports + first, n, &list));
+	weir__prefetch_list_use(list);
 	return list;
 }
 
-void list_end(struct weir__feed_list *list)
+void list_end(struct weir__prefetch_list *list)
 {
-	weir__feed_list_unuse(list, NULL);
-	weir__feed_list_free(list);
+	weir__prefetch_list_unuse(list, NULL);
+	weir__prefetch_list_free(list);
 }
 
-void start(struct run *run, struct weir__feed_list *list)
+void start(struct run *run, struct weir__prefetch_list *list)
 {
 	if (!run->progress)
 		run->progress = progress_new();
-	run->pass.list = list;
-	run->pass.progress = &run->progress->timeline;
-	run->pass.base = atomic_load(&run->progress->done);
-	must(weir__pass_start(&run->pass));
+	run->prefetch.list = list;
+	run->prefetch.progress = &run->progress->timeline;
+	run->prefetch.base = atomic_load(&run->progress->done);
+	must(weir__prefetch_start(&run->prefetch));
 }
 
 void end(struct run *run)
 {
 	/* A run that ends completes all of its numbers. */
-	advance(run, run->pass.base + PARTS);
-	weir__pass_end(&run->pass);
+	advance(run, run->prefetch.base + PARTS);
+	weir__prefetch_end(&run->prefetch);
 }
 
 void finish(struct run *run)
@@ -116,22 +116,23 @@ void finish(struct run *run)
 
 int state(const struct run *run, uint32_t k)
 {
-	struct weir__timeline *tl = &run->pass.feed->timeline;
+	struct weir__timeline *tl = &run->prefetch.arrivals->timeline;
 
-	return tl->ops->state(tl, run->pass.first + k, NULL);
+	return tl->ops->state(tl, run->prefetch.first + k, NULL);
 }
 
 bool arrives(const struct run *run, uint32_t k)
 {
-	const struct weir__fed *fed = &run->pass.list->fed[k];
-	unsigned part = (unsigned)(fed->import.at / PART);
-	int r = weir__timeline_block(&run->pass.feed->timeline,
-				     run->pass.first + k, -1);
+	const struct weir__prefetch_entry *entry =
+		&run->prefetch.list->entry[k];
+	unsigned part = (unsigned)(entry->import.at / PART);
+	int r = weir__timeline_block(&run->prefetch.arrivals->timeline,
+				     run->prefetch.first + k, -1);
 
 	if (r < 0)
 		diag("entry %u: %s", k, weir_error());
 	return r == 0 &&
-	       is_pattern(fed->buf->mem.base + fed->offset, PART, part);
+	       is_pattern(entry->buf->mem.base + entry->offset, PART, part);
 }
 
 bool steps(struct run *run, uint32_t k, uint32_t to)
@@ -139,18 +140,18 @@ bool steps(struct run *run, uint32_t k, uint32_t to)
 	for (; k < to; k++) {
 		if (!arrives(run, k))
 			return false;
-		advance(run, run->pass.base + 1 +
-				     run->pass.list->fed[k].import.last);
+		advance(run, run->prefetch.base + 1 +
+				     run->prefetch.list->entry[k].import.last);
 	}
 	return true;
 }
 
-uint32_t count_fed(const struct weir__feed_list *list)
+uint32_t count_prefetched(const struct weir__prefetch_list *list)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < list->n; i++)
-		n += !list->fed[i].kept;
+		n += !list->entry[i].kept;
 	return n;
 }
 
@@ -159,14 +160,14 @@ void settle(void)
 	bool idle = false;
 
 	while (!idle) {
-		pthread_mutex_lock(&feeder->lock);
-		idle = !feeder->n_out;
-		pthread_mutex_unlock(&feeder->lock);
+		pthread_mutex_lock(&prefetcher->lock);
+		idle = !prefetcher->n_out;
+		pthread_mutex_unlock(&prefetcher->lock);
 		usleep(100);
 	}
 }
 
-void fed_begin(void)
+void prefetching_begin(void)
 {
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);

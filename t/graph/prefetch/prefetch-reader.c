@@ -5,22 +5,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fed.h"
+#include "prefetching.h"
 #include "files.h"
 #include "streams.h"
 
-/* Let the nodes of all fed leaves read them. */
-static uint32_t leave_all(struct weir__feed_list *list)
+/* Let the nodes of all prefetched leaves read them. */
+static uint32_t leave_all(struct weir__prefetch_list *list)
 {
 	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < list->n; k++)
-		n += weir__feed_provider(list, k, 100 + k) != NULL;
+		n += weir__prefetch_list_reader(list, k, 100 + k) != NULL;
 	return n;
 }
 
 /* All bytes of a leaf, as a node gets them. */
-static int part_get(struct weir__fed_provider *p, uint64_t at,
+static int part_get(struct weir__entry_reader *p, uint64_t at,
 		    unsigned char *part, char why[240])
 {
 	const unsigned char *got;
@@ -39,17 +39,17 @@ static int part_get(struct weir__fed_provider *p, uint64_t at,
 /* The steps of a run whose nodes read what is missing; counts those entries. */
 static bool reads(struct run *run, uint32_t *ret_missing)
 {
-	const struct weir__feed_list *list = run->pass.list;
+	const struct weir__prefetch_list *list = run->prefetch.list;
 	unsigned char got[PART];
 	bool held = true;
 	char why[240];
 
 	for (uint32_t k = 0; held && k < list->n; k++) {
-		struct weir__fed_provider *p = list->fed[k].provider;
+		struct weir__entry_reader *p = list->entry[k].reader;
 
-		held = weir__timeline_block(&run->pass.feed->timeline,
-					    run->pass.first + k, -1) == 0;
-		if (!p || !p->of.missing) {
+		held = weir__timeline_block(&run->prefetch.arrivals->timeline,
+					    run->prefetch.first + k, -1) == 0;
+		if (!p || !p->of.active) {
 			held = held && arrives(run, k);
 		} else {
 			held = held && !part_get(p, 0, got, why) &&
@@ -57,12 +57,13 @@ static bool reads(struct run *run, uint32_t *ret_missing)
 			memset(p->of.place, 0xee, PART);
 			++*ret_missing;
 		}
-		advance(run, run->pass.base + 1 + list->fed[k].import.last);
+		advance(run,
+			run->prefetch.base + 1 + list->entry[k].import.last);
 	}
 	return held;
 }
 
-static bool reading_pass(struct run *run, struct weir__feed_list *list,
+static bool reading_pass(struct run *run, struct weir__prefetch_list *list,
 			 uint32_t *ret_missing)
 {
 	bool held;
@@ -84,9 +85,9 @@ static bool evict(struct weir_file *f)
 
 static void left_to_nodes(void)
 {
-	struct weir__feed_list *list;
-	struct weir__fed_out *out;
-	const struct weir__fed *fed;
+	struct weir__prefetch_list *list;
+	struct weir__prefetch_op *out;
+	const struct weir__prefetch_entry *entry;
 	struct run run = { 0 };
 	uint32_t missing, n;
 	bool held = true;
@@ -99,15 +100,16 @@ static void left_to_nodes(void)
 	list = list_new(0, PARTS);
 	n = leave_all(list);
 	close(fd);
-	is_int(n, count_fed(list), "nodes may read all leaves that are fed");
+	is_int(n, count_prefetched(list),
+	       "nodes may read all leaves that are prefetched");
 	for (unsigned i = 0; i < 5; i++)
 		held = held && reading_pass(&run, list, &missing) &&
 		       missing == n;
 	ok(held, "leaves in the page cache are left to their nodes");
-	is_int(weir__pass_bytes(&run.pass), list->fed_bytes,
-	       "leaves that are left to nodes count as fed");
+	is_int(weir__prefetch_bytes(&run.prefetch), list->prefetched_bytes,
+	       "leaves that are left to nodes count as prefetched");
 	settle();
-	weir__feeder_forget(feeder, list);
+	weir__prefetcher_forget(prefetcher, list);
 	if (evict(file)) {
 		ok(reading_pass(&run, list, &missing) && missing == 0,
 		   "leaves out of the page cache are read to their places");
@@ -119,31 +121,32 @@ static void left_to_nodes(void)
 	   "a pass after one that was read to places has all bytes");
 	settle();
 	/* A read that nobody needs any more is in flight. */
-	for (fed = list->fed; !fed->provider; fed++)
+	for (entry = list->entry; !entry->reader; entry++)
 		;
-	memset(feeder->out, 0, sizeof(feeder->out));
-	out = &feeder->out[feeder->first_out];
-	*out = (struct weir__fed_out){
-		.place = fed->provider->of.place + PART - 1, .bytes = 1
+	memset(prefetcher->out, 0, sizeof(prefetcher->out));
+	out = &prefetcher->out[prefetcher->first_out];
+	*out = (struct weir__prefetch_op){
+		.place = entry->reader->of.place + PART - 1, .bytes = 1
 	};
-	ok(!part_get(fed->provider, 0, part, why) &&
-		   is_pattern(part, PART, (unsigned)(fed->import.at / PART)),
+	ok(!part_get(entry->reader, 0, part, why) &&
+		   is_pattern(part, PART, (unsigned)(entry->import.at / PART)),
 	   "a node's read waits for bytes that are not in the page cache");
-	if (pread(file->fd, part, PART, (off_t)fed->import.at) != (ssize_t)PART)
+	if (pread(file->fd, part, PART, (off_t)entry->import.at) !=
+	    (ssize_t)PART)
 		bail("pread: %s", strerror(errno));
-	ok(weir__fed_may_leave(feeder, fed),
+	ok(weir__entry_may_read_through(prefetcher, entry),
 	   "a leaf is left to its node if nothing else writes to its place");
-	feeder->n_out = 1;
-	ok(!weir__fed_may_leave(feeder, fed),
+	prefetcher->n_out = 1;
+	ok(!weir__entry_may_read_through(prefetcher, entry),
 	   "a leaf is not left to its node while its place is written");
-	feeder->n_out = 0;
-	is_int(part_get(fed->provider, PARTS * PART, part, why), -ENODATA,
+	prefetcher->n_out = 0;
+	is_int(part_get(entry->reader, PARTS * PART, part, why), -ENODATA,
 	       "a node's read after the end of the file fails");
 	has_str(why, "parts.bin: ends before bytes",
 		"a node's read that fails has a sentence");
 	list_end(list);
 	finish(&run);
-	weir__feeder_free(feeder);
+	weir__prefetcher_free(prefetcher);
 }
 
 static void pwrite_part(const char *name, unsigned i, const void *part)
@@ -155,11 +158,11 @@ static void pwrite_part(const char *name, unsigned i, const void *part)
 	close(fd);
 }
 
-/* A feed fails, and the next one leaves entries to nodes again. */
+/* A prefetch fails, and the next one leaves entries to nodes again. */
 static void after_failure(void)
 {
 	struct weir_file *whole = file;
-	struct weir__feed_list *list;
+	struct weir__prefetch_list *list;
 	struct run run = { 0 };
 	uint32_t missing, n;
 	bool held;
@@ -169,9 +172,9 @@ static void after_failure(void)
 	list = list_new(0, PARTS);
 	files_truncate("short.bin", 2 * PART);
 	start(&run, list);
-	is_int(weir__timeline_block(&run.pass.feed->timeline,
-				    run.pass.first + PARTS - 1, -1),
-	       -ENODATA, "a feed fails");
+	is_int(weir__timeline_block(&run.prefetch.arrivals->timeline,
+				    run.prefetch.first + PARTS - 1, -1),
+	       -ENODATA, "a prefetch fails");
 	end(&run);
 	files_truncate("short.bin", PARTS * PART);
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -184,10 +187,10 @@ static void after_failure(void)
 	held = reading_pass(&run, list, &missing);
 	settle();
 	ok(held && reading_pass(&run, list, &missing) && missing == n,
-	   "the feed after one that failed leaves leaves to nodes");
+	   "the prefetch after one that failed leaves leaves to nodes");
 	list_end(list);
 	finish(&run);
-	weir__feeder_free(feeder);
+	weir__prefetcher_free(prefetcher);
 	weir_file_close(file);
 	file = whole;
 }
@@ -195,7 +198,7 @@ static void after_failure(void)
 int main(void)
 {
 	plan(12);
-	fed_begin();
+	prefetching_begin();
 	left_to_nodes();
 	after_failure();
 	weir_file_close(file);
