@@ -537,13 +537,14 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 		int r = 0;
 
 		if (read_through && (!given.at || given.matrix != matrix ||
-				row < given.first || row >= given.end))
+				     row < given.first || row >= given.end))
 			r = provided_get(
 				run, job, &given, matrix, row,
 				job->m - row < left ? job->m : row + left, g.n);
 		if (r < 0)
 			return r;
-		a = read_through ? given.at + (int64_t)(row - given.first) * pitch
+		a = read_through
+			    ? given.at + (int64_t)(row - given.first) * pitch
 			    : matrix + (int64_t)row * pitch;
 		multiply_rows(run, job, &g, a, row, rows);
 	}

@@ -93,8 +93,8 @@ static void get_row(const struct weir_backend_convert *convert, void *d,
 
 /* Get a row of a missing source, from byte @at on, in parts of whole blocks. */
 static int read_through_row(const struct weir__kernel_run *run,
-			   const struct weir_backend_convert *convert,
-			   unsigned char *d, uint64_t at, size_t n)
+			    const struct weir_backend_convert *convert,
+			    unsigned char *d, uint64_t at, size_t n)
 {
 	const struct weir_operand *a = &run->node->src[0];
 	const struct weir_dtype_info *info = lib->dtype(a->dtype);

@@ -14,6 +14,7 @@
 #include "dev/dev.h"
 #include "graph/exec/exec_races.h"
 #include "graph/exec/run.h"
+#include "races/races.h"
 
 enum move {
 	MOVE_ON,  /* look again */
@@ -36,13 +37,50 @@ static bool lane_checked(const struct weir__run_lane *lane)
 	return weir__races_on(lane->run->compiled->sched->weir);
 }
 
+static void lane_stop_waiting(struct weir__run_lane *lane);
+
+void weir__run_stop(struct weir_run *run)
+{
+	__atomic_store_n(&run->stop, 1, __ATOMIC_SEQ_CST);
+	for (uint32_t l = 0; l < run->compiled->n_lanes; l++)
+		lane_stop_waiting(&run->lane[l]);
+}
+
+/* Keep the failure if it is the first one. */
+static bool failure_keep(struct weir_run *run, const struct weir_failure *f)
+{
+	bool first;
+
+	pthread_mutex_lock(&run->lock);
+	first = !run->failure.err;
+	if (first)
+		run->failure = *f;
+	pthread_mutex_unlock(&run->lock);
+	return first;
+}
+
+/* The lane has ended, and its operation is about to end. @f: why it failed, or NULL. */
+static void lane_ended(struct weir__run_lane *lane,
+		       const struct weir_failure *f)
+{
+	lane->ended = true;
+	if (!f) {
+		weir__progress_to(lane->progress,
+				  lane->base + lane->of->n_steps);
+		return;
+	}
+	if (failure_keep(lane->run, f))
+		weir__run_stop(lane->run);
+	weir__progress_fail(lane->progress, f);
+}
+
 /* The run may be gone on return. */
 static enum move lane_end(struct weir__run_lane *lane,
 			  const struct weir_failure *f)
 {
 	if (lane_checked(lane))
 		weir__run_lane_races_end(lane);
-	weir__run_lane_ended(lane, f);
+	lane_ended(lane, f);
 	weir__stream_op_finish(lane->op, f);
 	return MOVE_AWAY;
 }
@@ -323,7 +361,8 @@ static enum move lane_wait(struct weir__run_lane *lane, struct weir__pending *p)
 	return move;
 }
 
-void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
+/* If the lane waits at a sync point, end it now: the run is stopped. */
+static void lane_stop_waiting(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
 	bool mine = false;
@@ -452,4 +491,131 @@ void weir__run_lane_begin(struct weir__stream_op *op)
 	if (lane_checked(lane))
 		weir__run_lane_races_begin(lane);
 	lane_move(lane);
+}
+
+/* Its operation was not issued: its stream has failed, or did not take it. */
+static void lane_never_began(struct weir__run_lane *lane)
+{
+	struct weir__timeline *tl = &lane->op->stream->timeline;
+	uint64_t number = lane->op->number;
+	struct weir_failure cause, f;
+
+	if (!number)
+		number = weir__stream_tail(lane->op->stream);
+	if (tl->ops->state(tl, number, &cause) < 0)
+		weir__cancelled(&f, &cause);
+	else
+		weir__failure_set(&f, -ECANCELED, 0, 0,
+				  "%s: the run was not started",
+				  lane->op->stream->label);
+	lane_ended(lane, &f);
+}
+
+void weir__run_lane_gone(void *arg)
+{
+	struct weir__run_lane *lane = arg;
+	struct weir_run *run = lane->run;
+
+	if (!lane->ended)
+		lane_never_began(lane);
+	weir__run_lane_forget(lane);
+	if (lane->prefetch.arrivals)
+		weir__prefetch_end(&lane->prefetch);
+	pthread_mutex_lock(&run->lock);
+	run->ended_at = weir__now();
+	pthread_mutex_unlock(&run->lock);
+	atomic_fetch_sub(&run->running, 1);
+	weir__run_put(run);
+}
+
+/*
+ * Keep a failure that no lane has noticed: a stream was abandoned, or a copy
+ * failed for which no step waits.
+ */
+static void part_drop(struct weir__run_part *part)
+{
+	struct weir_failure cause;
+
+	if (weir__races_on(part->timeline->weir))
+		weir__races_waited(&part->run->end->timeline,
+				   part->run->end_number, part->timeline,
+				   part->number);
+	if (part->timeline->ops->state(part->timeline, part->number, &cause) <
+	    0)
+		failure_keep(part->run, &cause);
+	weir__timeline_put(part->timeline);
+}
+
+/* The program may start the run again once it is not running. */
+static void parts_ended(struct weir_run *run)
+{
+	const struct weir__compiled *cg = run->compiled;
+	uint64_t number = run->end_number;
+	struct weir__progress *end = run->end;
+	struct weir_failure f;
+
+	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
+		if (run->part[i].timeline)
+			part_drop(&run->part[i]);
+	weir__timeline_ref(&end->timeline);
+	pthread_mutex_lock(&run->lock);
+	f = run->failure;
+	run->ended_at = weir__now();
+	pthread_mutex_unlock(&run->lock);
+	atomic_fetch_sub(&run->running, 1);
+	/*
+	 * The earlier starts with this timeline ended well, or it would have been
+	 * replaced. The thread that ends the last of them may not have said so yet.
+	 */
+	weir__progress_to(end, f.err ? number - 1 : number);
+	if (f.err)
+		weir__progress_fail(end, &f);
+	weir__timeline_put(&end->timeline);
+	weir__run_put(run);
+}
+
+static void part_ended(struct weir_run *run)
+{
+	if (atomic_fetch_sub(&run->parts, 1) == 1)
+		parts_ended(run);
+}
+
+static void part_woken(struct weir__waiter *waiter)
+{
+	part_ended(weir__container(waiter, struct weir__run_part, waiter)->run);
+}
+
+static void part_add(struct weir_run *run, uint32_t i, struct weir_stream *s,
+		     uint64_t number)
+{
+	struct weir__run_part *part = &run->part[i];
+
+	*part = (struct weir__run_part){ .run = run,
+					 .timeline = weir__timeline_ref(
+						 &s->timeline),
+					 .number = number };
+	part->waiter.number = number;
+	part->waiter.wake = part_woken;
+	atomic_fetch_add(&run->parts, 1);
+	if (weir__timeline_wait(part->timeline, &part->waiter) != 0)
+		part_ended(run);
+}
+
+void weir__run_ends(struct weir_run *run)
+{
+	const struct weir__compiled *cg = run->compiled;
+
+	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
+		run->part[i].timeline = NULL;
+	/* One for this call, so that the parts do not end the run meanwhile. */
+	atomic_store(&run->parts, 1);
+	for (uint32_t l = 0; l < cg->n_lanes; l++)
+		if (run->lane[l].stream)
+			part_add(run, l, run->lane[l].stream,
+				 run->lane[l].number);
+	for (uint32_t c = 0; c < cg->n_copiers; c++)
+		if (run->copier[c])
+			part_add(run, cg->n_lanes + c, run->copier[c],
+				 weir__stream_tail(run->copier[c]));
+	part_ended(run);
 }

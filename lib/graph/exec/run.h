@@ -108,45 +108,28 @@ struct weir_run {
 	struct weir_run_report report;
 };
 
-/* advance.c: start() of its operation; the thread that calls it moves the lane. */
+/* advance.c: start() of the lane's operation. The thread that calls it moves the lane. */
 void weir__run_lane_begin(struct weir__stream_op *op);
-/* If the lane waits at a sync point, end it now: the run is stopped. */
-void weir__run_lane_stop_waiting(struct weir__run_lane *lane);
-
-/* end.c: the first failure of a run, and its end. */
-/* Begin nothing any more, and wait no longer. */
-void weir__run_stop(struct weir_run *run);
-/* The lane has ended, and its operation is about to; f: NULL, or why. */
-void weir__run_lane_ended(struct weir__run_lane *lane,
-			  const struct weir_failure *f);
-/* The operation of a lane is gone; @lane is a struct weir__run_lane. */
+/* gone() of the lane's operation. @lane is a struct weir__run_lane. */
 void weir__run_lane_gone(void *lane);
-/* All operations are queued: the run of several lanes ends after them. */
+/* Begin no further operation, and end all waits of lanes. */
+void weir__run_stop(struct weir_run *run);
+/* Let the run of several lanes end when all its operations and copies have ended. */
 void weir__run_ends(struct weir_run *run);
-
-/* transfer.c: the copies between lanes. */
-int weir__transfers_queue(struct weir_run *run);
-/*
- * @s waits for the operation of the newest run of the compiled graph in lane @of, well or
- * not. sched->start_lock is held.
- */
-int weir__wait_for_last(struct weir_stream *s,
-			const struct weir__graph_lane *of);
 
 /* run.c */
 void weir__run_put(struct weir_run *run);
-/* The timeline of a lane's steps. */
+/* Make the timeline of a lane's steps, and that of a run's ends. */
 int weir__run_lane_progress_new(struct weir__run_lane *lane,
 				struct weir__progress **ret);
-/* The timeline of a run's ends. */
 int weir__run_end_new(struct weir_run *run, struct weir__progress **ret);
-/* Forget what the lane waits for. */
+/* Drop what the lane waits for. */
 void weir__run_lane_forget(struct weir__run_lane *lane);
-/* The copies of inputs that were queued: @now is their state. */
+/* Set the state of the inputs whose copies were queued to @now. */
 void weir__run_inputs(struct weir_run *run, enum weir__input_state now);
-/* Make sure that the lane has a stream of its own, which has not failed. */
+/* Give the lane a stream of its own that has not failed. */
 int weir__run_lane_own(struct weir__run_lane *lane);
-/* The tensor of port @i, placed in the run's memory. */
+/* The tensor of port @i in the run's memory. */
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i);
 
 #endif

@@ -152,10 +152,12 @@ void weir__entry_set_read_through(const struct weir__prefetch_entry *entry,
 				  bool read_through)
 {
 	if (entry->reader)
-		__atomic_store_n(&entry->reader->of.active, read_through, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&entry->reader->of.active, read_through,
+				 __ATOMIC_SEQ_CST);
 }
 
 bool weir__entry_reads_through(const struct weir__prefetch_entry *entry)
 {
-	return entry->reader && __atomic_load_n(&entry->reader->of.active, __ATOMIC_SEQ_CST);
+	return entry->reader &&
+	       __atomic_load_n(&entry->reader->of.active, __ATOMIC_SEQ_CST);
 }
