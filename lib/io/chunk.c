@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Division of a job into chunks. Chunks end at multiples of the chunk size in the
- * file, so that a staged chunk, rounded to whole blocks, still fits a slot.
+ * Division of a job into chunks. Chunks end at multiples of the chunk size in
+ * the file, so that a staged chunk, rounded to whole blocks, still fits a slot.
  * Chunks that are read through the page cache to host memory need no slot: they
  * end at multiples of it in memory (see shift_of).
  *
  * An extent whose address and file offset are congruent is read in place,
  * except for the block at each end of which only a part belongs to the extent:
- * those two are staged. Other extents, and all extents to a device, are staged as a
- * whole. Extents that are read through the page cache to host memory are neither.
+ * those two are staged. Other extents, and all extents to a device, are staged
+ * as a whole. Extents that are read through the page cache to host memory are
+ * neither.
  *
  * Extents that are close together in the file are merged into one chunk. To a
  * device, as many as fit a slot: one read and one scatter copy. To host memory,
  * small ones: the chunk is unpacked.
  *
- * A chunk of an extent with rows or a conversion has as many rows or elements as
- * fit a slot; for a device their converted elements have to fit too.
+ * A chunk of an extent with rows or a conversion has as many rows or elements
+ * as fit a slot; for a device their converted elements have to fit too.
  */
 #include <assert.h>
 #include <errno.h>
@@ -33,9 +34,10 @@
 /* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 /*
- * Bytes of a merged chunk of cached extents to host memory: enough that the costs
- * of a chunk do not matter, and few enough that several copiers have work. Direct
- * reads are as long as a slot: with 1 MiB they reached 0.9 of the rate.
+ * Bytes of a merged chunk of cached extents to host memory: enough that the
+ * costs of a chunk do not matter, and few enough that several copiers have
+ * work. Direct reads are as long as a slot: with 1 MiB they reached 0.9 of the
+ * rate.
  */
 #define MERGED_BYTES (1u << 20)
 #define MAX_MERGED 512u
@@ -66,10 +68,10 @@ static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 /*
  * The chunks of @e end where file offset + shift is a multiple of @chunk.
  *
- * Copiers that read to fresh memory fault its huge pages in: the first that writes
- * to a page makes the kernel clear all of it. If a chunk ended inside a huge page,
- * one CPU would clear the page and another would fill it, while its lines are in
- * the cache of the first (measured: 1.2 times the CPU time).
+ * Copiers that read to fresh memory fault its huge pages in: the first that
+ * writes to a page makes the kernel clear all of it. If a chunk ended inside a
+ * huge page, one CPU would clear the page and another would fill it, while its
+ * lines are in the cache of the first (measured: 1.2 times the CPU time).
  */
 static uint64_t shift_of(const struct weir__job *job,
 			 const struct weir__extent *e, uint64_t chunk)
@@ -203,7 +205,10 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 	return 0;
 }
 
-/* True if the extent is never merged: it is unpacked, or large enough by itself. */
+/*
+ * True if the extent is never merged: it is unpacked, or large enough by
+ * itself.
+ */
 static bool is_single(const struct weir__extent *e)
 {
 	return e->unpack || (!e->dev && e->len >= SMALL_EXTENT);
@@ -224,8 +229,8 @@ static uint64_t slot_end(const struct weir__extent *e, uint64_t chunk)
 }
 
 /*
- * True if the extents from @e to @last fit a slot with their distances in memory
- * (device_copy.c repacks them).
+ * True if the extents from @e to @last fit a slot with their distances in
+ * memory (device_copy.c repacks them).
  */
 static bool fits_repacked(const struct weir__extent *e,
 			  const struct weir__extent *last, uint64_t chunk)
@@ -234,7 +239,9 @@ static bool fits_repacked(const struct weir__extent *e,
 	       (uintptr_t)last->addr + last->len - (uintptr_t)e->addr <= chunk;
 }
 
-/* Returns how many of the @n extents from @e on can be merged into one chunk. */
+/*
+ * Returns how many of the @n extents from @e on can be merged into one chunk.
+ */
 static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 				uint64_t chunk)
 {

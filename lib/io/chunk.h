@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which bytes each chunk of a job has. Pure arithmetic: any thread, no locks. */
+/*
+ * Which bytes each chunk of a job has. Pure arithmetic: any thread, no locks.
+ */
 #ifndef WEIR__IO_CHUNK_H
 #define WEIR__IO_CHUNK_H
 
@@ -24,9 +26,9 @@ struct weir__rows {
 };
 
 /*
- * Before the job starts: decide how each extent is read and which are merged, and
- * count the chunks. -EBADF: a file is not writable. -EINVAL: a write of rows, or a
- * row that is too long.
+ * Before the job starts: decide how each extent is read and which are merged,
+ * and count the chunks. -EBADF: a file is not writable. -EINVAL: a write of
+ * rows, or a row that is too long.
  */
 int weir__job_divide(struct weir__job *job, uint64_t chunk_bytes);
 /* Return chunk @number of the job. *hint is an extent at or before its own. */
@@ -41,8 +43,8 @@ struct weir__rows weir__chunk_rows(const struct weir__extent *e, uint64_t lo,
 /* As weir__engine_joins_rows, which engine.h describes. */
 bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk);
 /*
- * Where the last row of a chunk that ends at @hi ends. The gap that may follow it
- * belongs to the chunk.
+ * Where the last row of a chunk that ends at @hi ends. The gap that may follow
+ * it belongs to the chunk.
  */
 uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi);
 
@@ -55,7 +57,10 @@ static inline uint64_t weir__slot_unit(const struct weir_file *file)
 	return file->off_align > 4096 ? file->off_align : 4096;
 }
 
-/* True if all of @e is read through the page cache. It never becomes false again. */
+/*
+ * True if all of @e is read through the page cache. It never becomes false
+ * again.
+ */
 static inline bool weir__extent_is_cached(const struct weir__extent *e)
 {
 	return e->buffered ||

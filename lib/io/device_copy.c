@@ -31,7 +31,9 @@ static bool are_neighbours(const struct weir__extent *a,
 	       (size_t)(b->addr - a->addr) <= a->len + MAX_PADDING;
 }
 
-/* Returns how many of @n extents are neighbours, and together fit @room bytes. */
+/*
+ * Returns how many of @n extents are neighbours, and together fit @room bytes.
+ */
 static uint32_t count_neighbours(const struct weir__extent *e, uint32_t n,
 				 size_t room)
 {
@@ -71,10 +73,10 @@ static struct weir_backend_copy repack(const struct weir__op *op,
 }
 
 /*
- * Fill in op->work for a merged chunk: a scatter copy with a copy for each extent,
- * from its place in the slot. Small extents that are neighbours on the device too
- * are repacked in a second slot, with their distances on the device: they and the
- * padding between them become one copy.
+ * Fill in op->work for a merged chunk: a scatter copy with a copy for each
+ * extent, from its place in the slot. Small extents that are neighbours on the
+ * device too are repacked in a second slot, with their distances on the device:
+ * they and the padding between them become one copy.
  */
 static void scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
@@ -129,8 +131,8 @@ static void copy_work_done(struct weir_backend_work *work, int res,
 }
 
 /*
- * True if the copy just queued is submitted to the driver. Only this thread polls
- * the queue, so the copy has not ended meanwhile.
+ * True if the copy just queued is submitted to the driver. Only this thread
+ * polls the queue, so the copy has not ended meanwhile.
  */
 static bool is_submitted(struct weir__copy_queue *q)
 {
@@ -180,8 +182,8 @@ static void work_fill(struct weir__op *op)
 }
 
 /*
- * A job with a queue of its own (submit_copy) needs the engine's queue too, because
- * opening the engine's queue has page-locked the slots.
+ * A job with a queue of its own (submit_copy) needs the engine's queue too,
+ * because opening the engine's queue has page-locked the slots.
  */
 int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {

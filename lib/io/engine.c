@@ -25,7 +25,9 @@
 /* The same for network file systems, which answer later. */
 #define NETWORK_WINDOW (256ull << 20)
 #define MIN_OPS 64u /* per reactor: small chunks do not fill the window */
-/* Threads have at least this time to end, ns, even if the deadline is earlier. */
+/*
+ * Threads have at least this time to end, ns, even if the deadline is earlier.
+ */
 #define THREADS_NS 1000000000
 /* A reactor looks for late reads and lost wakeups at least this often. */
 #define MAX_SLEEP_NS 1000000000
@@ -61,8 +63,9 @@ static bool engine_idle_by(struct weir__engine *eng, int64_t deadline)
 }
 
 /*
- * Idle threads end at once. Threads that hang in the kernel, and a reactor that a
- * sink still needs, do not: they are left running, with a reference to the root.
+ * Idle threads end at once. Threads that hang in the kernel, and a reactor that
+ * a sink still needs, do not: they are left running, with a reference to the
+ * root.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
@@ -188,9 +191,9 @@ static uint64_t least_staging(const struct weir__engine *eng)
 }
 
 /*
- * Slots take at most a quarter of the available memory, since the weights need it
- * too. If that is not enough for the smallest usable slots, those may take half of
- * it. Returns 0 if there is not even room for them.
+ * Slots take at most a quarter of the available memory, since the weights need
+ * it too. If that is not enough for the smallest usable slots, those may take
+ * half of it. Returns 0 if there is not even room for them.
  */
 static uint64_t staging_in_ram(struct weir__engine *eng,
 			       const struct weir_opts *o)
@@ -378,7 +381,9 @@ bool weir__engine_joins_rows(const struct weir__engine *eng,
 	return weir__extent_joins_rows(e, eng->chunk_bytes);
 }
 
-/* Say why the ring is not used or, if it is, why a thread could not be started. */
+/*
+ * Say why the ring is not used or, if it is, why a thread could not be started.
+ */
 static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 {
 	int err = weir__pool_start_error(eng->copiers);

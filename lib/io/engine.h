@@ -33,8 +33,8 @@ struct weir_backend_work;
 
 /*
  * Bytes of one file and their place in memory: host memory, or memory of @dev.
- * They are contiguous, or rows with gaps between them. @prefault, if set, must have
- * passed an address before a direct read writes to it in place.
+ * They are contiguous, or rows with gaps between them. @prefault, if set, must
+ * have passed an address before a direct read writes to it in place.
  */
 struct weir__extent {
 	struct weir_file *file; /* referenced by the job's caller */
@@ -64,8 +64,9 @@ struct weir__extent {
 	uint64_t rows, width, file_pitch, mem_pitch;
 	/*
 	 * How elements are converted on the way to memory; NULL: they are
-	 * copied. @len, @width and @file_pitch are bytes of the file, @mem_pitch
-	 * is bytes of memory. A row, or a contiguous extent, has whole elements.
+	 * copied. @len, @width and @file_pitch are bytes of the file,
+	 * @mem_pitch is bytes of memory. A row, or a contiguous extent, has
+	 * whole elements.
 	 *
 	 * Extents with rows or a conversion can only be read.
 	 */
@@ -73,8 +74,8 @@ struct weir__extent {
 	/* Set by weir__job_start: */
 	/*
 	 * 1: not merged. n > 1: this and the n - 1 extents after it are one
-	 * chunk, which is copied to the device by a scatter copy, or unpacked to
-	 * host memory. 0: it is part of an earlier extent's chunk.
+	 * chunk, which is copied to the device by a scatter copy, or unpacked
+	 * to host memory. 0: it is part of an earlier extent's chunk.
 	 */
 	uint32_t n_merged;
 	bool unpack;    /* its chunks are unpacked: see op_task.c */
@@ -200,17 +201,17 @@ void weir__job_wake(struct weir__job *job);
 
 /*
  * Call @fn for each of the engine's queues with the functions @ops, until it
- * returns < 0. The queues are not closed meanwhile. @fn may block: other calls of
- * this function and the opening of queues are not delayed.
+ * returns < 0. The queues are not closed meanwhile. @fn may block: other calls
+ * of this function and the opening of queues are not delayed.
  */
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir_backend_queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg);
 
 /*
- * Make closing wait, as for a job, until weir__engine_release() has been called.
- * The caller, which references the root, may start jobs with @held set meanwhile.
- * -ESHUTDOWN: the root is being closed. Any thread.
+ * Make closing wait, as for a job, until weir__engine_release() has been
+ * called. The caller, which references the root, may start jobs with @held set
+ * meanwhile. -ESHUTDOWN: the root is being closed. Any thread.
  */
 int weir__engine_hold(struct weir__engine *eng);
 void weir__engine_release(struct weir__engine *eng);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of a root, for its own files: limits, pools, and the flags that end
- * it. Any thread of the engine reads it. Members that are neither atomic nor under
- * a lock do not change after the first reactor has started.
+ * The engine of a root, for its own files: limits, pools, and the flags that
+ * end it. Any thread of the engine reads it. Members that are neither atomic
+ * nor under a lock do not change after the first reactor has started.
  */
 #ifndef WEIR__IO_ENGINE_STATE_H
 #define WEIR__IO_ENGINE_STATE_H
@@ -65,22 +65,22 @@ struct weir__engine {
 };
 
 /*
- * True if no byte has arrived for read_timeout, at @now of a reactor's clock. The
- * clock may be max_sleep behind, which is added to the limit.
+ * True if no byte has arrived for read_timeout, at @now of a reactor's clock.
+ * The clock may be max_sleep behind, which is added to the limit.
  */
 bool weir__engine_is_late(const struct weir__engine *eng,
 			  const struct weir__reads *reads, int64_t now);
 
 /*
- * Make an engine with @method (NULL: as the root's options say). A bench replaces
- * the disk by a method of its own.
+ * Make an engine with @method (NULL: as the root's options say). A bench
+ * replaces the disk by a method of its own.
  */
 int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
 /*
- * Add a reason to weir_io_info's @why: why the ring or the slots do not work, or
- * only in part. @instead: it replaces the earlier reasons. Any thread.
+ * Add a reason to weir_io_info's @why: why the ring or the slots do not work,
+ * or only in part. @instead: it replaces the earlier reasons. Any thread.
  */
 void weir__engine_explain(struct weir__engine *eng, bool instead,
 			  const char *fmt, ...)

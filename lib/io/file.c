@@ -65,8 +65,8 @@ static int fail_open(int r, const char *path)
 }
 
 /*
- * Another process has a lease on the file, so open(2) with O_NONBLOCK fails. Only
- * regular files are leased; the path may by now lead to another file.
+ * Another process has a lease on the file, so open(2) with O_NONBLOCK fails.
+ * Only regular files are leased; the path may by now lead to another file.
  */
 static int open_leased(const char *path, int how)
 {
@@ -282,10 +282,11 @@ static int reopen(int fd, const struct stat *st)
 }
 
 /*
- * Open a descriptor of the library for the file of @fd. If possible it has an open
- * file description of its own: a duplicate shares that of the program, so it has
- * the flags that the program sets at any time, and changing them would change them
- * for the program. With O_DIRECT or O_NONBLOCK the buffered reads would fail.
+ * Open a descriptor of the library for the file of @fd. If possible it has an
+ * open file description of its own: a duplicate shares that of the program, so
+ * it has the flags that the program sets at any time, and changing them would
+ * change them for the program. With O_DIRECT or O_NONBLOCK the buffered reads
+ * would fail.
  */
 static int open_descriptor(int fd, const char *name, struct stat *st)
 {
@@ -430,9 +431,9 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 }
 
 /*
- * Readahead begins with small requests, for which some disks have a tenth of their
- * rate, so one direct read gets all bytes. If that is refused or interrupted, the
- * rest is read buffered.
+ * Readahead begins with small requests, for which some disks have a tenth of
+ * their rate, so one direct read gets all bytes. If that is refused or
+ * interrupted, the rest is read buffered.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 {
@@ -452,8 +453,8 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 }
 
 /*
- * Nanoseconds until a write changes the file's ctime. 0: a write changes it now, or
- * the ctime comes from another clock, and waiting would not help.
+ * Nanoseconds until a write changes the file's ctime. 0: a write changes it
+ * now, or the ctime comes from another clock, and waiting would not help.
  */
 static int64_t until_next_step(const struct weir__file_id *id)
 {

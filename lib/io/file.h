@@ -37,9 +37,9 @@ struct weir_file {
 	bool ours;   /* we may write it, so mincore(2) reports the truth */
 	bool network;
 	/*
-	 * The file system is FUSE. A ring does not read it: there the kernel repeats
-	 * a read for ever if the file system answers EAGAIN or, with some kernels,
-	 * EOPNOTSUPP.
+	 * The file system is FUSE. A ring does not read it: there the kernel
+	 * repeats a read for ever if the file system answers EAGAIN or, with
+	 * some kernels, EOPNOTSUPP.
 	 */
 	bool fuse;
 	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
@@ -55,8 +55,8 @@ struct weir_file {
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);
 /*
- * Open for reading the file that the caller has open as @fd. The descriptor stays
- * the caller's and is not changed. @name, or NULL, is for sentences.
+ * Open for reading the file that the caller has open as @fd. The descriptor
+ * stays the caller's and is not changed. @name, or NULL, is for sentences.
  */
 int weir__file_open_fd(struct weir *weir, int fd, const char *name,
 		       struct weir_file **ret_file);
@@ -72,15 +72,17 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 
 /*
  * The same from the beginning of the file, for large headers: with O_DIRECT if
- * most of the bytes are not in the page cache. @buf comes from weir__malloc_pages.
+ * most of the bytes are not in the page cache. @buf comes from
+ * weir__malloc_pages.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
- * Called before anything is read: make sure that any later write changes the times
- * in @file->id. If the file was written to just now, this blocks for a tick of the
- * kernel's clock, or 2 s where the file system keeps whole seconds, and takes the
- * times again. On a file system with its own clock (NFS) it has no effect.
+ * Called before anything is read: make sure that any later write changes the
+ * times in @file->id. If the file was written to just now, this blocks for a
+ * tick of the kernel's clock, or 2 s where the file system keeps whole seconds,
+ * and takes the times again. On a file system with its own clock (NFS) it has
+ * no effect.
  */
 int weir__file_settle(struct weir_file *file);
 
@@ -90,27 +92,30 @@ int weir__file_settle(struct weir_file *file);
  */
 int weir__file_unchanged(struct weir_file *file);
 
-/* Per mille of a range in the page cache from which on it is read from there. */
+/*
+ * Per mille of a range in the page cache from which on it is read from there.
+ */
 #define WEIR__RESIDENT 950u
 
 /*
- * resident.c. Returns how much of [off, off + len) is in the page cache, in 1/1000
- * of its pages. For more than 1 MiB it is an estimate from samples, if the file
- * system answers such questions (it has RWF_NOWAIT). Never waits for the disk.
+ * resident.c. Returns how much of [off, off + len) is in the page cache, in
+ * 1/1000 of its pages. For more than 1 MiB it is an estimate from samples, if
+ * the file system answers such questions (it has RWF_NOWAIT). Never waits for
+ * the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);
 
 /*
- * resident.c. Returns 1 if all of a long range is in the page cache, 0 if nothing
- * is, -1 if some is or it is not known. One page of each 8 MiB is examined: a hole,
- * or an island, of less than 18 MiB may not be seen.
+ * resident.c. Returns 1 if all of a long range is in the page cache, 0 if
+ * nothing is, -1 if some is or it is not known. One page of each 8 MiB is
+ * examined: a hole, or an island, of less than 18 MiB may not be seen.
  */
 int weir__file_is_uniform(struct weir_file *file, uint64_t off, uint64_t len);
 
 /*
- * True if a few pages of the range, from its beginning to its end, are in the page
- * cache.
+ * True if a few pages of the range, from its beginning to its end, are in the
+ * page cache.
  */
 bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len);
 

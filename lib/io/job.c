@@ -61,8 +61,8 @@ void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 }
 
 /*
- * If the job is leaked, a device may still read the copies of a scatter copy, and
- * the thread that opens queues may still add refusals: neither is freed.
+ * If the job is leaked, a device may still read the copies of a scatter copy,
+ * and the thread that opens queues may still add refusals: neither is freed.
  */
 static void job_free_members(struct weir__job *job)
 {

@@ -15,7 +15,10 @@
 
 struct weir_dev;
 
-/* Pass a job whose queues are open to the reactors. It may end before this returns. */
+/*
+ * Pass a job whose queues are open to the reactors. It may end before this
+ * returns.
+ */
 void weir__job_post(struct weir__job *job);
 /*
  * A chunk, or a reactor's link to the job, is finished. The last one ends the

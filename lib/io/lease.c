@@ -29,8 +29,8 @@ struct weir__lease {
 	_Atomic bool armed, quit;
 	/*
 	 * A use increments @users and then reads @broken; the thread sets
-	 * @broken and then waits until @users is 0. So the thread waits for each
-	 * use that has not seen @broken.
+	 * @broken and then waits until @users is 0. So the thread waits for
+	 * each use that has not seen @broken.
 	 */
 	_Atomic uint32_t users;
 	_Atomic bool broken;
@@ -48,11 +48,11 @@ static void lease_break(struct weir__lease *l)
 }
 
 /*
- * The kernel sends SIGIO to this thread when another process wants to write. The
- * signal is blocked here, as all signals are in threads of the library, and stays
- * pending: the thread does not take it, since a SIGIO for the process, which looks
- * the same, is the program's. While one is pending, @signals stays readable, so the
- * thread pauses before it looks again.
+ * The kernel sends SIGIO to this thread when another process wants to write.
+ * The signal is blocked here, as all signals are in threads of the library, and
+ * stays pending: the thread does not take it, since a SIGIO for the process,
+ * which looks the same, is the program's. While one is pending, @signals stays
+ * readable, so the thread pauses before it looks again.
  */
 static void lease_wait(const struct weir__lease *l, int signals)
 {
@@ -99,7 +99,9 @@ static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 	return true;
 }
 
-/* The lease is ended in any case: a child of fork(2) has the description too. */
+/*
+ * The lease is ended in any case: a child of fork(2) has the description too.
+ */
 static void lease_end(struct weir__lease *l)
 {
 	atomic_store(&l->quit, true);

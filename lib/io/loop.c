@@ -99,7 +99,9 @@ enum dispatched {
 	SPENT       /* the job has no more chunks: release the link */
 };
 
-/* True if the chunk may be started now. weir__op_start checks for a free slot. */
+/*
+ * True if the chunk may be started now. weir__op_start checks for a free slot.
+ */
 static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 		     const struct weir__extent *e,
 		     const struct weir__chunk *chunk)
@@ -140,8 +142,8 @@ static enum dispatched start_op(struct weir__loop *loop,
 }
 
 /*
- * True if the job's chunks are completed without being started: then @ret is set to
- * the reason.
+ * True if the job's chunks are completed without being started: then @ret is
+ * set to the reason.
  */
 static bool skipped(const struct weir__job *job, struct weir__outcome *ret)
 {
@@ -316,11 +318,11 @@ static void loop_iterate(struct weir__loop *loop)
 }
 
 /*
- * On a thread of a pool: execute the op, and post it back. If the reactor's thread
- * sleeps after a cached read, the copier does the rest too: it borrows the reactor,
- * completes the op, dispatches the next chunks and polls the copies to devices. If
- * the thread did that, each chunk would cost four switches between threads, and one
- * more slot, which is not in the CPU's cache.
+ * On a thread of a pool: execute the op, and post it back. If the reactor's
+ * thread sleeps after a cached read, the copier does the rest too: it borrows
+ * the reactor, completes the op, dispatches the next chunks and polls the
+ * copies to devices. If the thread did that, each chunk would cost four
+ * switches between threads, and one more slot, which is not in the CPU's cache.
  */
 static void execute_task(struct weir__task *task)
 {
@@ -368,9 +370,9 @@ static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 
 /*
  * Set the clock. The thread sleeps for at most max_sleep. If much more time has
- * passed, it could not run: the process was stopped (SIGSTOP, a frozen cgroup, a
- * paused virtual machine), or a driver blocked the thread. Bytes may have arrived
- * meanwhile unnoticed, so the time of running reads starts again.
+ * passed, it could not run: the process was stopped (SIGSTOP, a frozen cgroup,
+ * a paused virtual machine), or a driver blocked the thread. Bytes may have
+ * arrived meanwhile unnoticed, so the time of running reads starts again.
  */
 static void set_clock(struct weir__loop *loop)
 {
@@ -388,10 +390,10 @@ static void set_clock(struct weir__loop *loop)
 }
 
 /*
- * Orphan late reads, and with them those of the same job that were started a moment
- * ago: the job has failed, and starts no more. The kernel may still write to their
- * memory, and a thread of a pool may hang in one: the pool may start another thread
- * instead.
+ * Orphan late reads, and with them those of the same job that were started a
+ * moment ago: the job has failed, and starts no more. The kernel may still
+ * write to their memory, and a thread of a pool may hang in one: the pool may
+ * start another thread instead.
  */
 static void give_up_late(struct weir__loop *loop)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of a reactor that only its owner may use: the state of its loop. Only the
- * thread that owns the reactor (owner.h) may access it or call a function that takes
- * it. So a function with a struct weir__loop runs as owner, and one that has only a
- * struct weir__reactor may run on any thread.
+ * The part of a reactor that only its owner may use: the state of its loop.
+ * Only the thread that owns the reactor (owner.h) may access it or call a
+ * function that takes it. So a function with a struct weir__loop runs as owner,
+ * and one that has only a struct weir__reactor may run on any thread.
  */
 #ifndef WEIR__IO_LOOP_H
 #define WEIR__IO_LOOP_H

@@ -38,7 +38,10 @@ static int map_check(struct weir_buft *buft, struct weir_file *file)
 	return 0;
 }
 
-/* Check against the file as it is now, which may have changed since it was opened. */
+/*
+ * Check against the file as it is now, which may have changed since it was
+ * opened.
+ */
 static int check_range(struct weir_file *file, uint64_t off, size_t size)
 {
 	struct stat st;

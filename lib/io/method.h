@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How reads and writes reach the kernel: a table of functions. All are called
- * on the reactor's thread, which owns the reactor. The tables are in method_uring.c
- * and method_sync.c; a bench has another.
+ * on the reactor's thread, which owns the reactor. The tables are in
+ * method_uring.c and method_sync.c; a bench has another.
  */
 #ifndef WEIR__IO_METHOD_H
 #define WEIR__IO_METHOD_H
@@ -34,8 +34,9 @@ struct weir__method_ops {
 	/*
 	 * Pass submitted ops to the kernel, and call weir__op_advance() for
 	 * those that have completed. Sleep until an op completes or the reactor
-	 * is notified, for at most @limit ns (-1: weir__reactor_max_sleep, 0: do
-	 * not sleep); the reactor is released while the thread sleeps. Required.
+	 * is notified, for at most @limit ns (-1: weir__reactor_max_sleep, 0:
+	 * do not sleep); the reactor is released while the thread sleeps.
+	 * Required.
 	 */
 	void (*wait)(struct weir__loop *loop, int64_t limit);
 	/* @slot is about to be used for the first time. Optional. */

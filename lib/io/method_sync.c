@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The method without a ring: threads of a pool read and block, and the reactor's
- * thread sleeps until its eventfd is signalled.
+ * The method without a ring: threads of a pool read and block, and the
+ * reactor's thread sleeps until its eventfd is signalled.
  */
 #include <poll.h>
 #include <time.h>

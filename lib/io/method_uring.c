@@ -48,15 +48,15 @@ struct uring {
 };
 
 /*
- * Reads of the eventfds write here. Nobody uses the value. It is static because a
- * ring that failed may still write to it.
+ * Reads of the eventfds write here. Nobody uses the value. It is static because
+ * a ring that failed may still write to it.
  */
 static uint64_t eventfd_count;
 
 /*
  * Newest first: an older kernel refuses unknown flags. With TASKRUN_FLAG the
  * ring shows that completions wait for an enter; without it liburing would not
- * enter for a reactor that always has news and never waits.
+ * enter for a reactor that is always notified and never waits.
  */
 static const struct {
 	unsigned flags;
@@ -125,8 +125,8 @@ static uint64_t ring_bytes(unsigned entries)
 }
 
 /*
- * Submit one request and wait for it. Returns its result; -ETIME: the kernel has
- * taken it and does not complete it.
+ * Submit one request and wait for it. Returns its result; -ETIME: the kernel
+ * has taken it and does not complete it.
  */
 static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
@@ -248,7 +248,9 @@ static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* An empty table is always allowed: only filling an entry can exceed the limit. */
+/*
+ * An empty table is always allowed: only filling an entry can exceed the limit.
+ */
 static int try_buffers(struct weir__loop *loop, struct uring *u)
 {
 	unsigned n = weir__slots_count(loop->reactor.slots);
@@ -325,7 +327,10 @@ static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 	struct uring *u = loop->method;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
-	/* There is room for n_ops, but not for ops that were repeated meanwhile. */
+	/*
+	 * There is room for n_ops, but not for ops that were repeated
+	 * meanwhile.
+	 */
 	while (!sqe && io_uring_submit(&u->ring) > 0) {
 		atomic_fetch_add_explicit(&loop->reactor.enters, 1,
 					  memory_order_relaxed);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of one chunk from dispatch to completion: see enum weir__op_state. */
+/*
+ * The life of one chunk from dispatch to completion: see enum weir__op_state.
+ */
 #include <errno.h>
 
 #include "core/error.h"
@@ -85,8 +87,8 @@ static bool take_slot(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * Aim the op at a slot: read all rows there, to be copied out of it. @direct: read
- * whole blocks.
+ * Aim the op at a slot: read all rows there, to be copied out of it. @direct:
+ * read whole blocks.
  */
 static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
 			  bool direct)
@@ -110,8 +112,8 @@ static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * Aim the op at the page cache: read the whole chunk again from there. The copier
- * that reads it unpacks it, or for a device packs it in a slot.
+ * Aim the op at the page cache: read the whole chunk again from there. The
+ * copier that reads it unpacks it, or for a device packs it in a slot.
  */
 static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 {
@@ -133,9 +135,10 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 }
 
 /*
- * Aim the op at the page cache: read the rest of lo..hi, from byte @from of the file
- * on, without a slot to host memory, through a slot to a device. If a read to a
- * device has no slot yet, one is only reserved: the copier takes it (op_task.c).
+ * Aim the op at the page cache: read the rest of lo..hi, from byte @from of the
+ * file on, without a slot to host memory, through a slot to a device. If a read
+ * to a device has no slot yet, one is only reserved: the copier takes it
+ * (op_task.c).
  */
 static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 			 uint64_t from)
@@ -208,9 +211,9 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 }
 
 /*
- * No slot is free. Slots in use are returned later, unless a failed ring keeps them
- * all, or there was no memory for any: then the op reads through the page cache,
- * without a slot.
+ * No slot is free. Slots in use are returned later, unless a failed ring keeps
+ * them all, or there was no memory for any: then the op reads through the page
+ * cache, without a slot.
  */
 static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 {
@@ -262,7 +265,9 @@ static void op_fail(struct weir__loop *loop, struct weir__op *op, int err)
 	weir__op_finish(loop, op, &failed);
 }
 
-/* No slot will ever be free: devices or a ring keep them, or there were none. */
+/*
+ * No slot will ever be free: devices or a ring keep them, or there were none.
+ */
 static void op_fail_slotless(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__outcome failed = weir__failed(
@@ -371,8 +376,8 @@ static void job_out_dec(struct weir__job *job)
 }
 
 /*
- * The job may end when its chunk is completed, so the op is freed first, with all
- * that it has.
+ * The job may end when its chunk is completed, so the op is freed first, with
+ * all that it has.
  */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -403,9 +408,9 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * The op, its slot and the memory that it reads to are never used again, since the
- * kernel or a device may still write to them. A new op replaces it. A job that has
- * lost memory for ever reads no more.
+ * The op, its slot and the memory that it reads to are never used again, since
+ * the kernel or a device may still write to them. A new op replaces it. A job
+ * that has lost memory for ever reads no more.
  */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -448,7 +453,10 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 	}
 }
 
-/* Copy or convert the bytes in the slot: a copier does it, or the owner if they are few. */
+/*
+ * Copy or convert the bytes in the slot: a copier does it, or the owner if they
+ * are few.
+ */
 static void start_task(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
 {
@@ -462,8 +470,8 @@ static void start_task(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * All bytes of lo..hi have been read or written. Bytes that were read to a slot are
- * copied from there, and are no longer counted in the window.
+ * All bytes of lo..hi have been read or written. Bytes that were read to a slot
+ * are copied from there, and are no longer counted in the window.
  */
 static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {

@@ -67,9 +67,9 @@ struct weir__op {
 	bool counted; /* in job->reads->running */
 	bool skipped; /* the thread did not read: job->reads had ended */
 	/*
-	 * Read from the page cache. @requested: the kernel was asked to read the
-	 * missing pages. @missed: the last call found pages missing, and only
-	 * asked for them.
+	 * Read from the page cache. @requested: the kernel was asked to read
+	 * the missing pages. @missed: the last call found pages missing, and
+	 * only asked for them.
 	 */
 	bool requested, missed;
 	uint8_t tries;     /* repeated without progress */
@@ -94,8 +94,9 @@ struct weir__op {
 };
 
 /*
- * Add an op to the reactor. Returns false without memory: the reactor goes on with
- * fewer. A pool's thread calls @run, which executes the op and posts it back.
+ * Add an op to the reactor. Returns false without memory: the reactor goes on
+ * with fewer. A pool's thread calls @run, which executes the op and posts it
+ * back.
  */
 bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *));
 /*
@@ -111,18 +112,22 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op,
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
 /*
- * Complete the op's chunk as failed, without waiting for its read, write or copy.
+ * Complete the op's chunk as failed, without waiting for its read, write or
+ * copy.
  */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
 
 /*
  * op_task.c. Read, write or copy, blocking; the result is in op->res. Runs on a
- * pool's thread or, for a small copy, on the owner's. Returns false if the op was
- * orphaned before a thread ran it: it must not be posted.
+ * pool's thread or, for a small copy, on the owner's. Returns false if the op
+ * was orphaned before a thread ran it: it must not be posted.
  */
 bool weir__op_execute(struct weir__op *op);
-/* True if threads read it from the page cache, so that it does not need the ring. */
+/*
+ * True if threads read it from the page cache, so that it does not need the
+ * ring.
+ */
 bool weir__op_is_cached(const struct weir__op *op);
 /* Bytes of the slot that a cached read to a device reserves. */
 uint64_t weir__op_slot_bytes(const struct weir__op *op);

@@ -4,7 +4,8 @@
  * threads, and unpacking chunks.
  *
  * A thread of a pool that runs them owns the op until it posts it back. It does
- * not own the reactor, and uses only those of its members that any thread may use.
+ * not own the reactor, and uses only those of its members that any thread may
+ * use.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -26,7 +27,10 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-/* In fewer bytes the two ends are a large part, and the cache has room for them. */
+/*
+ * In fewer bytes the two ends are a large part, and the cache has room for
+ * them.
+ */
 #define LEAST 4096u
 
 static void copy_lines(unsigned char *dst, const unsigned char *src, size_t n)
@@ -49,9 +53,9 @@ static void copy_lines(unsigned char *dst, const unsigned char *src, size_t n)
 }
 
 /*
- * memcpy() out of a slot with stores that bypass the CPU's cache, where it has such
- * (non-temporal): the slot's lines stay in the cache for the next read to it. What is
- * copied is too large to stay there.
+ * memcpy() out of a slot with stores that bypass the CPU's cache, where it has
+ * such (non-temporal): the slot's lines stay in the cache for the next read to
+ * it. What is copied is too large to stay there.
  */
 static void copy_non_temporal(void *dst, const void *src, size_t n)
 {
@@ -80,14 +84,14 @@ static void copy_non_temporal(void *dst, const void *src, size_t n)
 #endif
 
 /*
- * Bytes of one read to the stack, from where they are unpacked: few enough to stay
- * in the CPU's cache.
+ * Bytes of one read to the stack, from where they are unpacked: few enough to
+ * stay in the CPU's cache.
  */
 #define PIECE (64u << 10)
 /*
- * Reading a larger gap takes longer than one more call. Measured with pitches of
- * 8 widths: at a gap of 3584 bytes both take the same time, at 28 KiB one call
- * for each row takes 0.4 of the time, at 896 bytes 2.6 times as long.
+ * Reading a larger gap takes longer than one more call. Measured with pitches
+ * of 8 widths: at a gap of 3584 bytes both take the same time, at 28 KiB one
+ * call for each row takes 0.4 of the time, at 896 bytes 2.6 times as long.
  */
 #define MAX_GAP 3072u
 #define MAX_IOV 512
@@ -102,10 +106,10 @@ static void unpack_bytes(const struct weir__extent *e, unsigned char *dst,
 }
 
 /*
- * Unpack a chunk from @src, which has the rows with their distances in the file.
- * Merged extents, which go to host memory, are copied each to its place. Otherwise
- * each row is copied or converted: to its place in host memory or, for a device, to a
- * slot, where the rows follow one another.
+ * Unpack a chunk from @src, which has the rows with their distances in the
+ * file. Merged extents, which go to host memory, are copied each to its place.
+ * Otherwise each row is copied or converted: to its place in host memory or,
+ * for a device, to a slot, where the rows follow one another.
  */
 static void unpack(const struct weir__extent *e, const struct weir__rows *rows,
 		   const unsigned char *src, unsigned char *dst,
@@ -138,7 +142,10 @@ static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
 	return 1;
 }
 
-/* Read and convert the elements of a row or a contiguous chunk, PIECE bytes at a time. */
+/*
+ * Read and convert the elements of a row or a contiguous chunk, PIECE bytes at
+ * a time.
+ */
 static int convert_cached(const struct weir__extent *e, uint64_t n,
 			  uint64_t off, unsigned char *dst, bool wait)
 {
@@ -265,10 +272,10 @@ static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
 }
 
 /*
- * The same from the page cache: the rows begin at @off of the file. @wait: the reads
- * may block; otherwise -EAGAIN at a missing page, when some rows may be in their
- * places. Returns 1 if all is read, 0 if the file ends before the last row, or the
- * -errno of a read, without a sentence.
+ * The same from the page cache: the rows begin at @off of the file. @wait: the
+ * reads may block; otherwise -EAGAIN at a missing page, when some rows may be
+ * in their places. Returns 1 if all is read, 0 if the file ends before the last
+ * row, or the -errno of a read, without a sentence.
  */
 static int unpack_cached(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
@@ -282,8 +289,8 @@ static int unpack_cached(const struct weir__extent *e,
 }
 
 /*
- * Make the kernel begin to read the pages that unpack_cached() lacks. @bytes: of all
- * rows and gaps.
+ * Make the kernel begin to read the pages that unpack_cached() lacks. @bytes:
+ * of all rows and gaps.
  */
 static void unpack_fetch(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
@@ -321,8 +328,8 @@ static uint64_t unpack_cached_gaps(const struct weir__extent *e,
 #define CACHED_PIECE (256u << 10)
 
 /*
- * True if the copier that reads the op's extent from the page cache also unpacks it:
- * it needs a slot only for a device.
+ * True if the copier that reads the op's extent from the page cache also
+ * unpacks it: it needs a slot only for a device.
  */
 static bool unpacks_cached(const struct weir__op *op)
 {
@@ -341,8 +348,8 @@ uint64_t weir__op_slot_bytes(const struct weir__op *op)
 }
 
 /*
- * Unpack the chunk to the place of its rows or, for a device, to the slot after the
- * bytes that were read.
+ * Unpack the chunk to the place of its rows or, for a device, to the slot after
+ * the bytes that were read.
  */
 static void unpack_slot(struct weir__op *op)
 {
@@ -379,9 +386,9 @@ static void copy_out(struct weir__op *op)
 }
 
 /*
- * The copier takes its reserved slot only now, when it is about to fill it: so the
- * slots that were used last are used again, and a few of them stay in the CPU's
- * cache.
+ * The copier takes its reserved slot only now, when it is about to fill it: so
+ * the slots that were used last are used again, and a few of them stay in the
+ * CPU's cache.
  */
 static void bind_slot(struct weir__op *op)
 {
@@ -391,8 +398,8 @@ static void bind_slot(struct weir__op *op)
 }
 
 /*
- * The op was orphaned before this call. Free its slot, which is reserved and not
- * taken, or which an earlier call has filled in part.
+ * The op was orphaned before this call. Free its slot, which is reserved and
+ * not taken, or which an earlier call has filled in part.
  */
 static void drop_cached_slot(struct weir__op *op)
 {
@@ -408,9 +415,10 @@ static void drop_cached_slot(struct weir__op *op)
 }
 
 /*
- * A read of the page cache does not wait at its first call: at the first missing
- * page it requests all missing pages and ends. A later call waits for them, or
- * reports why they cannot be read. So the copier goes on with other chunks meanwhile.
+ * A read of the page cache does not wait at its first call: at the first
+ * missing page it requests all missing pages and ends. A later call waits for
+ * them, or reports why they cannot be read. So the copier goes on with other
+ * chunks meanwhile.
  */
 static bool may_wait(const struct weir__op *op)
 {
@@ -424,8 +432,8 @@ static int64_t missed(struct weir__op *op)
 }
 
 /*
- * Reads in short calls: a kernel without preemption runs no other thread on this CPU
- * during a call, not even one that computes with earlier bytes.
+ * Reads in short calls: a kernel without preemption runs no other thread on
+ * this CPU during a call, not even one that computes with earlier bytes.
  */
 static int64_t read_cached(struct weir__op *op, int fd)
 {
@@ -448,7 +456,10 @@ static int64_t read_cached(struct weir__op *op, int fd)
 	return done ? (int64_t)done : r;
 }
 
-/* The later call reads all rows again: no byte says where the first one stopped. */
+/*
+ * The later call reads all rows again: no byte says where the first one
+ * stopped.
+ */
 static int64_t read_and_unpack(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;

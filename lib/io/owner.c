@@ -5,7 +5,9 @@
 
 bool weir__owner_take_notifications(struct weir__owner *o)
 {
-	/* The next call, or release, sees a notification that is missed here. */
+	/*
+	 * The next call, or release, sees a notification that is missed here.
+	 */
 	if (!weir__owner_is_notified(o))
 		return false;
 	atomic_fetch_and_explicit(&o->word, ~(uint32_t)WEIR__OWNER_NOTIFIED,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ownership of an object that has a thread of its own: one word says which thread
- * owns the object, and whether the owner has been notified of changes. Only the owner
- * may access the object's private members. The thread owns the object while it is
- * awake, and releases it to sleep. Then another thread may wake it, or become the
- * owner itself for a short time: a borrower, which does the thread's work and saves
- * two switches between threads.
+ * The ownership of an object that has a thread of its own: one word says which
+ * thread owns the object, and whether the owner has been notified of changes.
+ * Only the owner may access the object's private members. The thread owns the
+ * object while it is awake, and releases it to sleep. Then another thread may
+ * wake it, or become the owner itself for a short time: a borrower, which does
+ * the thread's work and saves two switches between threads.
  *
  *	THREAD -> NONE		release: the thread is about to sleep; only if it
  *				is not notified
@@ -17,12 +17,13 @@
  *	BORROWER, WANTED -> THREAD	give_back: the thread waits for it, or the
  *				borrower leaves it something to do
  *
- * NOTIFIED is a flag beside the state. Notifying sets it; the owner clears it before
- * it examines the changes that other threads have published. With the state NONE it
- * is set only until a thread, which may be the one that set it, has become the owner.
+ * NOTIFIED is a flag beside the state. Notifying sets it; the owner clears it
+ * before it examines the changes that other threads have published. With the
+ * state NONE it is set only until a thread, which may be the one that set it,
+ * has become the owner.
  *
- * Why one word. With the state in one word and the changes (a list, a counter) in
- * another, this order loses a wakeup:
+ * Why one word. With the state in one word and the changes (a list, a counter)
+ * in another, this order loses a wakeup:
  *
  *	the thread				another thread
  *	finds the list empty
@@ -32,10 +33,11 @@
  *	state = NONE, sleeps
  *
  * Each side writes one word and then reads the other, so both would need
- * sequentially consistent operations, and the thread would have to examine the list
- * again after the release. With one word the release is a compare-and-swap from
- * THREAD without NOTIFIED. It fails if the other thread set NOTIFIED before it; if
- * it succeeds, the other thread's change comes later and finds NONE.
+ * sequentially consistent operations, and the thread would have to examine the
+ * list again after the release. With one word the release is a compare-and-swap
+ * from THREAD without NOTIFIED. It fails if the other thread set NOTIFIED
+ * before it; if it succeeds, the other thread's change comes later and finds
+ * NONE.
  *
  * Memory order. Every change of the word is an atomic read-modify-write, so
  * each continues the release sequence of the ones before it.
@@ -68,8 +70,8 @@ struct weir__owner {
 };
 
 /*
- * Called by any thread after it has published a change. Returns true if nobody owned
- * the object: the owner is now @if_none, THREAD or BORROWER.
+ * Called by any thread after it has published a change. Returns true if nobody
+ * owned the object: the owner is now @if_none, THREAD or BORROWER.
  */
 static inline bool weir__owner_notify_for(struct weir__owner *o,
 					  uint32_t if_none)
@@ -91,15 +93,18 @@ static inline bool weir__owner_notify(struct weir__owner *o)
 	return weir__owner_notify_for(o, WEIR__OWNER_THREAD);
 }
 
-/* Returns true if the caller is now the borrower, and must give the object back. */
+/*
+ * Returns true if the caller is now the borrower, and must give the object
+ * back.
+ */
 static inline bool weir__owner_notify_or_borrow(struct weir__owner *o)
 {
 	return weir__owner_notify_for(o, WEIR__OWNER_BORROWER);
 }
 
 /*
- * For the owner, before it examines published changes. Returns false if it was not
- * notified.
+ * For the owner, before it examines published changes. Returns false if it was
+ * not notified.
  */
 bool weir__owner_take_notifications(struct weir__owner *o);
 static inline bool weir__owner_is_notified(const struct weir__owner *o)
@@ -115,11 +120,13 @@ static inline bool weir__owner_is_borrowed(const struct weir__owner *o)
 }
 
 /*
- * For the thread, before it sleeps. Returns false if it was notified, and so still
- * owns the object.
+ * For the thread, before it sleeps. Returns false if it was notified, and so
+ * still owns the object.
  */
 bool weir__owner_release(struct weir__owner *o);
-/* For the thread, after it has slept. Blocks while a borrower owns the object. */
+/*
+ * For the thread, after it has slept. Blocks while a borrower owns the object.
+ */
 void weir__owner_acquire(struct weir__owner *o);
 
 enum weir__owner_given {

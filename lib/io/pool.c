@@ -106,8 +106,9 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
 }
 
 /*
- * Returns how many threads to wake for the task at @at: one, and one for each task at
- * a later position that was published earlier. This order of events needs it:
+ * Returns how many threads to wake for the task at @at: one, and one for each
+ * task at a later position that was published earlier. This order of events
+ * needs it:
  *
  *	pusher A		pusher B		a thread
  *	reserves position 0
@@ -117,11 +118,11 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
  *							empty, sleeps
  *	publishes: must wake threads for both
  *
- * No task is missed. A thread sleeps on a value of pushes that it read before it
- * found @at empty; so A's increment came after that value, or the thread would
- * have seen the task. B's task, for which it was woken, was counted at that value
- * or before. So B's increment precedes A's, which reads from it (both are acquire
- * and release), and the loop below sees B's task.
+ * No task is missed. A thread sleeps on a value of pushes that it read before
+ * it found @at empty; so A's increment came after that value, or the thread
+ * would have seen the task. B's task, for which it was woken, was counted at
+ * that value or before. So B's increment precedes A's, which reads from it
+ * (both are acquire and release), and the loop below sees B's task.
  */
 static int count_to_wake(struct weir__pool *p, uint64_t at)
 {

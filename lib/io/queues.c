@@ -9,9 +9,9 @@
  *		(weir__job_start)	(queues_open_task, or as a cancelled job
  *					 by weir__queues_abandon)
  *
- * The thread that takes a job off the list, under open_lock, posts it. Queues are
- * added by one thread at a time, and removed only after the reactors have ended:
- * so a reactor reads its own without a lock.
+ * The thread that takes a job off the list, under open_lock, posts it. Queues
+ * are added by one thread at a time, and removed only after the reactors have
+ * ended: so a reactor reads its own without a lock.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,10 @@ static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
 	       NULL;
 }
 
-/* True if a device of the same backend has page-locked the slots, which is enough. */
+/*
+ * True if a device of the same backend has page-locked the slots, which is
+ * enough.
+ */
 static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 {
 	for (unsigned i = 0; i < r->n_queues; i++)
@@ -48,8 +51,8 @@ static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 
 /*
  * Page-lock the slots for the device, once: then copies run at the rate of the
- * bus, and do not block the host. If that fails they are slower, and weir_io_info
- * has the reason.
+ * bus, and do not block the host. If that fails they are slower, and
+ * weir_io_info has the reason.
  */
 static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 {
@@ -91,7 +94,9 @@ static void unpinned(struct weir__reclaimed *x)
 	(void)x;
 }
 
-/* Unlocking may wait for the device, so the thread that frees memory does it. */
+/*
+ * Unlocking may wait for the device, so the thread that frees memory does it.
+ */
 static void queue_close(struct weir__reactor *r, struct weir__copy_queue *q)
 {
 	size_t bytes;
@@ -287,7 +292,10 @@ int weir__engine_queues(struct weir__engine *eng,
 {
 	int ret = 0;
 
-	/* Either this call sees queues_closed, or the closing thread waits for it. */
+	/*
+	 * Either this call sees queues_closed, or the closing thread waits for
+	 * it.
+	 */
 	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {

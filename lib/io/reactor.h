@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of a reactor that any thread may use: its inbox, its owner, and how its
- * thread is woken. Members that only the owner may access are in struct weir__loop
- * (loop.h), which is included only by files that run as owner.
+ * The part of a reactor that any thread may use: its inbox, its owner, and how
+ * its thread is woken. Members that only the owner may access are in struct
+ * weir__loop (loop.h), which is included only by files that run as owner.
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -55,7 +55,9 @@ struct weir__reactor {
 	_Atomic uint64_t enters;   /* of the ring */
 };
 
-/* loop.c. Make a reactor whose thread does not run yet. -errno with a sentence. */
+/*
+ * loop.c. Make a reactor whose thread does not run yet. -errno with a sentence.
+ */
 int weir__reactor_new(struct weir__engine *eng, unsigned index,
 		      struct weir__reactor **ret_reactor);
 int weir__reactor_start(struct weir__reactor *r);
@@ -89,8 +91,8 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 /* For the owner: take all messages since its last call, oldest first. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r);
 /*
- * For the thread, before it sleeps. Returns true if it has a new eventfd, so that
- * a queued read of the old one is useless.
+ * For the thread, before it sleeps. Returns true if it has a new eventfd, so
+ * that a queued read of the old one is useless.
  */
 bool weir__reactor_check_wakefd(struct weir__reactor *r);
 /*

@@ -49,7 +49,10 @@ bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 	       limit;
 }
 
-/* True if any other read of the file, or its device, would fail in the same way. */
+/*
+ * True if any other read of the file, or its device, would fail in the same
+ * way.
+ */
 static bool is_of_the_file(int err)
 {
 	switch (-err) {

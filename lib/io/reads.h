@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reads of one or more jobs that end together, such as the jobs of a load: how
- * many are running, when bytes last arrived, and why no more are started.
+ * The reads of one or more jobs that end together, such as the jobs of a load:
+ * how many are running, when bytes last arrived, and why no more are started.
  *
- * If some bytes cannot be read, as those of a bad block, their chunk fails, and the
- * other chunks are still read. The reads *end*, which means that no more are
- * started, if the next one would fail in the same way, perhaps after a long time:
+ * If some bytes cannot be read, as those of a bad block, their chunk fails, and
+ * the other chunks are still read. The reads *end*, which means that no more
+ * are started, if the next one would fail in the same way, perhaps after a long
+ * time:
  *  - no byte arrived for read_timeout although reads were running;
  *  - the kernel says that the file or its device is gone, or cannot be read now
  *    (it was asked several times);
@@ -30,8 +31,8 @@ struct weir__reads {
 	_Atomic uint32_t running;
 	_Atomic uint32_t failed; /* since bytes last arrived */
 	/*
-	 * The latest of: bytes arrived; a read began while none was running; the
-	 * process went on after it had been stopped.
+	 * The latest of: bytes arrived; a read began while none was running;
+	 * the process went on after it had been stopped.
 	 */
 	_Atomic int64_t moved;
 
@@ -42,8 +43,8 @@ struct weir__reads {
 };
 
 /*
- * A read begins; bytes have arrived; a read ends. Times are those of the reactor's
- * clock, which may be max_sleep behind.
+ * A read begins; bytes have arrived; a read ends. Times are those of the
+ * reactor's clock, which may be max_sleep behind.
  */
 void weir__reads_begin(struct weir__reads *r, int64_t now);
 void weir__reads_moved(struct weir__reads *r, int64_t now);
@@ -59,7 +60,9 @@ void weir__reads_wait_anew(struct weir__reads *r, int64_t now);
 bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 			  int64_t limit);
 
-/* A read has failed with @err. Returns true if the reads should therefore end. */
+/*
+ * A read has failed with @err. Returns true if the reads should therefore end.
+ */
 bool weir__reads_failed(struct weir__reads *r, int err);
 
 /* End the reads: start no more. Returns false if they had ended already. */

@@ -51,10 +51,10 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 }
 
 /*
- * Sample one page of each of @n parts of the range. Returns how many are resident, or
- * -errno. The offsets are random, since regular ones could see one side of a regular
- * pattern. Ends at the first sample that differs from the others, unless @all are
- * wanted.
+ * Sample one page of each of @n parts of the range. Returns how many are
+ * resident, or -errno. The offsets are random, since regular ones could see one
+ * side of a regular pattern. Ends at the first sample that differs from the
+ * others, unless @all are wanted.
  */
 static int64_t count_samples(struct weir_file *file, uint64_t first,
 			     uint64_t pages, uint64_t n, bool all)
@@ -77,11 +77,12 @@ static int64_t count_samples(struct weir_file *file, uint64_t first,
 }
 
 /*
- * Returns the resident pages in 1/1000 of the range, or -errno. Counting takes the
- * kernel 12 ns for each page, and 80 ns for one that memory pressure has evicted: for
- * a whole model, 5 % of the time to copy it. A sample takes 200 to 500 ns. Pages come
- * and go many at a time, so a few samples are enough; if they disagree, more are
- * taken. They may miss a hole, or an island, that is shorter than two parts.
+ * Returns the resident pages in 1/1000 of the range, or -errno. Counting takes
+ * the kernel 12 ns for each page, and 80 ns for one that memory pressure has
+ * evicted: for a whole model, 5 % of the time to copy it. A sample takes 200 to
+ * 500 ns. Pages come and go many at a time, so a few samples are enough; if
+ * they disagree, more are taken. They may miss a hole, or an island, that is
+ * shorter than two parts.
  */
 static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 				   uint64_t pages)
@@ -116,10 +117,10 @@ int weir__file_is_uniform(struct weir_file *file, uint64_t off, uint64_t len)
 }
 
 /*
- * Sample pages by reads that do not wait. A read of a page that is not resident makes
- * the kernel fetch it: so a few misses end the sampling, and the next call samples
- * other pages. Read-ahead is off meanwhile: it would fetch megabytes, which later
- * samples would find resident.
+ * Sample pages by reads that do not wait. A read of a page that is not resident
+ * makes the kernel fetch it: so a few misses end the sampling, and the next
+ * call samples other pages. Read-ahead is off meanwhile: it would fetch
+ * megabytes, which later samples would find resident.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)
@@ -155,8 +156,8 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 }
 
 /*
- * Reads a few pages until one is missing, other pages at each call, since the kernel
- * fetches that one.
+ * Reads a few pages until one is missing, other pages at each call, since the
+ * kernel fetches that one.
  */
 static bool is_cached_by_reads(struct weir_file *file, uint64_t first,
 			       uint64_t pages)

@@ -33,12 +33,12 @@ struct weir_event {
 	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
 	struct weir *weir;     /* referenced */
 	unsigned flags;
-	pthread_mutex_t lock;            /* guards what follows */
+	pthread_mutex_t lock;            /* guards all below */
 	struct weir__timeline *timeline; /* referenced; NULL: never recorded */
 	uint64_t number;
 	struct stamp *stamp; /* of the record; NULL: it has none */
 	int fd;              /* -1: not made */
-	bool readable;       /* what fd is */
+	bool readable;       /* true while fd is readable */
 };
 
 static void event_put(struct weir_event *ev)

@@ -10,15 +10,16 @@
 #include "core/timeline.h"
 
 /*
- * Record @number of @tl in @event, and reference @tl. -EINVAL: the event belongs to
- * another root. -ENOMEM: the event keeps its earlier record.
+ * Record @number of @tl in @event, and reference @tl. -EINVAL: the event
+ * belongs to another root. -ENOMEM: the event keeps its earlier record.
  */
 int weir__event_record(struct weir_event *event, struct weir__timeline *tl,
 		       uint64_t number);
 
 /*
- * Return the timeline and the number that @event has recorded, with a reference to the
- * timeline. NULL: it was never recorded. -EINVAL: the event belongs to another root.
+ * Return the timeline and the number that @event has recorded, with a reference
+ * to the timeline. NULL: it was never recorded. -EINVAL: the event belongs to
+ * another root.
  */
 int weir__event_get(struct weir_event *event, struct weir *weir,
 		    struct weir__timeline **ret_timeline, uint64_t *ret_number);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading and writing files in the order of a stream: each operation is one job,
- * except for small reads of bytes in the page cache. The thread that queues such a
- * read makes it, which costs less than waking a thread of the engine
- * (io/caller_read.h).
+ * Reading and writing files in the order of a stream: each operation is one
+ * job, except for small reads of bytes in the page cache. The thread that
+ * queues such a read makes it, which costs less than waking a thread of the
+ * engine (io/caller_read.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +41,9 @@ bool weir__fileio_conflict(const struct weir__stream_op *a,
 }
 
 /*
- * The operation fails, so later ones are treated as cancelled: those that were issued
- * start no more reads, each of which might take as long. The lock is held.
+ * The operation fails, so later ones are treated as cancelled: those that were
+ * issued start no more reads, each of which might take as long. The lock is
+ * held.
  */
 static void stop_later(const struct weir__stream_op *op)
 {
@@ -79,9 +80,9 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 }
 
 /*
- * The caller sets caller_waits before it reads @wakes; this changes @wakes before it
- * reads caller_waits. So a caller that is not woken sees the change, and if no caller
- * waits there is no system call.
+ * The caller sets caller_waits before it reads @wakes; this changes @wakes
+ * before it reads caller_waits. So a caller that is not woken sees the change,
+ * and if no caller waits there is no system call.
  */
 void weir__fileio_wake(struct weir__fileio *io)
 {
@@ -211,9 +212,10 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 }
 
 /*
- * True if @bytes, in @span bytes of the file, are read through the page cache. Streams
- * read prefetched weights again and again: if a file is larger than the memory, the
- * part that is cached stays cached, since the rest is not read through the cache.
+ * True if @bytes, in @span bytes of the file, are read through the page cache.
+ * Streams read prefetched weights again and again: if a file is larger than the
+ * memory, the part that is cached stays cached, since the rest is not read
+ * through the cache.
  */
 static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
 			  uint64_t bytes)
@@ -408,8 +410,9 @@ int weir_stream_read_2d(struct weir_stream *stream, struct weir_file *file,
 }
 
 /*
- * The operation that this thread is queueing: the thread reads if the same call also
- * issues the operation. If others were queued in between, another thread issues it.
+ * The operation that this thread is queueing: the thread reads if the same call
+ * also issues the operation. If others were queued in between, another thread
+ * issues it.
  */
 static _Thread_local const struct weir__stream_op *queueing;
 

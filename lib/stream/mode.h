@@ -3,8 +3,8 @@
  * The two modes of a stream. All differences are in this table; no other code
  * depends on the mode of a stream.
  *
- * managed (mode_managed.c): only the library queues work on the stream's
- * queue. The library keeps the order: an operation stays pending while it conflicts
+ * managed (mode_managed.c): only the library queues work on the stream's queue.
+ * The library keeps the order: an operation stays pending while it conflicts
  * with one that is issued. No call blocks.
  *
  * native (mode_native.c): the queue's handle is known outside of the library

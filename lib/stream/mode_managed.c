@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The managed mode: decides which operations of a stream may run at the same time.
- * One that conflicts with an issued operation stays pending until that has finished.
+ * The managed mode: decides which operations of a stream may run at the same
+ * time. One that conflicts with an issued operation stays pending until that
+ * has finished.
  */
 #include "core/error.h"
 #include "dev/dev.h"
@@ -31,9 +32,9 @@ static struct weir__stream_op *find_conflict(const struct weir_stream *s,
 }
 
 /*
- * True if the oldest pending operation may be issued. The operation that it conflicts
- * with is kept in s->blocker: the lists are searched again only when that has
- * finished.
+ * True if the oldest pending operation may be issued. The operation that it
+ * conflicts with is kept in s->blocker: the lists are searched again only when
+ * that has finished.
  */
 static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
 {
@@ -44,9 +45,9 @@ static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
 }
 
 /*
- * Issue a wait for a native stream. The program may free that stream and destroy its
- * queue at any time, so its lock is held meanwhile. If it was freed already, the wait
- * is not issued: it becomes one on the host.
+ * Issue a wait for a native stream. The program may free that stream and
+ * destroy its queue at any time, so its lock is held meanwhile. If it was freed
+ * already, the wait is not issued: it becomes one on the host.
  */
 static void issue_wait(struct weir_stream *s, struct weir_stream *native)
 {
@@ -59,9 +60,9 @@ static void issue_wait(struct weir_stream *s, struct weir_stream *native)
 }
 
 /*
- * One thread issues at a time. While it starts an operation with the lock released,
- * another thread that comes here leaves its work to the first, which examines the
- * list again under the lock.
+ * One thread issues at a time. While it starts an operation with the lock
+ * released, another thread that comes here leaves its work to the first, which
+ * examines the list again under the lock.
  */
 static void managed_issue(struct weir_stream *s)
 {
@@ -115,8 +116,8 @@ static void managed_chunk_submitted(struct weir__job *job, size_t ext,
 }
 
 /*
- * A read to a device is copied by queues of the engine, where a native stream can
- * wait for the copies. A write ends on the host.
+ * A read to a device is copied by queues of the engine, where a native stream
+ * can wait for the copies. A write ends on the host.
  */
 static int managed_queue_file(struct weir__stream_op *op)
 {
@@ -135,7 +136,10 @@ static int managed_queue_file(struct weir__stream_op *op)
 	return weir__stream_op_queue(op);
 }
 
-/* The device waits if it can; otherwise the stream issues nothing until @number. */
+/*
+ * The device waits if it can; otherwise the stream issues nothing until
+ * @number.
+ */
 static int managed_wait(struct weir_stream *s, struct weir__timeline *tl,
 			uint64_t number)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The native mode: no operation stays pending. Work that the device orders is submitted
- * to its queue at once; for other work the caller blocks, with no lock held.
+ * The native mode: no operation stays pending. Work that the device orders is
+ * submitted to its queue at once; for other work the caller blocks, with no
+ * lock held.
  */
 #include <sched.h>
 
@@ -68,8 +69,9 @@ static void lock_submits(struct weir_stream *a, struct weir_stream *b)
 }
 
 /*
- * The program may free @other and then destroy its queue at any time, so its submit
- * lock is held. If it was freed already, the caller waits for its last work.
+ * The program may free @other and then destroy its queue at any time, so its
+ * submit lock is held. If it was freed already, the caller waits for its last
+ * work.
  */
 static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 		       struct weir_stream *other)
@@ -111,7 +113,9 @@ static int native_submit(struct weir_stream *s, struct weir_backend_work *work)
 	int r;
 
 	pthread_mutex_unlock(&s->lock);
-	/* A copy of a file has no operation around it, but is no wait either. */
+	/*
+	 * A copy of a file has no operation around it, but is no wait either.
+	 */
 	other = work->kind == WEIR_WORK_WAIT ? weir__stream_waits_for(op)
 					     : NULL;
 	if (other)
@@ -271,11 +275,11 @@ static int queue_last_marker(struct weir_stream *s)
 }
 
 /*
- * From here on native_submit() refuses work, also from calls that have begun, and no
- * managed stream submits a wait for this one. A queue that is being captured
- * takes no marker. The library's own queue takes one later, since it exists as
- * long as a heap references the stream. That of the program may be destroyed as
- * soon as this returns: the end of its work stays unknown.
+ * From here on native_submit() refuses work, also from calls that have begun,
+ * and no managed stream submits a wait for this one. A queue that is being
+ * captured takes no marker. The library's own queue takes one later, since it
+ * exists as long as a heap references the stream. That of the program may be
+ * destroyed as soon as this returns: the end of its work stays unknown.
  */
 void weir__stream_leave(struct weir_stream *s)
 {
@@ -317,8 +321,8 @@ static int native_queue_call(struct weir__stream_op *op)
 
 /*
  * Returns the number of the newest file operation that has to end before @op is
- * issued, or 0: it accesses the same bytes of a file, or as many as allowed are issued
- * until it ends.
+ * issued, or 0: it accesses the same bytes of a file, or as many as allowed are
+ * issued until it ends.
  */
 static uint64_t file_before(const struct weir__stream_op *op)
 {
@@ -340,8 +344,8 @@ static uint64_t file_before(const struct weir__stream_op *op)
 }
 
 /*
- * Called on a thread of the engine: pass the copy to the caller, which submits it to
- * the stream's queue.
+ * Called on a thread of the engine: pass the copy to the caller, which submits
+ * it to the stream's queue.
  */
 static void native_submit_copy(struct weir__job *job,
 			       struct weir_backend_work *work)
@@ -355,9 +359,9 @@ static void native_submit_copy(struct weir__job *job,
 }
 
 /*
- * Submit the copies that are ready. Returns their bytes. The operation exists until the
- * last copy is done, unless the root abandoned it: then the other copies are leaked,
- * with their slots.
+ * Submit the copies that are ready. Returns their bytes. The operation exists
+ * until the last copy is done, unless the root abandoned it: then the other
+ * copies are leaked, with their slots.
  */
 static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 {
@@ -382,9 +386,9 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * Submit copies until all @left bytes of them are submitted or, with host memory, all
- * bytes are moved. @wakes is read before the list is taken: a copy that is added later
- * changes it, and the futex does not sleep.
+ * Submit copies until all @left bytes of them are submitted or, with host
+ * memory, all bytes are moved. @wakes is read before the list is taken: a copy
+ * that is added later changes it, and the futex does not sleep.
  */
 static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
 			      uint64_t left)
@@ -402,8 +406,9 @@ static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
 }
 
 /*
- * The driver orders the copies with its other work. It orders neither accesses to
- * files nor accesses of the host to host memory: the caller waits for those first.
+ * The driver orders the copies with its other work. It orders neither accesses
+ * to files nor accesses of the host to host memory: the caller waits for those
+ * first.
  */
 static int native_queue_file(struct weir__stream_op *op)
 {
@@ -453,8 +458,8 @@ static int wait_on_copies(void *arg, void *queue)
 }
 
 /*
- * If all awaited work is submitted to the driver, queue waits of the device for it.
- * Returns 1 if they are queued, 0 if some work is not submitted yet.
+ * If all awaited work is submitted to the driver, queue waits of the device for
+ * it. Returns 1 if they are queued, 0 if some work is not submitted yet.
  */
 static int wait_on_device(struct native_wait *w)
 {
@@ -481,11 +486,12 @@ static int wait_on_device(struct native_wait *w)
 }
 
 /*
- * Block until all awaited work is submitted or has ended. @changes is read before the
- * state: otherwise the last chunk could be submitted, which changes it, after this
- * thread has tested the state and before it sleeps. The thread would then sleep until
- * the copy is done, which may depend on what it queues next. Changes are counted only
- * while change_waiters is not 0, so that is incremented first.
+ * Block until all awaited work is submitted or has ended. @changes is read
+ * before the state: otherwise the last chunk could be submitted, which changes
+ * it, after this thread has tested the state and before it sleeps. The thread
+ * would then sleep until the copy is done, which may depend on what it queues
+ * next. Changes are counted only while change_waiters is not 0, so that is
+ * incremented first.
  */
 static int block_until_submitted(struct native_wait *w, int *ret_state)
 {

@@ -51,7 +51,9 @@ static void trace_finished(struct weir_stream *s, struct weir__stream_op *op)
 		s->tracks[(op->track - 1) / 64] &=
 			~(1ull << (op->track - 1) % 64);
 	else if (op->begun < s->queue_end)
-		/* It was issued earlier, but began when its predecessor ended. */
+		/*
+		 * It was issued earlier, but began when its predecessor ended.
+		 */
 		op->begun = s->queue_end;
 	weir__trace_span(s->timeline.weir, WEIR__TRACK_STREAM, s->id, op->track,
 			 op->what, op->begun, op->file_range.lo, op->bytes);
@@ -245,8 +247,9 @@ static void declare_failed(struct weir_stream *s, uint64_t lo, bool all)
 }
 
 /*
- * Take the operations that can be retired off the open list, and return them linked by
- * next. If the stream has failed, these include pending ones, which are never issued.
+ * Take the operations that can be retired off the open list, and return them
+ * linked by next. If the stream has failed, these include pending ones, which
+ * are never issued.
  */
 static struct weir__stream_op *pop_finished(struct weir_stream *s,
 					    uint64_t *ret_last)

@@ -56,21 +56,23 @@ static inline int weir__ranges_add(struct weir__access_ranges *r, uint64_t lo,
 }
 
 /*
- * If there are more than a few, sort them by address and merge those that overlap; a
- * read that overlaps a write becomes part of the write.
+ * If there are more than a few, sort them by address and merge those that
+ * overlap; a read that overlaps a write becomes part of the write.
  */
 void weir__ranges_sort(struct weir__access_ranges *r);
 /*
- * True if one of them writes what the other accesses. Both are sorted. The effort is
- * proportional to the shorter list, and to the logarithm of the longer one.
+ * True if one of them writes what the other accesses. Both are sorted. The
+ * effort is proportional to the shorter list, and to the logarithm of the
+ * longer one.
  */
 bool weir__ranges_conflict(const struct weir__access_ranges *a,
 			   const struct weir__access_ranges *b);
 
 /*
- * Make room for one element more than @n in @list, which is @few (a part of its object)
- * or was allocated here. Returns the list, which may have moved; *@cap is its capacity.
- * NULL, with a sentence: there is no memory, and nothing has changed.
+ * Make room for one element more than @n in @list, which is @few (a part of its
+ * object) or was allocated here. Returns the list, which may have moved; *@cap
+ * is its capacity. NULL, with a sentence: there is no memory, and nothing has
+ * changed.
  */
 void *weir__grow_few(void *list, const void *few, size_t *cap, size_t n,
 		     size_t size);

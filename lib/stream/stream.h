@@ -90,8 +90,8 @@ struct weir__stream_op {
 	void (*release)(struct weir__stream_op *op);
 	/*
 	 * For the backend. The library allocates works, a module never does,
-	 * and struct weir_backend_work grows only at its end: a module need not know
-	 * the members after those that it was built with.
+	 * and struct weir_backend_work grows only at its end: a module need not
+	 * know the members after those that it was built with.
 	 */
 	struct weir_backend_work work;
 	struct weir__fileio *io; /* of a file operation */
@@ -105,7 +105,9 @@ struct weir__stream_op {
 	int64_t begun;     /* if a trace runs, else 0 */
 	unsigned track;    /* in the trace */
 	struct weir__waiter waiter;
-	/* Called last, when nothing uses the arrays of @owner; NULL: no owner. */
+	/*
+	 * Called last, when nothing uses the arrays of @owner; NULL: no owner.
+	 */
 	void (*gone)(void *owner);
 	void *owner;
 	/* Set to the number when it is queued; NULL: not wanted. */
@@ -207,7 +209,10 @@ static inline struct weir_stream *weir__stream_of(struct weir__timeline *tl)
 	return (struct weir_stream *)(void *)tl;
 }
 
-/* True if the backend's queue runs it, in the order in which works are submitted. */
+/*
+ * True if the backend's queue runs it, in the order in which works are
+ * submitted.
+ */
 static inline bool
 weir__stream_op_is_device_work(const struct weir__stream_op *op)
 {
@@ -224,7 +229,9 @@ void weir__stream_op_drop(struct weir__stream_op *op);
  * the stream has failed.
  */
 int weir__stream_op_queue(struct weir__stream_op *op);
-/* For the modes: issue first_pending. s->lock is held, and released meanwhile. */
+/*
+ * For the modes: issue first_pending. s->lock is held, and released meanwhile.
+ */
 void weir__stream_issue_first(struct weir_stream *s);
 /*
  * Note that @op has ended, with failure @f if that is not NULL. Called once, on
@@ -242,14 +249,14 @@ void weir__stream_op_failure(const struct weir__stream_op *op,
 			     const char *fmt, va_list ap)
 	__attribute__((format(printf, 5, 0)));
 /*
- * Make the stream's numbers above done fail with -ESHUTDOWN. Returns false if no
- * operation is open.
+ * Make the stream's numbers above done fail with -ESHUTDOWN. Returns false if
+ * no operation is open.
  */
 bool weir__stream_abandon(struct weir_stream *s);
 
 /*
- * stream_ops.c. Begin a public call: check that the stream takes work, and make an
- * operation of @kind (which is not used if op->start is set).
+ * stream_ops.c. Begin a public call: check that the stream takes work, and make
+ * an operation of @kind (which is not used if op->start is set).
  */
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  enum weir_backend_work_kind kind,
@@ -274,15 +281,16 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       bool write);
 
 /*
- * Let @op, which has no access yet, store up to @n accesses in arrays of its owner
- * instead of allocating. The arrays are used until op->gone is called.
+ * Let @op, which has no access yet, store up to @n accesses in arrays of its
+ * owner instead of allocating. The arrays are used until op->gone is called.
  */
 void weir__stream_op_lend(struct weir__stream_op *op,
 			  struct weir__access *access,
 			  struct weir__range *range, size_t n);
 /*
- * For start(): submit op->work to the queue of @op's stream, which is managed. Its
- * done() may submit it again, or finish @op. < 0: the queue did not take it.
+ * For start(): submit op->work to the queue of @op's stream, which is managed.
+ * Its done() may submit it again, or finish @op. < 0: the queue did not take
+ * it.
  */
 int weir__stream_op_submit(struct weir__stream_op *op);
 
@@ -296,8 +304,8 @@ int weir__stream_check(struct weir_stream *s);
 /* True if the stream has failed. Sets no sentence. */
 bool weir__stream_has_failed(struct weir_stream *s);
 /*
- * As weir__stream_check(), but fails as soon as an operation has failed, even if
- * earlier ones have not ended: later ones are not issued.
+ * As weir__stream_check(), but fails as soon as an operation has failed, even
+ * if earlier ones have not ended: later ones are not issued.
  */
 int weir__stream_check_issued(struct weir_stream *s);
 /* Make a stream for a queue of the backend of @dev; the stream then owns it. */
@@ -321,8 +329,8 @@ int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
 
 /*
- * wait.c. Waits, for the modes: on the host, or by the device for what @queue, of
- * the stream's backend, has submitted. Both take over the reference to @tl.
+ * wait.c. Waits, for the modes: on the host, or by the device for what @queue,
+ * of the stream's backend, has submitted. Both take over the reference to @tl.
  */
 int weir__stream_wait_on_host(struct weir_stream *s, struct weir__timeline *tl,
 			      uint64_t number);
@@ -333,10 +341,10 @@ struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op);
 /* Turn a pending wait of the device into one on the host. The lock is held. */
 void weir__stream_wait_to_host(struct weir__stream_op *op);
 /*
- * Returns the stream @tl if all its operations up to @number are submitted to the
- * driver, where the queue of @s can wait for them; else NULL. *ret_copies is set to
- * true if some of them are copies of files, which are submitted too, but by queues
- * of the I/O engine.
+ * Returns the stream @tl if all its operations up to @number are submitted to
+ * the driver, where the queue of @s can wait for them; else NULL. *ret_copies
+ * is set to true if some of them are copies of files, which are submitted too,
+ * but by queues of the I/O engine.
  */
 struct weir_stream *weir__stream_submitted(const struct weir_stream *s,
 					   struct weir__timeline *tl,
@@ -350,15 +358,16 @@ int weir__stream_wait_timeline(struct weir_stream *s, struct weir__timeline *tl,
 /* The same for what @event has recorded; no wait if it was never recorded. */
 int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
 /*
- * For heaps, runs and prefetchers. Make work that is queued from now on wait until
- * @number of @tl has ended, successfully or not. Never blocks. -EAGAIN, without a
- * sentence: a native stream could wait only by blocking the caller.
+ * For heaps, runs and prefetchers. Make work that is queued from now on wait
+ * until @number of @tl has ended, successfully or not. Never blocks. -EAGAIN,
+ * without a sentence: a native stream could wait only by blocking the caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__timeline *tl,
 			    uint64_t number);
 /*
- * stream.c. Reference the stream, and call @keeper when the program has freed it.
- * If the stream is native, weir_stream_free() queues a marker from now on. -ENOMEM.
+ * stream.c. Reference the stream, and call @keeper when the program has freed
+ * it. If the stream is native, weir_stream_free() queues a marker from now on.
+ * -ENOMEM.
  */
 int weir__stream_keep(struct weir_stream *s,
 		      struct weir__stream_keeper *keeper);
@@ -366,23 +375,23 @@ int weir__stream_keep(struct weir_stream *s,
 void weir__stream_unkeep(struct weir_stream *s,
 			 struct weir__stream_keeper *keeper);
 /*
- * mode_native.c. Allocate the marker that weir__stream_leave() queues, so that it
- * cannot fail for lack of memory.
+ * mode_native.c. Allocate the marker that weir__stream_leave() queues, so that
+ * it cannot fail for lack of memory.
  */
 int weir__stream_reserve_marker(struct weir_stream *s);
 /*
  * As mode->tail, for callers that may not block. -EAGAIN, without a sentence:
- * another thread, which may be blocked in the driver, holds the submit lock of the
- * native stream for longer than @ns > 0.
+ * another thread, which may be blocked in the driver, holds the submit lock of
+ * the native stream for longer than @ns > 0.
  */
 int weir__stream_tail_within(struct weir_stream *s, int64_t ns,
 			     uint64_t *ret_tail);
 /*
  * Wake @waiter when all work that is now in the queue has ended, including the
  * program's own work in a native queue. Returns as weir__timeline_wait(). Never
- * blocks: if a native queue takes no marker now, @waiter waits for the next marker,
- * which is queued after the next operation or by weir_stream_free(). No lock is
- * held; the caller references the stream until the wake.
+ * blocks: if a native queue takes no marker now, @waiter waits for the next
+ * marker, which is queued after the next operation or by weir_stream_free(). No
+ * lock is held; the caller references the stream until the wake.
  */
 int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter);
 /*
@@ -412,8 +421,8 @@ static inline uint64_t weir__stream_number(struct weir_stream *s)
 	return number;
 }
 /*
- * Fail @op if the device's part of it, a wait or a marker, has failed with @res.
- * Returns true if so.
+ * Fail @op if the device's part of it, a wait or a marker, has failed with
+ * @res. Returns true if so.
  */
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 			      int32_t native);

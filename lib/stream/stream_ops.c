@@ -60,7 +60,10 @@ static int add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 				write);
 }
 
-/* Check that the stream's device can access the memory: its own, the host's, or a peer's. */
+/*
+ * Check that the stream's device can access the memory: its own, the host's, or
+ * a peer's.
+ */
 static int check_device(const struct weir__stream_op *op,
 			const struct weir_tensor *t, const struct weir_buf *buf)
 {
@@ -338,7 +341,10 @@ static int access_whole(struct weir__stream_op *op, const struct weir_tensor *t,
 	return weir__stream_op_access_buf(op, t, buf, at, bytes, write);
 }
 
-/* Returns the device of @buf if it is neither the host nor the stream's, else NULL. */
+/*
+ * Returns the device of @buf if it is neither the host nor the stream's, else
+ * NULL.
+ */
 static struct weir_dev *other_device(const struct weir__stream_op *op,
 				     const struct weir_buf *buf)
 {
@@ -377,8 +383,8 @@ static bool one_memory(const struct weir_backend_work *w)
 }
 
 /*
- * Append a copy of the rectangle at @off of both tensors. Returns 1 if both are the same
- * memory, so that there is nothing to copy.
+ * Append a copy of the rectangle at @off of both tensors. Returns 1 if both are
+ * the same memory, so that there is nothing to copy.
  */
 static int add_rectangle(struct stream_copy *c, uint64_t off)
 {
@@ -430,7 +436,8 @@ static int add_rectangles(struct stream_copy *c)
 }
 
 /*
- * Queue the rectangles if @r is 0. Otherwise, and after the first failure, drop them.
+ * Queue the rectangles if @r is 0. Otherwise, and after the first failure, drop
+ * them.
  */
 static int copy_queue_all(struct stream_copy *c, int r)
 {

@@ -45,7 +45,10 @@ void weir__op_races_queued(struct weir__stream_op *op)
 	weir__races_queued(&op->stream->timeline, &op->races.order);
 }
 
-/* Report the bytes at @addr: those of access @i of @op, or of the program's memory. */
+/*
+ * Report the bytes at @addr: those of access @i of @op, or of the program's
+ * memory.
+ */
 static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 			uint64_t pitch, bool write)
 {
@@ -67,7 +70,10 @@ static void work_access(struct weir__stream_op *op, size_t i, const void *addr,
 	weir__races_access(&op->stream->timeline, op->number, op->what, &b);
 }
 
-/* The first of two accesses is the source of a copy; other works have one access. */
+/*
+ * The first of two accesses is the source of a copy; other works have one
+ * access.
+ */
 static void check_work(struct weir__stream_op *op)
 {
 	const struct weir_backend_work *w = &op->work;

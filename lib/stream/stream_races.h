@@ -37,7 +37,9 @@ void weir__op_races_queued(struct weir__stream_op *op);
 void weir__op_races_issued(struct weir__stream_op *op);
 /* What @op waits for has ended. */
 void weir__op_races_waited(struct weir__stream_op *op);
-/* Wrap the program's host function, so that the checker sees it begin and end. */
+/*
+ * Wrap the program's host function, so that the checker sees it begin and end.
+ */
 void weir__op_races_call(struct weir__stream_op *op);
 void weir__op_races_drop(struct weir__stream_op *op);
 

@@ -2,10 +2,10 @@
 /*
  * All streams of a root: the list that weir_close() waits for, and the watcher.
  *
- * The watcher is one thread of the root, which polls the queues that do not call
- * work->done by themselves. It is started with the first such stream, sleeps
- * while none of their work is in flight, and otherwise polls each queue after a
- * pause, which grows while nothing completes.
+ * The watcher is one thread of the root, which polls the queues that do not
+ * call work->done by themselves. It is started with the first such stream,
+ * sleeps while none of their work is in flight, and otherwise polls each queue
+ * after a pause, which grows while nothing completes.
  */
 #include <pthread.h>
 #include <time.h>
@@ -40,9 +40,9 @@ static int watcher_new(struct watcher **ret_watcher)
 }
 
 /*
- * No work seems to be in flight. From here on watcher_add() puts the stream on the list
- * again. Work that was submitted just before, while the stream was still marked as
- * watched, is found by polling once more.
+ * No work seems to be in flight. From here on watcher_add() puts the stream on
+ * the list again. Work that was submitted just before, while the stream was
+ * still marked as watched, is found by polling once more.
  */
 static bool stream_is_idle(struct watcher *w, struct weir_stream *s)
 {
@@ -52,7 +52,10 @@ static bool stream_is_idle(struct watcher *w, struct weir_stream *s)
 	return s->ops->poll(s->queue) == 0;
 }
 
-/* Returns false, and drops the reference, if the stream need not stay on the list. */
+/*
+ * Returns false, and drops the reference, if the stream need not stay on the
+ * list.
+ */
 static bool watcher_poll_one(struct watcher *w, struct weir_stream *s,
 			     unsigned *ret_out)
 {
@@ -91,7 +94,10 @@ static unsigned watcher_poll_all(struct watcher *w, struct weir_stream **list)
 	return out;
 }
 
-/* Put the added streams before those of @list. Returns false if the watcher stops. */
+/*
+ * Put the added streams before those of @list. Returns false if the watcher
+ * stops.
+ */
 static bool watcher_take_added(struct watcher *w, struct weir_stream **list)
 {
 	struct weir_stream *s;
@@ -193,8 +199,8 @@ struct weir__streams {
 
 /*
  * Reference the stream if it has open operations. The list of streams has no
- * references; that of open operations has one, until it was seen to be empty under
- * the lock of the stream.
+ * references; that of open operations has one, until it was seen to be empty
+ * under the lock of the stream.
  */
 static bool ref_if_open(struct weir_stream *s, uint64_t *ret_tail)
 {
@@ -224,9 +230,9 @@ static struct weir_stream *next_open(struct weir__streams *p,
 }
 
 /*
- * Let no stream take work from here on. A caller that a native stream blocks may go on
- * after weir_close, and asking such a stream for its tail queues a marker: nothing
- * would poll for that work, since the watcher stops.
+ * Let no stream take work from here on. A caller that a native stream blocks
+ * may go on after weir_close, and asking such a stream for its tail queues a
+ * marker: nothing would poll for that work, since the watcher stops.
  */
 static void refuse_work(struct weir__streams *p)
 {

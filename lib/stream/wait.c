@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording the tail of a stream in an event, and streams that wait for an event.
+ * Recording the tail of a stream in an event, and streams that wait for an
+ * event.
  *
  * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
  * is a waiter of the event's timeline: it is exclusive, so what follows stays
- * pending until the timeline wakes it. On the device (weir__stream_wait_on_queue)
- * it is WEIR_WORK_WAIT: the driver makes the stream's queue wait for the work
- * of another queue of the same backend up to that number, and device work that
- * follows is submitted at once. Two properties of the second form are not
- * obvious.
+ * pending until the timeline wakes it. On the device
+ * (weir__stream_wait_on_queue) it is WEIR_WORK_WAIT: the driver makes the
+ * stream's queue wait for the work of another queue of the same backend up to
+ * that number, and device work that follows is submitted at once. Two
+ * properties of the second form are not obvious.
  *
  * Its completion does not say how the other work ended. Stream B waits for a
  * copy of stream A, which fails; the device goes on with B's work. The watcher
@@ -17,12 +18,13 @@
  * watcher find that A had failed. So when the device has passed the wait, the
  * operation becomes a waiter of A's number, and finishes or fails with it.
  *
- * It is allowed only if all operations up to the number are submitted to the driver. If
- * one operation of A were still pending (for a host function, say), the driver's wait
- * would end without it. What A, or the program in A's native stream, submits
- * after that number is not waited for: it may itself depend on this wait. So
- * devices cannot wait for each other in a circle. (A queue of the I/O engine has
- * no such numbers: a wait for it is for all that it has by then.)
+ * It is allowed only if all operations up to the number are submitted to the
+ * driver. If one operation of A were still pending (for a host function, say),
+ * the driver's wait would end without it. What A, or the program in A's native
+ * stream, submits after that number is not waited for: it may itself depend on
+ * this wait. So devices cannot wait for each other in a circle. (A queue of the
+ * I/O engine has no such numbers: a wait for it is for all that it has by
+ * then.)
  */
 #include "core/error.h"
 #include "core/sys.h"
@@ -144,7 +146,10 @@ static int wait_on_queue(struct weir_stream *s, struct weir__timeline *tl,
 	op->work.rows = 1;
 	op->work.done = device_waited;
 	r = weir__stream_op_queue(op);
-	/* The program queues work in a native stream itself, so it needs the errno. */
+	/*
+	 * The program queues work in a native stream itself, so it needs the
+	 * errno.
+	 */
 	return r < 0 || s->mode != &weir__stream_native
 		       ? r
 		       : weir__stream_check_issued(s);
@@ -178,8 +183,8 @@ void weir__stream_wait_to_host(struct weir__stream_op *op)
 }
 
 /*
- * True if @op, which is in out[1], is a file operation whose copies are all submitted.
- * Host functions and waits on the host never are. The lock is held.
+ * True if @op, which is in out[1], is a file operation whose copies are all
+ * submitted. Host functions and waits on the host never are. The lock is held.
  */
 static bool op_submitted(const struct weir__stream_op *op, bool *ret_copies)
 {

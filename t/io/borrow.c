@@ -409,7 +409,7 @@ static void late_wakes(void)
 
 	if (pthread_create(&thread, NULL, wake_for_nothing, &end))
 		bail("no thread");
-	crowd("jobs of all kinds end as they should while the thread is woken without news");
+	crowd("jobs of all kinds end as they should while the thread is woken for nothing");
 	atomic_store(&end, true);
 	pthread_join(thread, NULL);
 }

@@ -32,18 +32,18 @@ static void releases(void)
 
 	ok(!weir__owner_is_borrowed(&o), "a new object is its thread's");
 	ok(weir__owner_release(&o) && o.word == WEIR__OWNER_NONE,
-	   "the thread releases an object without news");
+	   "the thread releases an object that was not notified");
 	weir__owner_acquire(&o);
 	is_int(o.word, WEIR__OWNER_THREAD,
 	       "the thread acquires an object that nobody owns");
 	ok(!weir__owner_notify(&o), "a thread that is awake is not woken");
 	ok(!weir__owner_release(&o) && !weir__owner_is_borrowed(&o),
-	   "the thread keeps an object that has news");
+	   "the thread keeps an object that was notified");
 	ok(weir__owner_take_notifications(&o) &&
 		   !weir__owner_take_notifications(&o),
-	   "news is taken once");
+	   "a notification is taken once");
 	ok(weir__owner_release(&o),
-	   "the thread releases an object after it took the news");
+	   "the thread releases an object after it took the notification");
 }
 
 static void notifies(void)
@@ -54,7 +54,7 @@ static void notifies(void)
 	   "of two notifications of a sleeping thread the first wakes it");
 	weir__owner_acquire(&o);
 	ok(weir__owner_take_notifications(&o),
-	   "the thread that was woken finds news");
+	   "the thread that was woken finds the notification");
 }
 
 static void borrows(void)
@@ -66,15 +66,15 @@ static void borrows(void)
 	ok(!weir__owner_notify_or_borrow(&o),
 	   "an object that is borrowed is not borrowed again");
 	is_int(weir__owner_give_back(&o, false), WEIR__OWNER_KEPT,
-	       "a borrower keeps an object that has news");
+	       "a borrower keeps an object that was notified");
 	weir__owner_take_notifications(&o);
 	ok(weir__owner_give_back(&o, false) == WEIR__OWNER_GIVEN &&
 		   o.word == WEIR__OWNER_NONE,
-	   "a borrower gives back an object without news to nobody");
+	   "a borrower gives back an object that was not notified to nobody");
 	weir__owner_notify_or_borrow(&o);
 	ok(weir__owner_give_back(&o, true) == WEIR__OWNER_WAKE &&
 		   o.word == (WEIR__OWNER_THREAD | WEIR__OWNER_NOTIFIED),
-	   "a borrower that leaves work wakes the thread, and leaves the news");
+	   "a borrower that leaves work wakes the thread, and leaves the notification");
 }
 
 static void *acquire_it(void *arg)
@@ -98,7 +98,7 @@ static void wants(void)
 	       "a borrower gives the object to the thread that waits");
 	pthread_join(thread, NULL);
 	is_int(o.word, WEIR__OWNER_THREAD | WEIR__OWNER_NOTIFIED,
-	       "the thread that waited owns the object, with its news");
+	       "the thread that waited owns the object, with its notification");
 }
 
 /* An object with a thread, which counts what senders add. */
@@ -110,7 +110,7 @@ static struct object {
 	unsigned inside, overlaps;
 	uint32_t seen;
 	uint64_t by_thread, by_borrowers;
-	_Atomic bool late; /* the thread slept although there was news */
+	_Atomic bool late; /* the thread slept although it was notified */
 } object;
 
 static void wake_thread(void)
@@ -198,7 +198,7 @@ static void crowd(void)
 		pthread_join(sender[i], NULL);
 	pthread_join(thread, NULL);
 	is_int(object.overlaps, 0, "no two threads own an object at once");
-	ok(!object.late, "the thread never sleeps while there is news");
+	ok(!object.late, "the thread never sleeps after a notification");
 	is_int(object.seen, SENDERS * ROUNDS,
 	       "the last notification of each sender is seen");
 	ok(object.by_thread && object.by_borrowers,

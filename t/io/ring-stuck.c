@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rings that cannot be entered any more, reads that they cancel, and reactors that
- * always have news and so never wait. liburing's call that enters a ring is
+ * are always notified and so never wait. liburing's call that enters a ring is
  * replaced.
  */
 #include <dlfcn.h>
@@ -80,7 +80,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 	return r;
 }
 
-static _Atomic bool messages; /* the reactor always has news */
+static _Atomic bool messages; /* the reactor is always notified */
 
 /* In place of the library's. */
 bool __real_weir__owner_release(struct weir__owner *o);
@@ -184,11 +184,11 @@ static void busy(void)
 	weir_io_info(root, &info);
 	atomic_store(&messages, true);
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "a reactor that always has news reaps its ring");
+	       "a reactor that is always notified reaps its ring");
 	usleep(1200000); /* a refused ring is given up after 1 s */
 	weir_io_info(root, &info);
 	is_int(info.method, WEIR_IO_URING,
-	       "the ring of a reactor that always has news stays in use: %s",
+	       "the ring of a reactor that is always notified stays in use: %s",
 	       info.why);
 	atomic_store(&messages, false);
 	weir_close(root);
