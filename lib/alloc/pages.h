@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/nodes.h"
+#include "core/numa.h"
 
 enum weir__page_type {
 	WEIR__PAGES_SMALL,

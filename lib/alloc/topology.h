@@ -12,7 +12,7 @@
 
 #include <weir/dev.h>
 
-#include "core/nodes.h"
+#include "core/numa.h"
 
 /*
  * The nodes of @kind that this process may use; of these, if @near >= 0, only

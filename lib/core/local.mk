@@ -6,6 +6,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/debug.c %D%/debug.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h %D%/clock.c %D%/clock.h \
 	%D%/cgroup.c %D%/cgroup.h %D%/cpus.c %D%/cpus.h \
-	%D%/nodes.c %D%/nodes.h %D%/util.c %D%/util.h %D%/refs.h %D%/array.c %D%/array.h \
+	%D%/numa.c %D%/numa.h %D%/util.c %D%/util.h %D%/refs.h %D%/array.c %D%/array.h \
 	%D%/sort.c %D%/sort.h %D%/slab.c %D%/slab.h %D%/compat.c %D%/compat.h
 EXTRA_DIST += %D%/README.md

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* More of sys.h: memory policy, memfds, limits, small files, modules, leases. */
-#include "core/nodes.h"
+#include "core/numa.h"
 #include "core/sys.h"
 
 #include <dlfcn.h>

@@ -83,7 +83,7 @@ void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 int weir__cpu_check(struct weir_dev *dev,
 		    const struct weir_backend_node *const *nodes, size_t n);
 
-/* rates.c: .rates of the table in compute.c. */
+/* cpu_rates.c: .rates of the table in compute.c. */
 int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
 
 /* memory.c */

@@ -7,7 +7,7 @@
 #define lib weir__cpu_host
 
 /* mem->how: the owner of the memory. */
-enum how {
+enum owner {
 	CALLERS,
 	LIBRARYS /* host_alloc */
 };

@@ -20,7 +20,7 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 }
 
 /* The parameters of a device, from "k=v,...". */
-struct params {
+struct dev_params {
 	unsigned parts;   /* virtual=N */
 	bool batches;     /* batch=no: never */
 	bool locks_files; /* lock=no: not */
@@ -44,7 +44,7 @@ static int parse_choice(const char *name, const char *text, size_t n,
 }
 
 static int parse_param(const char *text, size_t n,
-		       struct weir__cuda_number device, struct params *ret)
+		       struct weir__cuda_number device, struct dev_params *ret)
 {
 	if (n > 6 && !strncmp(text, "batch=", 6))
 		return parse_choice("batch", text + 6, n - 6, device,
@@ -62,13 +62,13 @@ static int parse_param(const char *text, size_t n,
 }
 
 static int parse_params(const char *params, struct weir__cuda_number n,
-			struct params *ret)
+			struct dev_params *ret)
 {
 	int r = 0;
 
-	*ret = (struct params){ .parts = 1,
-				.batches = true,
-				.locks_files = true };
+	*ret = (struct dev_params){ .parts = 1,
+				    .batches = true,
+				    .locks_files = true };
 	while (*params && r >= 0) {
 		size_t len = strcspn(params, ",");
 
@@ -174,7 +174,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 {
 	struct weir__cuda_number n = weir__cuda_number(i);
 	struct weir__cuda *c = NULL;
-	struct params p;
+	struct dev_params p;
 	int r = parse_params(params, n, &p);
 
 	if (r >= 0)

@@ -17,7 +17,7 @@
 #define PAGE_FLAGS (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G | WEIR_BUF_SHARED)
 
 /* weir__mem.how: what the memory is, which decides how it is freed. */
-enum how {
+enum mem_kind {
 	NOTHING,    /* the caller's, and not registered */
 	ON_DEVICE,  /* cuMemAlloc */
 	REGISTERED, /* the library's, cuMemHostRegister */
@@ -323,7 +323,7 @@ static void cuda_free(struct weir_dev *dev,
 	struct weir__cuda *c = weir__cuda_of(dev);
 	bool gone = true;
 
-	switch ((enum how)mem->how) {
+	switch ((enum mem_kind)mem->how) {
 	case NOTHING:
 		return;
 	case ON_DEVICE:

@@ -14,7 +14,7 @@
 
 #include <weir.h>
 
-#include "core/nodes.h"
+#include "core/numa.h"
 #include "core/sys.h"
 #include "kind.h"
 #include "nodes.h"

@@ -215,14 +215,14 @@ static int read_index(struct weir__index *x, struct weir__json *j, bool lenient)
 	return r;
 }
 
-struct order {
+struct old_shard {
 	struct weir__str name;
 	uint32_t was;
 };
 
 static int by_name(const void *pa, const void *pb)
 {
-	const struct order *a = pa, *b = pb;
+	const struct old_shard *a = pa, *b = pb;
 	size_t n = a->name.len < b->name.len ? a->name.len : b->name.len;
 	int c = memcmp(a->name.s, b->name.s, n);
 
@@ -235,7 +235,7 @@ static int by_name(const void *pa, const void *pb)
  */
 static int sort_shards(struct weir__index *x)
 {
-	struct order *order = weir__calloc(x->n_shards, sizeof(*order));
+	struct old_shard *order = weir__calloc(x->n_shards, sizeof(*order));
 	uint32_t *now = weir__calloc(x->n_shards, sizeof(*now));
 	int r = order && now ? 0 : -ENOMEM;
 	size_t n = 0;
@@ -249,7 +249,7 @@ static int sort_shards(struct weir__index *x)
 		now[x->placed[i].shard] = 1;
 	for (uint32_t i = 0; i < x->n_shards; i++)
 		if (now[i])
-			order[n++] = (struct order){ x->shard[i], i };
+			order[n++] = (struct old_shard){ x->shard[i], i };
 	qsort(order, n, sizeof(*order), by_name);
 	for (uint32_t i = 0; i < n; i++) {
 		x->shard[i] = order[i].name;

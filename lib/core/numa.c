@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/nodes.h"
+#include "core/numa.h"
 
 #include <ctype.h>
 #include <stdio.h>

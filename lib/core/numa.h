@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets of NUMA nodes, as the kernel lists them in text: "0,2-3". */
-#ifndef WEIR__NODES_H
-#define WEIR__NODES_H
+#ifndef WEIR__NUMA_H
+#define WEIR__NUMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
