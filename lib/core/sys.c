@@ -4,6 +4,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -439,6 +440,7 @@ int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
 	sigset_t all, old;
 	int r;
 
+	assert(strlen(name) < 16); /* the kernel refuses longer ones */
 	if (!start)
 		return -EAGAIN; /* as when there is no memory for its stack */
 	*start = (struct thread_start){ fn, arg };

@@ -144,7 +144,7 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
 			"%s: the I/O engine copies to %u devices already, its maximum",
 			dev->desc.name, WEIR__MAX_QUEUES);
 	err = weir__dev_result(dev, "queue->open",
-			       dev->backend->queue->open(dev, 0, "weir-io",
+			       dev->backend->queue->open(dev, 0, "io",
 							 &q->queue));
 	if (err < 0)
 		return err;

@@ -185,7 +185,7 @@ static void team_start(struct weir__team *team, unsigned n)
 		atomic_store(&w->word, IDLE);
 		w->team = team;
 		w->index = team->started + 1;
-		snprintf(name, sizeof(name), "weir/team%u", w->index % 10000);
+		snprintf(name, sizeof(name), "weir-team%u", w->index % 10000);
 		r = lib->thread(&w->thread, name, worker_main, w);
 		if (r >= 0)
 			continue;

@@ -455,7 +455,7 @@ int weir__sched_stream(struct weir_sched *sched, struct weir__sched_dev *d,
 	if (d->n_streams)
 		s = d->stream[--d->n_streams];
 	pthread_mutex_unlock(&sched->lock);
-	snprintf(name, sizeof(name), "graph on %s", d->dev->desc.name);
+	snprintf(name, sizeof(name), "run %s", d->dev->desc.name);
 	if (!s)
 		return weir__stream_new(d->dev, 0, name, ret_stream);
 	*ret_stream = s;

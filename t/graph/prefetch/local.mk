@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_PREFETCH_C = %D%/prefetcher.t %D%/prefetch-reader.t %D%/prefetch-restart.t \
-	%D%/run-prefetch.t %D%/run-rows.t %D%/run-same.t
+	%D%/run-prefetch.t %D%/run-rows.t %D%/run-same.t %D%/thread-names.t
 check_PROGRAMS += $(T_GRAPH_PREFETCH_C)
 TESTS += $(T_GRAPH_PREFETCH_C)
 %C%_prefetcher_t_SOURCES = %D%/prefetcher.c $(T_PREFETCHING)
@@ -16,3 +16,5 @@ TESTS += $(T_GRAPH_PREFETCH_C)
 %C%_run_rows_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_pread_nowait
 %C%_run_rows_t_LDADD = $(T_STATIC)
 %C%_run_same_t_SOURCES = %D%/run-same.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_thread_names_t_SOURCES = %D%/thread-names.c $(T_FILES) $(T_LEAF) $(T_SAMPLE) \
+	$(T_STREAMS)
