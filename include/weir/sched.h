@@ -53,7 +53,9 @@ struct weir_sched_opts {
 	uint32_t
 		copies; /* of inputs and outputs: as many runs of an executable graph
 			      exist at a time, at most 1024; 0: 1 */
-	uint32_t reserved; /* 0 */
+	uint32_t place_ms; /* how long the exact planner searches for places of
+			      results that need less memory, for each graph
+			      that is planned; 0: not at all */
 	uint64_t budget;   /* bytes of memory, of all devices together, for all
 			      executable graphs of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */

@@ -347,6 +347,7 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 		.fits = fits,
 		.device_copy_bytes = d->device_copy_bytes,
 		.memory = memory,
+		.time_ns = d->sched->opts.place_ms * INT64_C(1000000),
 		.copies = d->sched->opts.copies > 1,
 	};
 	int r;

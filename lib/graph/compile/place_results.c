@@ -140,7 +140,8 @@ int weir__place_nodes(const struct weir__place_in *in, struct weir__places *ret)
 {
 	struct weir_placement_opts o = { .size = sizeof(o),
 					 .memory = in->memory,
-					 .n_memories = 2 * in->sync->n_lanes };
+					 .n_memories = 2 * in->sync->n_lanes,
+					 .time_ns = in->time_ns };
 	struct placing x = { .in = in };
 	int r = place_alloc(&x);
 

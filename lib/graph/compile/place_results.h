@@ -28,7 +28,8 @@ struct weir__place_in {
 	/* Of each device copy; an import has 0. */
 	const uint64_t *device_copy_bytes;
 	const struct weir_place_memory *memory; /* of the lanes: two of each */
-	bool copies; /* outputs are in the memory of copies, too */
+	int64_t time_ns; /* for the exact planner; 0: only the greedy one */
+	bool copies;     /* outputs are in the memory of copies, too */
 };
 
 struct weir__places {

@@ -21,11 +21,9 @@ static int check_opts(struct weir_sched_opts *o,
 
 	if (r < 0)
 		return r;
-	if (o->reserved || o->copies > MAX_COPIES)
-		return weir__fail(
-			-EINVAL,
-			"copies %u (at most %u), or reserved %u (must be 0)",
-			o->copies, MAX_COPIES, o->reserved);
+	if (o->copies > MAX_COPIES)
+		return weir__fail(-EINVAL, "copies %u (at most %u)", o->copies,
+				  MAX_COPIES);
 	if (!o->copies)
 		o->copies = 1;
 	return 0;
