@@ -40,10 +40,8 @@ struct weir_heap_opts {
 	size_t align;   /* least alignment of a block's address, a power of two
 			   from 16 to 4096; sizes are rounded up to it. 0: that
 			   of the memory, from 64 to 256 */
-	uint32_t usage; /* enum weir_usage, of further buffers */
 	uint32_t flags; /* WEIR_BUF_*, of further buffers */
 	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
-	uint32_t reserved; /* 0 */
 	/*
 	 * The heap calls this when it has no memory for a block of @bytes, on the
 	 * thread that called weir_heap_alloc() and without a lock. The function

@@ -62,20 +62,11 @@ WEIR_API int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 			      uint64_t *ret_total) WEIR_NONNULL(1, 2, 3);
 
-/* The purpose of a buffer: a label that weir_buf_info() reports. */
-enum weir_usage {
-	WEIR_USAGE_ANY = 0,
-	WEIR_USAGE_WEIGHTS = 1,
-	WEIR_USAGE_COMPUTE = 2
-};
-
 struct weir_buf_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_BUF_* */
 	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's. Of
 			   kinds HBM and FAR: the nearest of the kind to it */
-	uint32_t usage; /* enum weir_usage */
-	uint32_t reserved; /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 #define WEIR_BUF_OPTS_INIT WEIR__OPTS_INIT(weir_buf_opts)
@@ -113,10 +104,10 @@ struct weir_buf_info {
 	size_t size;            /* set by the caller */
 	size_t bytes;           /* size of the buffer */
 	struct weir_buft *buft; /* of a joined buffer: of its first member */
-	uint32_t usage;         /* enum weir_usage */
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
 	uint32_t members;       /* of a joined buffer; 0: not joined */
-	int32_t node;  /* NUMA node it is bound to; -1: none, or several */
+	int32_t node; /* NUMA node it is bound to; -1: none, or several */
+	uint32_t reserved;
 	char why[240]; /* why it lacks what was asked for, or "" */
 };
 #define WEIR_GOT_HUGE 0x01u   /* has huge pages */
@@ -217,8 +208,7 @@ WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 /*
  * Join @n buffers of one device into one, which takes a reference to each. Its
  * size is the sum of theirs; member i begins where member i - 1 ends. A tensor
- * must be inside one member. weir_buf_set_usage() and weir_buf_clear() apply to
- * all members.
+ * must be inside one member. weir_buf_clear() applies to all members.
  *
  * -EINVAL: @n is 0, a member is itself joined, or the members are of several
  * devices. -EOVERFLOW: the sum of the sizes exceeds 2^63 - 1. -ENOMEM.
@@ -244,9 +234,6 @@ WEIR_API void weir_buf_free(struct weir_buf *buf);
 /* Describe a buffer. */
 WEIR_API int weir_buf_info(const struct weir_buf *buf,
 			   struct weir_buf_info *ret_info) WEIR_NONNULL(1, 2);
-/* Set the label. -EINVAL: @usage is not an enum weir_usage. */
-WEIR_API int weir_buf_set_usage(struct weir_buf *buf, enum weir_usage usage)
-	WEIR_NONNULL(1);
 /*
  * Fill the whole buffer with @byte. Blocks: first until queued work that
  * accesses the buffer has ended, then until the bytes are written.

@@ -37,16 +37,12 @@ static int check_opts(const struct weir_buft *buft,
 	if (buft->desc.flags & WEIR_BUFT_READONLY)
 		return weir__fail(-EINVAL, "memory of kind %s is read-only",
 				  buft->desc.name);
-	if (o->usage > WEIR_USAGE_COMPUTE)
-		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
 	r = weir__buft_check_flags(buft, o->flags);
 	if (r < 0)
 		return r;
-	if (o->reuse & ~WEIR_HEAP_NO_WAITS || o->reserved)
-		return weir__fail(
-			-EINVAL,
-			"reuse %#x (known are %#x), or reserved %#x (must be 0)",
-			o->reuse, WEIR_HEAP_NO_WAITS, o->reserved);
+	if (o->reuse & ~WEIR_HEAP_NO_WAITS)
+		return weir__fail(-EINVAL, "reuse is %#x, known are %#x",
+				  o->reuse, WEIR_HEAP_NO_WAITS);
 	if (o->buf && o->limit && o->buf->bytes > o->limit)
 		return weir__fail(-EINVAL,
 				  "a buffer of %zu bytes, a limit of %llu",
@@ -104,7 +100,6 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->buft = buft;
 	h->grow = o->grow || o->buf ? o->grow : GROW;
 	h->limit = o->limit ? o->limit : UINT64_MAX;
-	h->usage = o->usage;
 	h->flags = o->flags;
 	h->reuse = o->reuse;
 	h->on_full = o->on_full;

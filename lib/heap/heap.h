@@ -157,7 +157,7 @@ struct weir_heap {
 	struct weir *weir;     /* referenced */
 	struct weir_buft *buft;
 	uint64_t grow, limit;
-	uint32_t usage, flags, reuse;
+	uint32_t flags, reuse;
 	int (*on_full)(void *arg, uint64_t bytes);
 	void *on_full_arg;
 	char label[64]; /* "a heap of CPU", in error sentences */

@@ -115,7 +115,6 @@ static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	int r;
 
-	o.usage = h->usage;
 	o.flags = h->flags;
 	for (;;) {
 		r = weir__buf_alloc(h->buft, size, &o, ret_buf);

@@ -203,14 +203,9 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 
 	if (r < 0)
 		return r;
-	if (o->usage > WEIR_USAGE_COMPUTE)
-		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
 	if (o->node < 0)
 		return weir__fail(-EINVAL, "node is %d, not 0 or a node + 1",
 				  o->node);
-	if (o->reserved)
-		return weir__fail(-EINVAL, "reserved is %u, not 0",
-				  o->reserved);
 	if (d->flags & WEIR_BUFT_READONLY)
 		return weir__fail(-EOPNOTSUPP,
 				  "memory of kind %s is made by weir_buf_map",
@@ -322,7 +317,6 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		return r;
 	}
 	buf->mem.got |= WEIR_GOT_OWNED;
-	atomic_store(&buf->usage, o.usage);
 	*ret_buf = buf;
 	return 0;
 }
@@ -519,7 +513,6 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 		.size = sizeof(info),
 		.bytes = buf->bytes,
 		.buft = buf->buft,
-		.usage = atomic_load(&buf->usage),
 		.got = first->mem.got,
 		.members = buf->n_members,
 		.node = first->mem.node,
@@ -534,23 +527,6 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 	for (unsigned i = 1; i < buf->n_members; i++)
 		add_member(&info, buf->member[i]);
 	return weir__info_out(ret_info, &info, sizeof(info));
-}
-
-int weir_buf_set_usage(struct weir_buf *buf, enum weir_usage usage)
-{
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_read(buf->buft->dev->weir);
-	if (r < 0)
-		return r;
-	if ((unsigned)usage > WEIR_USAGE_COMPUTE)
-		return weir__fail(-EINVAL, "%u is not a usage",
-				  (unsigned)usage);
-	atomic_store(&buf->usage, usage);
-	for (unsigned i = 0; i < buf->n_members; i++)
-		atomic_store(&buf->member[i]->usage, usage);
-	return 0;
 }
 
 void *weir_buf_data(struct weir_buf *buf)

@@ -28,7 +28,6 @@ struct weir_buf {
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
 
-	_Atomic uint32_t usage;
 	struct weir_buft *buft; /* of the first member if joined */
 	size_t bytes;
 	struct weir_backend_mem mem;

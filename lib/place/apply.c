@@ -81,7 +81,7 @@ static int alloc_buf(const struct weir__placed *placed, struct weir_buft *buft,
 		return weir__fail(-ENOMEM, "no memory for %zu members", n);
 	for (size_t i = 0; i < n; i++)
 		sizes[i] = placed->member[i] + (align > own ? align - own : 0);
-	r = weir__members_alloc(buft, sizes, n, WEIR_USAGE_COMPUTE, ret_buf);
+	r = weir__members_alloc(buft, sizes, n, ret_buf);
 	weir__free(sizes);
 	return r;
 }

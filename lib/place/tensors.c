@@ -144,9 +144,9 @@ static void place_all(struct weir_tensor *t, size_t n, struct weir_buf *buf,
 }
 
 int weir__members_alloc(struct weir_buft *buft, const uint64_t *sizes, size_t n,
-			enum weir_usage usage, struct weir_buf **ret_buf)
+			struct weir_buf **ret_buf)
 {
-	struct weir_buf_opts o = { .size = sizeof(o), .usage = usage };
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	struct weir_buf **buf;
 	size_t done = 0;
 	int r = 0;
@@ -195,8 +195,7 @@ int weir_tensors_alloc(struct weir_buft *buft, struct weir_tensor *t, size_t n,
 		return -ENOMEM;
 	r = linear_run(&l, t, n, at);
 	if (r >= 0)
-		r = weir__members_alloc(buft, l.size, l.n_members,
-					WEIR_USAGE_ANY, &buf);
+		r = weir__members_alloc(buft, l.size, l.n_members, &buf);
 	if (r >= 0) {
 		place_all(t, n, buf, at);
 		*ret_buf = buf;

@@ -21,6 +21,6 @@ void weir__views_place(struct weir_tensor *t, size_t n);
  * several. -EOVERFLOW: too many; errors of weir_buf_alloc().
  */
 int weir__members_alloc(struct weir_buft *buft, const uint64_t *sizes, size_t n,
-			enum weir_usage usage, struct weir_buf **ret_buf);
+			struct weir_buf **ret_buf);
 
 #endif

@@ -137,7 +137,6 @@ static void memory(void)
 	returns(NULL, weir_buf_member, joined, 0);
 	returns(buf, weir_buf_ref, buf);
 	fails(weir_buf_info, buf, &info);
-	fails(weir_buf_set_usage, buf, WEIR_USAGE_ANY);
 	fails(weir_buf_clear, buf, 0);
 	returns(NULL, weir_buf_data, buf);
 	fails(weir_tensor_place, &t, buf, 0);

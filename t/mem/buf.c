@@ -61,22 +61,6 @@ static void information(void)
 	weir_buf_free(buf);
 }
 
-static void usages(void)
-{
-	struct weir_buf *buf = alloc(plain, 1000);
-
-	is_int(info_of(buf).usage, WEIR_USAGE_ANY,
-	       "a buffer's usage is ANY by default");
-	is_int(weir_buf_set_usage(buf, WEIR_USAGE_WEIGHTS), 0,
-	       "the usage of a buffer can be set");
-	is_int(info_of(buf).usage, WEIR_USAGE_WEIGHTS,
-	       "weir_buf_info returns the usage that was set");
-	is_err(weir_buf_set_usage(buf, (enum weir_usage)3), -EINVAL,
-	       "3 is not a usage",
-	       "weir_buf_set_usage refuses an unknown usage");
-	weir_buf_free(buf);
-}
-
 static void references(void)
 {
 	struct weir_buf *buf = alloc(plain, 1000);
@@ -96,16 +80,10 @@ static void references(void)
 
 static void options(void)
 {
-	is_int(alloc_with(OPTS(.usage = WEIR_USAGE_COMPUTE)), 0,
-	       "a usage may be given to weir_buf_alloc");
-	is_err(alloc_with(OPTS(.usage = 7)), -EINVAL, "7 is not a usage",
-	       "weir_buf_alloc refuses an unknown usage");
 	is_err(alloc_with(OPTS(.flags = 0x100)), -EINVAL, "0x100",
 	       "unknown flags of a buffer are refused");
 	is_err(alloc_with(OPTS(.node = -3)), -EINVAL, "node is -3",
 	       "a negative NUMA node is refused");
-	is_err(alloc_with(OPTS(.reserved = 1)), -EINVAL, "reserved",
-	       "a reserved member that is not 0 is refused");
 	is_int(alloc_with(OPTS(.flags = WEIR_BUF_PREFAULT)), 0,
 	       "a buffer may be prefaulted when it is allocated");
 }
@@ -229,9 +207,6 @@ static void joined(void)
 	ok(((char *)weir_buf_data(m[0]))[99] == 3 &&
 		   ((char *)weir_buf_data(m[2]))[49] == 3,
 	   "a joined buffer references its members and clears each");
-	weir_buf_set_usage(all, WEIR_USAGE_WEIGHTS);
-	is_int(info_of(m[2]).usage, WEIR_USAGE_WEIGHTS,
-	       "the usage of a joined buffer is set for all members");
 	weir_buf_free(all);
 }
 
@@ -383,9 +358,8 @@ int main(void)
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
 	mapped = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
 	far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
-	plan(12 + 10 + 6 + 13 + 2 + 16 + 1 + 4 + 1 + 1);
+	plan(12 + 6 + 3 + 13 + 2 + 15 + 1 + 4 + 1 + 1);
 	information();
-	usages();
 	references();
 	options();
 	refused();

@@ -275,8 +275,7 @@ static int memory_alloc(struct weir__compiled *cg,
 	if (!placed->info.bytes)
 		return 0;
 	return weir__members_alloc(lane->on->buft, placed->member,
-				   placed->info.members, WEIR_USAGE_COMPUTE,
-				   ret);
+				   placed->info.members, ret);
 }
 
 static int lane_memory(struct weir__compiled *cg, struct weir__graph_lane *lane)

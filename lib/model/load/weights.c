@@ -23,7 +23,6 @@ static int take_buf(struct weir_weights *w, size_t i)
 	if (b->buft->desc.kind == WEIR_MEM_MAPPED)
 		return weir__buf_map(b->buft, w->model->file[b->map_shard],
 				     b->map_off, b->bytes, &w->buf[i]);
-	opts.usage = WEIR_USAGE_WEIGHTS;
 	opts.flags = b->flags;
 	return weir__buf_alloc(b->buft, weir__layout_bytes(b), &opts,
 			       &w->buf[i]);
