@@ -324,7 +324,7 @@ static void gdev_free(struct weir_dev *dev,
 	lib->host_free(lib->dev_root(dev), mem);
 }
 
-static int gdev_probe(struct weir *weir, const struct weir_backend_host *host,
+static int probe_with(uint32_t caps, const struct weir_backend_host *host,
 		      struct weir_backend_probe *probe)
 {
 	static const struct weir_backend_buft memory = {
@@ -340,14 +340,27 @@ static int gdev_probe(struct weir *weir, const struct weir_backend_host *host,
 		.size = sizeof(desc),
 		.name = "GDEV0",
 		.type = WEIR_DEV_IGPU,
-		.caps = WEIR_CAP_HOST_MEMORY | WEIR_CAP_COMPUTE,
+		.caps = WEIR_CAP_HOST_MEMORY | caps,
 		.node = -1,
 		.n_bufts = 1,
 		.buft = memories,
 	};
 
-	(void)weir;
 	return host->dev_describe(probe, &desc);
+}
+
+static int gdev_probe(struct weir *weir, const struct weir_backend_host *host,
+		      struct weir_backend_probe *probe)
+{
+	(void)weir;
+	return probe_with(WEIR_CAP_COMPUTE, host, probe);
+}
+
+static int memory_probe(struct weir *weir, const struct weir_backend_host *host,
+			struct weir_backend_probe *probe)
+{
+	(void)weir;
+	return probe_with(0, host, probe);
 }
 
 static int gdev_dev_open(struct weir_dev *dev, unsigned i, const char *params,
@@ -420,6 +433,25 @@ gdev_entry(const struct weir_backend_host *host, int *ret_err)
 	return &backend;
 }
 
+/* The same without compute. */
+static const struct weir_backend memory_backend = {
+	.size = sizeof(memory_backend),
+	.abi = WEIR_BACKEND_ABI,
+	.name = "GDEV",
+	.probe = memory_probe,
+	.dev_open = gdev_dev_open,
+	.dev_memory = gdev_dev_memory,
+	.mem = &mem_ops,
+	.queue = &queue_ops,
+};
+
+static const struct weir_backend *
+memory_entry(const struct weir_backend_host *host, int *ret_err)
+{
+	(void)gdev_entry(host, ret_err);
+	return &memory_backend;
+}
+
 void gdev_reset(void)
 {
 	gdev.refuse = UINT32_MAX;
@@ -432,7 +464,8 @@ void gdev_reset(void)
 	gdev.rates = 0;
 }
 
-struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)
+static struct weir *open_with(weir_backend_entry_fn *entry, int64_t timeout_ns,
+			      struct weir_dev **ret_dev)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir *weir;
@@ -442,16 +475,25 @@ struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)
 	sem_init(&gdev.go, 0, 0);
 	o.module_path = "/nonexistent";
 	o.close_timeout = timeout_ns;
-	if (weir_open(&o, &weir) < 0 ||
-	    weir_backend_add(weir, gdev_entry) < 0 ||
+	if (weir_open(&o, &weir) < 0 || weir_backend_add(weir, entry) < 0 ||
 	    weir_dev_find(weir, "GDEV0", ret_dev) < 0)
 		bail("%s", weir_error());
 	return weir;
 }
 
+struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)
+{
+	return open_with(gdev_entry, timeout_ns, ret_dev);
+}
+
 struct weir *gdev_open(struct weir_dev **ret_dev)
 {
-	return gdev_open_timeout(ret_dev, 0);
+	return open_with(gdev_entry, 0, ret_dev);
+}
+
+struct weir *gdev_open_memory(struct weir_dev **ret_dev)
+{
+	return open_with(memory_entry, 0, ret_dev);
 }
 
 struct weir_node *gdev_leaf(struct weir_graph *g, struct weir_dev *dev,

@@ -39,6 +39,8 @@ extern struct gdev {
 struct weir *gdev_open(struct weir_dev **ret_dev);
 /* The same with a time-out of weir_close(). */
 struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns);
+/* The same with a device that only has memory: it does not compute. */
+struct weir *gdev_open_memory(struct weir_dev **ret_dev);
 /* Forget what it was asked, and do everything. */
 void gdev_reset(void);
 

@@ -420,6 +420,44 @@ WEIR_API int weir_run_report(struct weir_run *run,
 			     struct weir_run_report *ret_report)
 	WEIR_NONNULL(1, 2);
 
+/*
+ * One input or output of a graph: either @in or @out is not NULL, and has @bytes
+ * bytes, all of the node's tensor.
+ */
+struct weir_graph_io {
+	const struct weir_node *node;
+	const void *in; /* the bytes of an input */
+	void *out;      /* where the bytes of an output are copied to */
+	size_t bytes;
+};
+struct weir_graph_compute_opts {
+	size_t size;
+	struct weir_dev *const *devs; /* NULL: those whose memory has leaves,
+					 then the CPU */
+	uint32_t n_devs;
+	uint32_t reserved;                   /* 0 */
+	const struct weir_sched_opts *sched; /* NULL: the defaults */
+};
+WEIR__DECLARE_OPTS_INIT(weir_graph_compute_opts)
+#define WEIR_GRAPH_COMPUTE_OPTS_INIT WEIR__OPTS_INIT(weir_graph_compute_opts)
+
+/*
+ * Compute the graph once, and block until the outputs are copied: makes a
+ * scheduler, an executable graph and a run, and frees them. Keeps nothing; a
+ * program that computes often keeps an executable graph. Any thread; @g is not
+ * changed meanwhile.
+ *
+ * Errors of the calls above, and of weir_tensor_get(); the sentence begins with
+ * the call that failed. -EINVAL: a node is of another graph, an input that is
+ * needed is missing, a node is no input, or is not marked as an output, or
+ * @bytes does not fit; or budgets or weights of devices without devs. What
+ * @out points to is not written unless the run succeeds.
+ */
+WEIR_API int weir_graph_compute(struct weir *weir, const struct weir_graph *g,
+				const struct weir_graph_io *io, size_t n,
+				const struct weir_graph_compute_opts *opts)
+	WEIR_NONNULL(1, 2);
+
 WEIR__END
 
 #endif

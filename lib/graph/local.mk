@@ -10,7 +10,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/where.c %D%/compile/nodes.c \
 	%D%/compile/leaves.c %D%/compile/split.c \
 	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/exec.c \
-	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c \
+	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/run_once.c \
 	%D%/exec/exec_races.h %D%/exec/exec_races.c %D%/exec/progress.c %D%/exec/progress.h \
 	%D%/compare/graph_copy.c %D%/compare/compare.c
 EXTRA_DIST += %D%/README.md %D%/NODE.md %D%/compare/README.md %D%/compile/PASSES.md %D%/exec/README.md %D%/prefetch/README.md

@@ -338,7 +338,8 @@ static void the_root(void)
 
 static void child(void)
 {
-	const struct fork_objects objects = { .dev = dev,
+	const struct fork_objects objects = { .weir = weir,
+					      .dev = dev,
 					      .buft = buft,
 					      .buf = buf,
 					      .file = file,

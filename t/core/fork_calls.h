@@ -10,6 +10,7 @@
 
 /* Objects of the parent. */
 struct fork_objects {
+	struct weir *weir;
 	struct weir_dev *dev;
 	struct weir_buft *buft;
 	struct weir_buf *buf;

@@ -124,6 +124,7 @@ static void graphs(const struct fork_objects *o)
 	returns(2, weir_graph_count, g);
 	returns(0, weir_graph_fingerprint, g, hash);
 	fails(weir_graph_copy, g, o->buft, &copy, &memory);
+	fails(weir_graph_compute, o->weir, g, NULL, 0, NULL);
 	fails(weir_graph_compare, o->dev, o->dev, g, NULL, ignore, NULL);
 	returns(a, weir_node_source, b, 0);
 	returns(b, weir_node_set_name, b, "b");
