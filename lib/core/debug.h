@@ -13,11 +13,11 @@
 
 /* Read the variable. Unknown words are reported to the log. 0 or -ENOMEM. */
 int weir__debug_read(struct weir *weir);
-/* Is the variable set and not empty? */
+/* True if the variable is set and not empty. */
 bool weir__debug_on(void);
 /* As weir__debug_has(), of a root that has words. */
 bool weir__debug_find(const struct weir *weir, const char *word);
-/* Is @word, such as "io=sync", among its words? */
+/* True if @word, such as "io=sync", is among its words. */
 static inline bool weir__debug_has(const struct weir *weir, const char *word)
 {
 	return weir->debug && weir__debug_find(weir, word);

@@ -129,9 +129,9 @@ struct weir__fs {
 	size_t page;    /* of its mappings: the system's, or a huge one */
 };
 void weir__sys_fs(int fd, struct weir__fs *ret_fs);
-/* Does the file system take RWF_NOWAIT? */
+/* True if the file system takes RWF_NOWAIT. */
 bool weir__sys_nowait(int fd);
-/* May this process write to the file, by its mode or as its owner? */
+/* True if this process may write to the file, by its mode or as its owner. */
 bool weir__sys_may_write(int fd);
 /*
  * The alignment that O_DIRECT needs, by STATX_DIOALIGN; both 0: the file takes
@@ -144,10 +144,12 @@ int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 unsigned weir__sys_peek(int fd, uint64_t off);
 /*
  * Take a read lease on @fd (fcntl(2), F_SETLEASE), of which the kernel tells thread
- * @tid by SIGIO when somebody wants to write. Is it still held? Give it up.
+ * @tid by SIGIO when somebody wants to write.
  */
 int weir__sys_lease(int fd, pid_t tid);
+/* True if the lease is still held. */
 bool weir__sys_lease_held(int fd);
+/* Give the lease up. */
 void weir__sys_lease_end(int fd);
 /* A descriptor that is readable while @signal is pending for the calling thread. */
 int weir__sys_signalfd(int signal);

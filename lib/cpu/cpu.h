@@ -54,7 +54,7 @@ weir_backend_entry_fn weir__cpu_entry;
 
 /* describe.c. Describe the device "CPU" (0), "CPU1" and so on. */
 void weir__cpu_describe(unsigned part, struct weir__cpu_desc *ret);
-/* Is there NUMA node @node? */
+/* True if the machine has NUMA node @node. */
 bool weir__cpu_has_node(uint64_t node);
 
 /*

@@ -37,12 +37,12 @@ void weir__cuda_note(struct weir__cuda *c, CUresult result)
 	if (weir__cuda_is_fatal(result) || result == CUDA_ERROR_DEINITIALIZED)
 		weir__cuda_lose(c, result);
 	else if (result == CUDA_ERROR_UNKNOWN)
-		atomic_fetch_add(&c->doubts, 1);
+		atomic_fetch_add(&c->unknown_errors, 1);
 }
 
-bool weir__cuda_doubted(struct weir__cuda *c, unsigned before)
+bool weir__cuda_unknown_error_since(struct weir__cuda *c, unsigned before)
 {
-	return atomic_load(&c->doubts) != before;
+	return atomic_load(&c->unknown_errors) != before;
 }
 
 int weir__cuda_result(struct weir__cuda *c, CUresult result)

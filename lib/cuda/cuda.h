@@ -31,19 +31,19 @@ struct weir__cuda {
 	_Atomic unsigned
 		refused; /* pushes of the context that failed in a row */
 	/*
-	 * How often the driver returned an error that may be of earlier work.
-	 * Work that was submitted then fails with that error.
+	 * How often the driver has returned CUDA_ERROR_UNKNOWN, which may be the
+	 * error of earlier work. Work that was submitted then fails with it.
 	 */
-	_Atomic unsigned doubts;
+	_Atomic unsigned unknown_errors;
 	/*
 	 * Bounce buffers that no helper uses: freeing one would wait for all
 	 * work of the context. Each begins with a pointer to the next.
 	 */
 	pthread_mutex_t bounce_lock; /* guards bounces; taken last */
 	void *bounces;
-	pthread_mutex_t lock; /* of one blocking move; guards what follows */
-	CUstream blocking;    /* for blocking moves; made by the first */
-	unsigned moving;      /* value of doubts when the move began */
+	pthread_mutex_t lock;   /* of one blocking move; guards what follows */
+	CUstream blocking;      /* for blocking moves; made by the first */
+	unsigned errors_before; /* unknown_errors when the move began */
 };
 
 /* The library's functions: a copy of its host table, for all roots. */
@@ -117,11 +117,11 @@ CUresult weir__cuda_push(struct weir__cuda *c);
  * matter: it may mean that the device is lost, or that earlier work failed.
  */
 void weir__cuda_note(struct weir__cuda *c, CUresult result);
-/* May earlier work have failed since c->doubts was @before? */
-bool weir__cuda_doubted(struct weir__cuda *c, unsigned before);
+/* True if earlier work may have failed since c->unknown_errors was @before. */
+bool weir__cuda_unknown_error_since(struct weir__cuda *c, unsigned before);
 /* From now on the device is lost, by @result. */
 void weir__cuda_lose(struct weir__cuda *c, CUresult result);
-/* Is it lost because the driver has shut down, as it does at exit? */
+/* True if the device is lost because the driver has shut down, as it does at exit. */
 bool weir__cuda_ended(struct weir__cuda *c);
 /* @result as an errno, of this device. */
 int weir__cuda_result(struct weir__cuda *c, CUresult result);
@@ -137,7 +137,7 @@ extern const struct weir_backend_mem_ops weir__cuda_mem_ops;
  */
 CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 			CUmemorytype *ret_type);
-/* Does the driver say that @ptr is page-locked host memory? */
+/* True if the driver says that @ptr is page-locked host memory. */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
 /* move.c. Blocking moves: the functions of struct weir_backend_mem_ops. */
 int weir__cuda_move_set(struct weir_dev *dev, void *dst, const void *src,

@@ -202,7 +202,7 @@ static void helper_call(struct weir__cuda_queue *q, struct weir_backend_work *w)
 /* poll finds its end by the event after its copies. */
 static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 {
-	unsigned doubts = atomic_load(&q->c->doubts);
+	unsigned unknown_errors = atomic_load(&q->c->unknown_errors);
 	CUresult r = weir__cuda_push(q->c);
 	bool entered = !r;
 	int ret;
@@ -211,7 +211,7 @@ static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 		r = helper_run(q, w);
 	pthread_mutex_lock(&q->lock);
 	q->n_with_helper--;
-	ret = weir__cuda_track(q, w, doubts, entered, r);
+	ret = weir__cuda_track(q, w, unknown_errors, entered, r);
 	if (ret < 0) {
 		/* No memory for a flight: wait here, and complete the work. */
 		if (entered)

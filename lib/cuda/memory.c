@@ -373,7 +373,7 @@ static bool cuda_free_waits(struct weir_dev *dev,
 	       !atomic_load(&weir__cuda_of(dev)->lost);
 }
 
-/* Did the caller page-lock it? Only its first and last byte are asked for. */
+/* True if the caller has page-locked the range; its first and last byte decide. */
 static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 			  size_t bytes)
 {

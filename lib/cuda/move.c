@@ -17,7 +17,7 @@ static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 	if (ret < 0)
 		return ret;
 	pthread_mutex_lock(&c->lock);
-	c->moving = atomic_load(&c->doubts);
+	c->errors_before = atomic_load(&c->unknown_errors);
 	if (!c->blocking)
 		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
 	*ret_c = c;
@@ -41,7 +41,7 @@ static int move_end(struct weir__cuda *c, CUresult r, const char *call,
 	weir__cuda_note(c, sync);
 	if (sync && drv.cuStreamSynchronize(c->blocking))
 		weir__cuda_lose(c, sync);
-	if (!r && weir__cuda_doubted(c, c->moving))
+	if (!r && weir__cuda_unknown_error_since(c, c->errors_before))
 		r = CUDA_ERROR_UNKNOWN;
 	pthread_mutex_unlock(&c->lock);
 	weir__cuda_leave();

@@ -273,7 +273,7 @@ static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 	}
 	f->next = NULL;
 	f->call = NULL;
-	f->doubts = atomic_load(&q->c->doubts);
+	f->unknown_errors = atomic_load(&q->c->unknown_errors);
 	return f;
 }
 
@@ -314,19 +314,23 @@ static void flight_track(struct weir__cuda_queue *q,
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *w,
-		     unsigned doubts, bool submitted, CUresult err)
+		     unsigned unknown_errors, bool submitted, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
 		return -ENOMEM;
-	f->doubts = doubts;
+	f->unknown_errors = unknown_errors;
 	flight_track(q, f, w, submitted, err);
 	return 0;
 }
 
-int weir__cuda_to_driver(struct weir__cuda_queue *q,
-			 struct weir_backend_work *w)
+/*
+ * Give @w to the driver, as the newest flight. q->lock is held. -ENOMEM: the
+ * work was not taken. Work that the driver refuses is taken, and is done with
+ * the driver's result.
+ */
+static int submit(struct weir__cuda_queue *q, struct weir_backend_work *w)
 {
 	/* Get it first: submitted work must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
@@ -368,8 +372,8 @@ static CUresult issue_native(struct weir__cuda_queue *q,
 }
 
 /*
- * Does the queue not take the work? The caller is told at once, since the program
- * queues work there itself, which must not run without the wait.
+ * True if the queue does not take the work. The caller is told at once, since the
+ * program queues work there itself, which must not run without the wait.
  */
 static bool is_refused(const struct weir_backend_work *w, CUresult r)
 {
@@ -446,7 +450,7 @@ static int cuda_queue_submit(void *queue, struct weir_backend_work *w)
 	if (needs_help(q, w))
 		r = weir__cuda_to_helper(q, w);
 	else
-		r = weir__cuda_to_driver(q, w);
+		r = submit(q, w);
 	if (r < 0)
 		q->out -= counted;
 	pthread_mutex_unlock(&q->lock);
@@ -473,7 +477,7 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 }
 
 /*
- * Has the work of @f ended? If its event cannot be queried, the whole stream
+ * True if the work of @f has ended. If its event cannot be queried, the whole stream
  * must be idle: memory that the device may still write to is not freed. q->lock
  * is held, and a context is current.
  */
@@ -500,14 +504,14 @@ static bool flight_ended(struct weir__cuda_queue *q,
 		r = ask_stream(q);
 	if (r == CUDA_ERROR_NOT_READY)
 		return false;
-	if (!r && weir__cuda_doubted(q->c, f->doubts))
+	if (!r && weir__cuda_unknown_error_since(q->c, f->unknown_errors))
 		r = CUDA_ERROR_UNKNOWN;
 	if (!f->err)
 		f->err = r;
 	return true;
 }
 
-/* Has the work of @f ended, or was the device lost? */
+/* True if the work of @f has ended, or the device was lost. */
 static bool flight_is_over(struct weir__cuda_queue *q,
 			   struct weir__cuda_flight *f)
 {

@@ -17,7 +17,8 @@ struct weir__cuda_flight {
 	bool submitted;  /* the driver has it, or a part of it */
 	bool recorded;   /* event is recorded after it */
 	CUresult err;    /* the driver's result for it, if no success */
-	unsigned doubts; /* the device's, when it was given to the driver */
+	unsigned
+		unknown_errors; /* the device's, when it was given to the driver */
 	struct weir__cuda_call *call; /* call.c: a host function */
 };
 
@@ -51,19 +52,12 @@ struct weir__cuda_queue {
 };
 
 /*
- * Give @work to the driver, as the newest flight. q->lock is held. -ENOMEM: the
- * work was not taken. Work that the driver refuses is taken, and is done with
- * the driver's result.
- */
-int weir__cuda_to_driver(struct weir__cuda_queue *q,
-			 struct weir_backend_work *work);
-/*
  * Make a flight of @work, which was given to the driver already, perhaps in
- * part (@submitted), or which failed with @err. @doubts: the device's before
+ * part (@submitted), or which failed with @err. @unknown_errors: the device's before
  * that. q->lock is held. -ENOMEM: there is no flight.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *work,
-		     unsigned doubts, bool submitted, CUresult err);
+		     unsigned unknown_errors, bool submitted, CUresult err);
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q,
 			  struct weir_backend_work *work);
@@ -84,7 +78,7 @@ CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
 bool weir__cuda_pitch_fits(const struct weir__cuda *c,
 			   const struct weir_backend_work *work);
 
-/* peer.c. Is an end of the copy on another device? The copy if so. */
+/* peer.c. True if an end of the copy is on another device, and that copy. */
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
 			   const struct weir_backend_work *work);
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
@@ -97,10 +91,10 @@ CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
 /* The flight has ended: the function's result if that is < 0, else 0. */
 int weir__cuda_call_end(struct weir__cuda_call *call);
 
-/* helper.c. Would the driver's call for @work block? */
+/* helper.c. True if the driver's call for @work would block. */
 bool weir__cuda_blocks(struct weir__cuda *c,
 		       const struct weir_backend_work *work);
-/* Is all its memory host memory, so that no engine of the GPU is needed? */
+/* True if all its memory is host memory, so that no engine of the GPU is needed. */
 bool weir__cuda_on_host(const struct weir_backend_work *work);
 void weir__cuda_run_on_host(const struct weir_backend_work *work);
 /* Give @work to the helper, which the first work starts. q->lock is held. */

@@ -53,7 +53,7 @@ int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
  * block for some milliseconds; later calls return the same.
  */
 struct weir_rates weir__dev_rates(struct weir_dev *dev);
-/* Are all rates positive and finite? */
+/* True if all rates are positive and finite. */
 bool weir__rates_are_sound(const struct weir_rates *rates);
 /* -EIO with a sentence: @what returned @r. */
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
@@ -67,8 +67,8 @@ static inline int weir__dev_result(const struct weir_dev *dev, const char *what,
 	return r <= 0 && r >= -4095 ? r : weir__dev_no_errno(dev, what, r);
 }
 /*
- * Can the backend of @dev copy between memory of @dev and memory of @other? 1:
- * yes; 0: no; < 0 with a sentence: it could, and failed. May block.
+ * 1: the backend of @dev can copy between memory of @dev and memory of @other; 0: it
+ * cannot; < 0 with a sentence: it could, and failed. May block.
  */
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
 /*

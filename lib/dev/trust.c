@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Could other users have put code into a module? They can if they may write to
+ * Whether other users could have put code into a module: if they may write to
  * the file, to the directory in which it was found, or to the directory to which
  * a link there leads.
  */

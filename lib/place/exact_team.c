@@ -22,7 +22,8 @@ int64_t weir__exact_lower(const struct weir__exact_team *team)
 	return lower;
 }
 
-int64_t weir__exact_height(const struct weir__exact_team *team)
+/* The largest height of all parts. */
+static int64_t team_height(const struct weir__exact_team *team)
 {
 	int64_t height = 0;
 
@@ -72,7 +73,7 @@ static bool team_next(struct weir__exact_team *team,
 		      struct weir__exact_try *ret)
 {
 	int64_t lower = weir__exact_lower(team);
-	int64_t height = weir__exact_height(team);
+	int64_t height = team_height(team);
 	int64_t end = team_end(team);
 	bool goal = 2 * team->tries[1] < team->tries[0];
 	uint64_t round = team->tries[goal]++;

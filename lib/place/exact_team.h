@@ -30,9 +30,8 @@ struct weir__exact_team {
 	uint64_t nodes;
 };
 
-/* The largest bound, and the largest height, of all parts. */
+/* The largest bound of all parts. */
 int64_t weir__exact_lower(const struct weir__exact_team *team);
-int64_t weir__exact_height(const struct weir__exact_team *team);
 
 /*
  * Search, in opts->threads threads, until the result is known or the search has

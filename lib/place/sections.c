@@ -40,8 +40,9 @@ static void moments_sort(struct moment *m, size_t n)
 		qsort(m, n, sizeof(*m), moment_order);
 }
 
-int weir__pieces_bound(const struct weir__pieces *p, const uint32_t *by_lower,
-		       size_t n, uint64_t *ret_bytes)
+/* The most bytes that live at one time. @by_lower: as in struct weir__sections. */
+static int most_bytes(const struct weir__pieces *p, const uint32_t *by_lower,
+		      size_t n, uint64_t *ret_bytes)
 {
 	struct moment *end = weir__malloc(n * sizeof(*end));
 	uint64_t live = 0, most = 0;
@@ -152,7 +153,7 @@ static int section_add(struct weir__sections *all, const struct weir__pieces *p,
 	if (!list)
 		return no_memory(p->n);
 	all->section = list;
-	r = weir__pieces_bound(p, s->piece, s->n, &s->bound);
+	r = most_bytes(p, s->piece, s->n, &s->bound);
 	if (r < 0)
 		return r;
 	s->bound += s->base;

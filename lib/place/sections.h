@@ -18,8 +18,5 @@ struct weir__sections {
  */
 int weir__sections_make(struct weir__sections *s, struct weir__pieces *p);
 void weir__sections_free(struct weir__sections *s);
-/* The most bytes that live at one time. @by_lower: as in struct weir__sections. */
-int weir__pieces_bound(const struct weir__pieces *p, const uint32_t *by_lower,
-		       size_t n, uint64_t *ret_bytes);
 
 #endif

@@ -41,7 +41,7 @@ static uint64_t word_join(uint32_t i, uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Does @c know all that @other does? */
+/* True if @c knows all that @other does. */
 static bool clock_covers(const struct weir__clock *c,
 			 const struct weir__clock *other)
 {

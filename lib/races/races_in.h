@@ -98,7 +98,7 @@ static inline bool weir__races_is_load(const struct weir__races_actor *a)
 /* The actor of a timeline, or NULL if the timeline is none. */
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
 					    const struct weir__timeline *tl);
-/* Does @clock know that the access of @epoch is over? */
+/* True if @clock knows that the access of @epoch is over. */
 bool weir__races_known(const struct weir__races *r,
 		       const struct weir__clock *clock,
 		       const struct weir__races_epoch *epoch);
@@ -138,13 +138,13 @@ void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
 void weir__races_queue_begin(struct weir__races *r, struct weir__races_actor *a,
 			     uint64_t number);
 /*
- * Does one of the two accesses come after a function, in a native stream, that has
- * not returned? Then this may order them.
+ * True if one of the two accesses comes after a function, in a native stream, that
+ * has not returned. The function may order them.
  */
 bool weir__races_after_call(const struct weir__races *r,
 			    const struct weir__races_by *by,
 			    const struct weir__races_epoch *other);
-/* May an order of the two have been made in native streams, outside of weir? */
+/* True if native streams may have ordered the two accesses, outside of weir. */
 bool weir__races_by_native(const struct weir__races *r,
 			   const struct weir__races_by *by,
 			   const struct weir__races_epoch *other);

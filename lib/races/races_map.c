@@ -21,7 +21,7 @@ static unsigned tower(struct weir__races_map *map)
 	return levels;
 }
 
-/* Is all of @r before byte @at of @space? */
+/* True if all of @r is before byte @at of @space. */
 static bool range_before(const struct weir__races_range *r, uint64_t space,
 			 uint64_t at)
 {

@@ -44,7 +44,7 @@ struct weir__races_visit {
 	/* Called for each remembered access that conflicts with the visit. */
 	void (*conflict)(void *arg, const struct weir__races_epoch *other,
 			 bool wrote, uint64_t lo, uint64_t hi);
-	/* Is this one of the reads to forget first? */
+	/* True if this is one of the reads to forget first. */
 	bool (*old)(void *arg, const struct weir__races_epoch *epoch);
 	void *arg;
 };

@@ -85,7 +85,7 @@ void weir__races_call_over(struct weir__timeline *tl, uint64_t at)
 	weir__races_leave(r);
 }
 
-/* Does number @number of @a, NULL: the host, come after a function of @native? */
+/* True if number @number of @a (NULL: the host) comes after a function of @native. */
 static bool is_after(const struct weir__races_actor *native,
 		     const struct weir__races_actor *a, uint64_t number,
 		     const struct weir__clock *clock)
@@ -115,7 +115,7 @@ bool weir__races_after_call(const struct weir__races *r,
 	return false;
 }
 
-/* Has @a learned it? Work of others that follows in its queue comes after it. */
+/* True if @a knows of @epoch. Work of others that follows in its queue comes after it. */
 static bool native_knows(const struct weir__races *r,
 			 const struct weir__races_actor *a,
 			 const struct weir__races_epoch *epoch)

@@ -49,7 +49,7 @@ info_of(const struct weir__races *r, const struct weir__races_epoch *epoch)
 		       : NULL;
 }
 
-/* Is this the first report of two accesses by these actors, calls and names? */
+/* True if this is the first report of two accesses by these actors, calls and names. */
 static bool is_new(struct weir__races *r, const struct weir__races_by *by,
 		   const struct weir__races_epoch *other,
 		   const struct weir__races_info *info)

@@ -117,6 +117,23 @@ static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 	return r;
 }
 
+static void sched_put(struct weir_sched *sched)
+{
+	if (!weir__refs_drop(&sched->refs))
+		return;
+	for (uint32_t i = 0; i < sched->n_devs; i++) {
+		weir__prefetcher_free(sched->dev[i].prefetcher);
+		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
+			weir__timeline_put(&sched->dev[i].stream[k]->timeline);
+	}
+	weir__pins_put(sched->pins);
+	pthread_mutex_destroy(&sched->start_lock);
+	pthread_mutex_destroy(&sched->lock);
+	pthread_cond_destroy(&sched->freed_one);
+	weir__root_put(sched->weir);
+	weir__free(sched);
+}
+
 int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 		   const struct weir_sched_opts *opts,
 		   struct weir_sched **ret_sched)
@@ -146,27 +163,10 @@ int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	pthread_cond_init(&s->freed_one, NULL);
 	r = sched_devices(s, devs);
 	if (r < 0)
-		weir__sched_put(s);
+		sched_put(s);
 	else
 		*ret_sched = s;
 	return r;
-}
-
-void weir__sched_put(struct weir_sched *sched)
-{
-	if (!weir__refs_drop(&sched->refs))
-		return;
-	for (uint32_t i = 0; i < sched->n_devs; i++) {
-		weir__prefetcher_free(sched->dev[i].prefetcher);
-		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
-			weir__timeline_put(&sched->dev[i].stream[k]->timeline);
-	}
-	weir__pins_put(sched->pins);
-	pthread_mutex_destroy(&sched->start_lock);
-	pthread_mutex_destroy(&sched->lock);
-	pthread_cond_destroy(&sched->freed_one);
-	weir__root_put(sched->weir);
-	weir__free(sched);
 }
 
 /* The lock is held, as in all functions of lists. */
@@ -420,7 +420,7 @@ void weir_sched_free(struct weir_sched *sched)
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
 	plans_free(sched, chain);
-	weir__sched_put(sched);
+	sched_put(sched);
 }
 
 /* A compiled graph is kept for a while, since an equal graph may come soon. */
@@ -440,7 +440,7 @@ void weir__compiled_put(struct weir__compiled *cg)
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
 	plans_free(sched, chain);
-	weir__sched_put(sched);
+	sched_put(sched);
 }
 
 int weir__sched_stream(struct weir_sched *sched, struct weir__sched_dev *d,

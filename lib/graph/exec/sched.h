@@ -88,7 +88,6 @@ struct weir_exec {
 	bool uses_lists; /* its prefetch lists count it as a user */
 };
 
-void weir__sched_put(struct weir_sched *sched);
 /*
  * Free the compiled graphs that are only kept, and wait for those that other threads free.
  * False: there are none.

@@ -133,6 +133,8 @@ static void arrivals_fail(struct weir__prefetcher *p,
 	p->ahead.list = NULL;
 }
 
+static void prefetcher_advance(struct weir__prefetcher *p);
+
 static void wait_woken(struct weir__waiter *waiter)
 {
 	struct weir__prefetch_wait *wait = (struct weir__prefetch_wait *)waiter;
@@ -144,7 +146,7 @@ static void wait_woken(struct weir__waiter *waiter)
 	wait->timeline = NULL;
 	pthread_mutex_unlock(&p->lock);
 	weir__timeline_put(tl);
-	weir__prefetcher_advance(p);
+	prefetcher_advance(p);
 	weir__prefetcher_put(p);
 }
 
@@ -485,7 +487,8 @@ static void prefetcher_look(struct weir__prefetcher *p)
 	pthread_mutex_lock(&p->lock);
 }
 
-void weir__prefetcher_advance(struct weir__prefetcher *p)
+/* Queue what can be queued now. The caller holds no lock. */
+static void prefetcher_advance(struct weir__prefetcher *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->again = true;
@@ -583,7 +586,7 @@ int weir__prefetch_start(struct weir__prefetch *prefetch)
 	if (old)
 		weir__timeline_put(&old->timeline);
 	if (r == 0)
-		weir__prefetcher_advance(p);
+		prefetcher_advance(p);
 	return r;
 }
 
@@ -622,7 +625,7 @@ void weir__prefetch_end(struct weir__prefetch *prefetch)
 	prefetch->arrivals = NULL;
 	pthread_mutex_unlock(&p->lock);
 	weir__timeline_put(&arrivals->timeline);
-	weir__prefetcher_advance(p);
+	prefetcher_advance(p);
 }
 
 /*

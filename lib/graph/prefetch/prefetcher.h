@@ -251,8 +251,6 @@ int weir__prefetch_start(struct weir__prefetch *prefetch);
  */
 void weir__prefetch_end(struct weir__prefetch *prefetch);
 uint64_t weir__prefetch_bytes(struct weir__prefetch *prefetch);
-/* Queue what can be queued now. The caller holds no lock. */
-void weir__prefetcher_advance(struct weir__prefetcher *prefetcher);
 /* Drop what was read ahead for @list. */
 void weir__prefetcher_forget(struct weir__prefetcher *prefetcher,
 			     const struct weir__prefetch_list *list);

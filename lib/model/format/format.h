@@ -38,7 +38,7 @@ struct weir__format {
 	/*
 	 * Read the header of shard @shard, whose file is open: append its pairs
 	 * of metadata and its records, which are then in the order of their
-	 * offsets (weir__ranges_check). The first format of the list also gets
+	 * offsets (weir__header_end). The first format of the list also gets
 	 * files that no probe has recognised, and says what is wrong. Blocks.
 	 */
 	int (*read)(struct weir_model *m, uint32_t shard,
@@ -85,19 +85,6 @@ struct weir__ranges {
 bool weir__elements_over(const int64_t *shape, unsigned ndim, uint64_t *ret_n);
 
 /*
- * Check records [first, m->n_recs): sizes against shapes, places against
- * @ranges. Before the call, off and bytes of a record are the begin and the end
- * of the tensor in the data section; afterwards, its offset in the file and its
- * length.
- *
- * Sorts the records by offset; empty tensors at the same byte stay in the order
- * of the header. 1: the order has changed, so tables of their names have wrong
- * numbers. -EBADMSG. -EOPNOTSUPP: too many dimensions.
- */
-int weir__ranges_check(struct weir_model *m, size_t first,
-		       const struct weir__ranges *ranges);
-
-/*
  * A header while it is read: its records and pairs are appended to the model.
  * -ENOMEM comes without a sentence.
  */
@@ -129,9 +116,9 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 		      struct weir__value **ret_value);
 /*
- * End a header that was begun. Checks its records with weir__ranges_check,
- * unless @ranges is NULL because reading has failed. The table of names becomes
- * the model's if it is right and complete, or is freed.
+ * End a header that was begun. Checks sizes and places of its records, and sorts
+ * them by offset, unless @ranges is NULL because reading has failed. The table of
+ * names becomes the model's if it is right and complete, or is freed.
  */
 int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges);
 

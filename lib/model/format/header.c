@@ -19,7 +19,7 @@ int weir__header_begin(struct weir__header *h, struct weir_model *m,
 	return weir__names_init(&h->names, n_names, m, weir__record_str);
 }
 
-/* All 64 bits of each dimension; weir__ranges_check checks them. */
+/* All 64 bits of each dimension; check_ranges checks them. */
 static int add_shape(struct weir_model *m, const uint64_t *dims,
 		     struct weir__record *rec)
 {
@@ -92,17 +92,6 @@ int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 	pair->header = h->m->n_headers;
 	*ret_value = number < h->first_meta ? NULL : &pair->value;
 	return r;
-}
-
-int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges)
-{
-	int r = ranges ? weir__ranges_check(h->m, h->first, ranges) : 0;
-
-	weir__names_fini(ranges && r == 0 && !h->first ? &h->m->names
-						       : &h->names);
-	if (ranges && r == 0 && !h->first)
-		h->m->names = h->names;
-	return r < 0 ? r : 0;
 }
 
 /*
@@ -245,8 +234,18 @@ static int check_end(const struct weir_model *m, const struct weir__record *rec,
 	return 0;
 }
 
-int weir__ranges_check(struct weir_model *m, size_t first,
-		       const struct weir__ranges *ranges)
+/*
+ * Check records [first, m->n_recs): sizes against shapes, places against
+ * @ranges. Before the call, off and bytes of a record are the begin and the end
+ * of the tensor in the data section; afterwards, its offset in the file and its
+ * length.
+ *
+ * Sorts the records by offset; empty tensors at the same byte stay in the order
+ * of the header. 1: the order has changed, so tables of their names have wrong
+ * numbers. -EBADMSG. -EOPNOTSUPP: too many dimensions.
+ */
+static int check_ranges(struct weir_model *m, size_t first,
+			const struct weir__ranges *ranges)
 {
 	uint64_t at = 0; /* the end of the tensor before */
 	bool sorted = first < m->n_recs &&
@@ -274,4 +273,15 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 			"%s: its tensors end at byte %llu of the data, but the file has %llu bytes of data",
 			ranges->file, (ull)at, (ull)ranges->data_bytes);
 	return sorted;
+}
+
+int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges)
+{
+	int r = ranges ? check_ranges(h->m, h->first, ranges) : 0;
+
+	weir__names_fini(ranges && r == 0 && !h->first ? &h->m->names
+						       : &h->names);
+	if (ranges && r == 0 && !h->first)
+		h->m->names = h->names;
+	return r < 0 ? r : 0;
 }

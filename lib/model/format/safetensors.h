@@ -6,7 +6,7 @@
  *
  * A header is read in three steps. The first reads its text from the
  * file; the other two work on memory alone: weir__st_parse makes records from
- * the text, and weir__ranges_check requires that they cover the data section
+ * the text, and weir__header_end requires that they cover the data section
  * exactly.
  */
 #ifndef WEIR__SAFETENSORS_H
