@@ -362,8 +362,8 @@ struct weir_backend_work {
 	/*
 	 * SET: a scatter copy, which makes these copies instead of one of rows.
 	 * The array is the caller's and does not change until the work is done.
-	 * The copies may be made in any order: none reads or writes what another writes. dst and src are those
-	 * of the first, width is the sum of their bytes.
+	 * The copies may be made in any order: none reads or writes what another
+	 * writes. dst and src are those of the first, width is the sum of their bytes.
 	 */
 	const struct weir_backend_copy *copy;
 	size_t n_copies;
