@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs and runs. A scheduler has the devices, and what is decided once for
- * all graphs. An executable graph is the plan for one graph: the order of its operations
- * and the place of every result. It is made once and never changes. A run
- * executes an executable graph, as often as the program likes, in memory that was
- * allocated when the executable graph was made.
+ * Executable graphs and runs. A scheduler has the devices, and what is decided
+ * once for all graphs. An executable graph is the plan for one graph: the order
+ * of its operations and the place of every result. It is made once and never
+ * changes. A run executes an executable graph, as often as the program likes,
+ * in memory that was allocated when the executable graph was made.
  *
  *	weir_sched_new(&dev, 1, NULL, &sched);
- *	weir_exec_new(sched, graph, &executable graph);
- *	weir_run_new(executable graph, &run);
+ *	weir_exec_new(sched, graph, &exec);
+ *	weir_run_new(exec, &run);
  *	weir_run_input(run, ids, data, bytes);
  *	weir_run_start(run);
  *	weir_run_wait(run, -1);
  *	weir_run_output(run, logits, &tensor);
  *
  * Where a call takes a node of a run, its number counts: it is a node of the
- * graph that the executable graph was made for, or the node with the same number of an
- * equal graph.
+ * graph that the executable graph was made for, or the node with the same
+ * number of an equal graph.
  */
 #ifndef WEIR_SCHED_H
 #define WEIR_SCHED_H
@@ -50,9 +50,9 @@ typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
 
 struct weir_sched_opts {
 	size_t size;
-	uint32_t
-		copies; /* of inputs and outputs: as many runs of an executable graph
-			      exist at a time, at most 1024; 0: 1 */
+	uint32_t copies;   /* of inputs and outputs: as many runs of an
+			      executable graph exist at a time, at most 1024;
+			      0: 1 */
 	uint32_t place_ms; /* how long the exact planner searches for places of
 			      results that need less memory, for each graph
 			      that is planned; 0: not at all */
@@ -61,15 +61,15 @@ struct weir_sched_opts {
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	/*
-	 * For each device: bytes of its memory for all executable graphs. 0: no limit;
-	 * NULL: no device has a limit.
+	 * For each device: bytes of its memory for all executable graphs. 0: no
+	 * limit; NULL: no device has a limit.
 	 */
 	const uint64_t *budgets;
 	/*
 	 * For each device: bytes of its memory for copies of constant leaves
 	 * that are in files, or in memory that it cannot use. If the copies do
-	 * not fit, the device keeps some; the others are fed: each run reads
-	 * them again, in the order of use, ahead of the operations. 0: no
+	 * not fit, the device keeps some; the others are prefetched: each run
+	 * reads them again, in the order of use, ahead of the operations. 0: no
 	 * limit; NULL: no device has a limit. Does not count for the budgets.
 	 */
 	const uint64_t *weights;
@@ -94,15 +94,15 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
 /*
- * Pin nodes to @dev: executable graphs that are made from now on compute there each
- * node whose name matches @pattern, as in fnmatch(3), and each node that reads
- * or writes a leaf whose name matches. If several pins match a name, the last
- * one counts; the pin of a node counts before those of its leaves. A pin stays
- * until it is removed: @dev NULL removes the pin with exactly this pattern; if
- * @pattern is NULL too, all pins are removed.
+ * Pin nodes to @dev: executable graphs that are made from now on compute there
+ * each node whose name matches @pattern, as in fnmatch(3), and each node that
+ * reads or writes a leaf whose name matches. If several pins match a name, the
+ * last one counts; the pin of a node counts before those of its leaves. A pin
+ * stays until it is removed: @dev NULL removes the pin with exactly this
+ * pattern; if @pattern is NULL too, all pins are removed.
  *
- * weir_exec_new() returns -EOPNOTSUPP if the device of a pin does not have
- * the operation, or cannot use the leaf that the node writes.
+ * weir_exec_new() returns -EOPNOTSUPP if the device of a pin does not have the
+ * operation, or cannot use the leaf that the node writes.
  *
  * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
  * is NULL and @dev is not. -ENOMEM.
@@ -110,12 +110,12 @@ WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 			    struct weir_dev *dev) WEIR_NONNULL(1);
 /*
- * Get the rates of device @i of the scheduler, or replace them for executable graphs
- * that are made from now on. Nodes whose device neither pins nor leaves decide
- * are assigned by rates. The library measures each device once, when its rates
- * are first needed, which may block for some milliseconds; then they do not
- * change, so equal graphs are planned alike. A scheduler with one device needs
- * no rates.
+ * Get the rates of device @i of the scheduler, or replace them for executable
+ * graphs that are made from now on. Nodes whose device neither pins nor leaves
+ * decide are assigned by rates. The library measures each device once, when its
+ * rates are first needed, which may block for some milliseconds; then they do
+ * not change, so equal graphs are planned alike. A scheduler with one device
+ * needs no rates.
  *
  * -EINVAL: there is no device @i, or a rate is not positive and finite.
  */
@@ -163,8 +163,8 @@ struct weir_exec_info {
 };
 /*
  * Estimate what weir_exec_new() would need. Changes nothing: no memory of a
- * device is allocated, and executable graphs and runs stay as they are. Budgets do not
- * limit it, and leaves need not be placed. Otherwise errors of
+ * device is allocated, and executable graphs and runs stay as they are. Budgets
+ * do not limit it, and leaves need not be placed. Otherwise errors of
  * weir_exec_new().
  */
 WEIR_API int weir_sched_estimate(struct weir_sched *sched,
@@ -178,12 +178,12 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 	WEIR_NONNULL(1, 2, 4);
 
 /*
- * Make an executable graph for @g, or take an existing one: the scheduler keeps those in
- * use and a few others, and finds them by the graph's fingerprint. An executable graph
- * that is taken again has the leaves' buffers and events of @g, and the names
- * of the graph for which it was made first. @g may then be changed, reset or
- * freed. The executable graph references the buffers of leaves; the program keeps the
- * events.
+ * Make an executable graph for @g, or take an existing one: the scheduler keeps
+ * those in use and a few others, and finds them by the graph's fingerprint. An
+ * executable graph that is taken again has the leaves' buffers and events of
+ * @g, and the names of the graph for which it was made first. @g may then be
+ * changed, reset or freed. The executable graph references the buffers of
+ * leaves; the program keeps the events.
  *
  * May block: allocates memory and prepares the operations on the device. If it
  * fails, all other executable graphs are as before.
@@ -299,9 +299,9 @@ WEIR_API int weir_exec_transfer(const struct weir_exec *exec, uint64_t i,
 	WEIR_NONNULL(1, 3);
 
 /*
- * Make a run, which has a copy of the executable graph's inputs until it is freed. One
- * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all
- * copies are taken; the call does not wait for one. -ENOMEM.
+ * Make a run, which has a copy of the executable graph's inputs until it is
+ * freed. One thread at a time uses a run, except for weir_run_cancel().
+ * -EAGAIN: all copies are taken; the call does not wait for one. -ENOMEM.
  */
 WEIR_API int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
@@ -318,11 +318,11 @@ WEIR_API void weir_run_free(struct weir_run *run);
  * until the run has ended. Inputs keep their values when a run is started
  * again.
  *
- * -EINVAL: @node is no input of the executable graph, or @bytes or the tensor do not
- * fit; the sentence has both numbers. -EBUSY: the run has not ended. Errors of
- * weir_tensor_set(), or of weir_stream_copy() and weir_stream_wait(): if a copy
- * had begun, the input has to be set again. If @event fails, so does the run,
- * with -ECANCELED, and the input has to be set again.
+ * -EINVAL: @node is no input of the executable graph, or @bytes or the tensor
+ * do not fit; the sentence has both numbers. -EBUSY: the run has not ended.
+ * Errors of weir_tensor_set(), or of weir_stream_copy() and weir_stream_wait():
+ * if a copy had begun, the input has to be set again. If @event fails, so does
+ * the run, with -ECANCELED, and the input has to be set again.
  */
 WEIR_API int weir_run_input(struct weir_run *run, const struct weir_node *node,
 			    const void *data, size_t bytes) WEIR_NONNULL(1, 2);
@@ -343,10 +343,10 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * CPU's stream cannot be started. A run in @stream that fails or is cancelled
  * makes the stream fail, as other operations do.
  *
- * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is
- * of another device. -EOPNOTSUPP: @stream is native, or the executable graph computes
- * on several devices. -ECANCELED: @stream has failed. -ENOMEM: only the first
- * start of a run allocates.
+ * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is of
+ * another device. -EOPNOTSUPP: @stream is native, or the executable graph
+ * computes on several devices. -ECANCELED: @stream has failed. -ENOMEM: only
+ * the first start of a run allocates.
  */
 WEIR_API int weir_run_start(struct weir_run *run) WEIR_NONNULL(1);
 WEIR_API int weir_stream_compute(struct weir_stream *stream,
@@ -356,9 +356,9 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
  * Start a part of the run, as weir_run_start(): only the operations of the
  * nodes [first, first + n). They read what earlier starts have left of the
  * results before, so a program starts the parts in their order, and no other
- * run of the executable graph in between. Observed nodes of the part are reported.
- * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP:
- * the executable graph computes on several devices.
+ * run of the executable graph in between. Observed nodes of the part are
+ * reported. Errors of weir_run_start(). -EINVAL: the graph has fewer nodes.
+ * -EOPNOTSUPP: the executable graph computes on several devices.
  */
 WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
 				 uint64_t n) WEIR_NONNULL(1);
@@ -421,8 +421,8 @@ WEIR_API int weir_run_report(struct weir_run *run,
 	WEIR_NONNULL(1, 2);
 
 /*
- * One input or output of a graph: either @in or @out is not NULL, and has @bytes
- * bytes, all of the node's tensor.
+ * One input or output of a graph: either @in or @out is not NULL, and has
+ * @bytes bytes, all of the node's tensor.
  */
 struct weir_graph_io {
 	const struct weir_node *node;
