@@ -26,7 +26,7 @@ int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 	return ret;
 }
 
-/* Is tensor @i the cache of a layer that part @p computes? */
+/* True if tensor @i is the cache of a layer that part @p computes. */
 static bool is_cache_of(const struct llama *l, size_t i, unsigned p)
 {
 	return llama_computer_of(l, (int64_t)i % l->config.layers) == p;

@@ -167,7 +167,7 @@ static int compute_factors(struct llama *l)
 	return ret < 0 ? ret : set_factors(&l->config, t);
 }
 
-/* Is weight @i one that part @p would load? */
+/* True if weight @i is one that part @p would load. */
 static bool is_weight_of(const struct llama *l, size_t i, unsigned p)
 {
 	return is_loaded(&l->weights, i) && l->weights.source[i].part == p;

@@ -9,7 +9,7 @@
 /* The most bytes that a text can have after it was normalised, per byte. */
 #define NFC_GROWTH 3u
 
-/* May a text, which is UTF-8, change when it is normalised? */
+/* True if a text, which is UTF-8, may change when it is normalised. */
 bool nfc_needed(const unsigned char *s, size_t len);
 /*
  * Normalise @len bytes to @to, which has room for NFC_GROWTH times as many.

@@ -111,7 +111,7 @@ static int greatest(const float *score, size_t n, size_t *ret_i)
 	return 0;
 }
 
-/* Is token @a left out before token @b? */
+/* True if token @a is left out before token @b. */
 static bool is_worse(const float *score, uint32_t a, uint32_t b)
 {
 	return score[a] < score[b] || (score[a] == score[b] && a > b);

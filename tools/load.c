@@ -246,7 +246,7 @@ static int load_model(struct load_job *job)
 }
 
 /*
- * Is an output a file of the model? The model is opened for this only if the
+ * True if an output is a file of the model. The model is opened for this only if the
  * output would replace a file: opening it makes the first load faster.
  */
 static int spare_inputs(struct load_job *job)

@@ -116,7 +116,7 @@ int load_open_model(const struct load_job *job, struct weir_model **ret_model);
  */
 int load_plan(const struct load_job *job, struct weir_plan **ret_plan);
 
-/* Is anything read by the I/O engine? A mapping alone has no use for it. */
+/* True if the I/O engine reads anything. A mapping alone has no use for it. */
 bool load_uses_engine(const struct load_args *a);
 /*
  * Start the I/O engine, if it is used, and fill in job->io. Returns 0, or a

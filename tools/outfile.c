@@ -253,7 +253,7 @@ static int open_tmp(struct outfile *file, const struct stat *old)
 	return fail_open(file);
 }
 
-/* Is it stdout or stderr? Returns the descriptor, or -1. */
+/* The descriptor if it is stdout or stderr, or -1. */
 static int standard_stream(const struct stat *st)
 {
 	struct stat own;

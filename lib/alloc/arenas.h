@@ -60,7 +60,7 @@ struct weir__arena *weir__arenas_oldest_locked(const struct weir__arenas *all);
 void weir__arenas_drop(struct weir__arenas *all, struct weir__arena *a);
 
 /*
- * Is there room in the budget for @len more bytes? Kept arenas are unmapped
+ * True if the budget has room for @len more bytes. Kept arenas are unmapped
  * before the answer is no. -ENOMEM with a sentence.
  */
 int weir__room_in_budget(struct weir__arenas *all, size_t len);

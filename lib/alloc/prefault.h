@@ -38,7 +38,7 @@ int weir__prefault_start(struct weir *weir,
 			 unsigned threads, void (*progress)(void *arg),
 			 void *arg, struct weir__prefault **ret_prefault);
 /*
- * Are all bytes of range @i below @end backed, or given up? If not, asks for
+ * True if all bytes of range @i below @end are backed, or given up. If not, asks for
  * them: progress is called when more is ready. Any thread.
  */
 bool weir__prefault_ready(struct weir__prefault *prefault, size_t i,

@@ -77,7 +77,7 @@ static uint64_t committed(const struct weir__arenas *all,
 }
 
 /*
- * Does @avail suffice for @len more bytes beside all that is committed? The
+ * True if @avail suffices for @len more bytes beside all that is committed. The
  * bound that needs no visit to each arena (there may be thousands) is tried
  * first. *@ret_out is set if the answer is no. all->lock is held.
  */

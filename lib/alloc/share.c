@@ -101,7 +101,7 @@ static int check_file(int fd, struct file_window *w)
 	return 0;
 }
 
-/* Is the range in the file? Before it was sealed, its size could change. */
+/* True if the range is in the file. Before it was sealed, its size could change. */
 static int check_size(int fd, uint64_t off, size_t size)
 {
 	struct stat st;

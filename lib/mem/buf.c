@@ -217,7 +217,7 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 	return 0;
 }
 
-/* Has it what cannot be done without? Backends may ignore flags. */
+/* True if it has what cannot be done without. Backends may ignore flags. */
 static int check_got(const struct weir_buft *buft, uint32_t flags,
 		     const struct weir_backend_mem *mem)
 {

@@ -54,7 +54,7 @@ static int check_room(const struct weir__placed *placed, unsigned memory,
 	return 0;
 }
 
-/* May @buf stay? That it may not is no failure of the call. */
+/* True if @buf may stay. That it may not is no failure of the call. */
 static bool has_room(const struct weir_placement *p, unsigned m,
 		     const struct weir_buft *buft, struct weir_buf *buf)
 {

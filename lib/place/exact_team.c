@@ -113,7 +113,7 @@ static int team_found(struct weir__exact_team *team, size_t part,
 	return 0;
 }
 
-/* Is part @i too high for @cap, and small enough to be searched? */
+/* True if part @i is too high for @cap, and small enough to be searched. */
 static bool team_wants(struct weir__exact_team *team, size_t i, int64_t cap)
 {
 	bool wants;

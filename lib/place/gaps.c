@@ -196,7 +196,7 @@ uint64_t weir__gaps_take(struct weir__gaps *g, uint64_t bytes, uint64_t align,
 	return at;
 }
 
-/* May a gap and a range that meet at @at be merged? */
+/* True if a gap and a range that meet at @at may be merged. */
 static bool gap_joins(const struct weir__gaps *g, uint64_t at)
 {
 	return !g->chunk || at % g->chunk;

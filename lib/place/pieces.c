@@ -166,7 +166,7 @@ static uint64_t rounded(const struct piece_making *m, size_t i)
 	return weir__up(m->items[i].bytes, m->pieces[m->items[i].memory].unit);
 }
 
-/* May item @i take the place of item @j? */
+/* True if item @i may take the place of item @j. */
 static bool may_take(const struct piece_making *m, size_t i, size_t j)
 {
 	const struct weir_lifetime *x = &m->items[i], *y = &m->items[j];

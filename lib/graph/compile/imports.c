@@ -76,7 +76,7 @@ static uint64_t buffer_cost(const struct chooser *c, uint64_t largest)
 	return weir__mul_over(largest, c->factor, &cost) ? UINT64_MAX : cost;
 }
 
-/* Is there room for @bytes beside the buffer? */
+/* True if there is room for @bytes beside the buffer. */
 static bool has_room(const struct chooser *c, uint64_t bytes, uint64_t largest)
 {
 	uint64_t buffer = buffer_cost(c, largest);
@@ -97,14 +97,14 @@ static uint32_t skip_kept(const struct chooser *c, uint32_t k)
 	return k;
 }
 
-/* Are more than LONG_LIFE others first used while @i is in use? */
+/* True if more than LONG_LIFE others are first used while @i is in use. */
 static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 {
 	return i + LONG_LIFE + 1 < in->n &&
 	       in->first[i + LONG_LIFE + 1] <= in->last[i];
 }
 
-/* Is the same import prefetched before, in all of its bytes, or in use for long? */
+/* True if the same import is prefetched before, in all of its bytes, or in use for long. */
 static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 {
 	uint32_t first = first_same(in, i);

@@ -146,7 +146,7 @@ static int address_of(const struct weir__compiled *cg,
 }
 
 /*
- * Is the import that source 0 of @node is in read by this node alone, and once? Of the
+ * True if this node alone, and once, reads the import that source 0 of @node is in. Of the
  * locations of sources only those in imports have a device copy.
  */
 static bool reads_alone(const struct weir__compiled *cg,
@@ -200,7 +200,7 @@ static uint64_t rows_bytes(const struct weir_backend_node *node, uint64_t all)
 	return bytes < all ? bytes : 0;
 }
 
-/* Does no other step, and no other source of the node, read the device copy? */
+/* True if no other step, and no other source of the node, reads the device copy. */
 static bool device_copy_alone(const struct weir__placed_copy *device_copy,
 			      const struct weir_backend_node *node,
 			      const struct weir__location *src)

@@ -184,7 +184,7 @@ static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 			  weir__dev_words(dev, native));
 }
 
-/* Is the observer called before anything else? */
+/* True if the observer is called before anything else. */
 static bool observer_next(const struct weir__run_lane *lane)
 {
 	const struct weir__sync_point *point = &lane->of->point[lane->point];
@@ -413,7 +413,7 @@ static enum move lane_await(struct weir__run_lane *lane,
 	return lane_end(lane, &f);
 }
 
-/* Does the lane have to stop at the sync point? What it waits for may be done by now. */
+/* True if the lane has to stop at the sync point. What it waits for may be done by now. */
 static bool point_stops(struct weir__run_lane *lane, uint32_t i)
 {
 	const struct weir__sync_point *point = &lane->of->point[i];

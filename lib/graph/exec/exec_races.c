@@ -72,7 +72,7 @@ static uint64_t space_at(const struct weir__run_lane *lane, uint64_t address)
 		  : weir__buft_space(lane->of->on->buft);
 }
 
-/* Is dimension @i of @t further out than @k? */
+/* True if dimension @i of @t is further out than @k. */
 static bool is_outer(const struct weir_tensor *t, unsigned i, unsigned k)
 {
 	return t->shape[i] == 1 ||

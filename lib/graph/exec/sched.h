@@ -93,7 +93,7 @@ struct weir_exec {
  * False: there are none.
  */
 bool weir__sched_drop_kept(struct weir_sched *sched);
-/* Can the device compute in memory of this kind? */
+/* True if the device can compute in memory of this kind. */
 bool weir__sched_can_use(const struct weir__sched_dev *d,
 			 const struct weir_buft *buft);
 /* The index of the device in the scheduler; n_devs: it is not there. */

@@ -154,7 +154,7 @@ static void start_inputs(struct weir__run_lane *lane)
 }
 
 /*
- * Is the sync point after all nodes before @end, whose steps are those before @until?
+ * True if the sync point is after all nodes before @end, whose steps are those before @until.
  * That of a leaf which is only observed has the step that comes next.
  */
 static bool point_is_after(const struct weir__graph_lane *of, uint32_t i,
