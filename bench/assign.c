@@ -2,7 +2,8 @@
 /*
  * bench/assign [RUNS]: the passes that divide a graph of the shape of Llama
  * between four devices, each of which has a quarter of the layers by pins of
- * their leaves: CPU time to assign nodes and to order lanes, medians of RUNS (5).
+ * their leaves: CPU time to assign nodes and to order lanes, medians of RUNS
+ * (5).
  */
 #include <stdio.h>
 #include <stdlib.h>

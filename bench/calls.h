@@ -41,7 +41,10 @@ void calls_drop(struct calls *c, uint32_t slot, uint32_t stream);
 void calls_end(struct calls *c);
 /* Make all calls in stream 1. */
 void calls_in_stream(struct calls *c);
-/* calls_text.c. Read a recorded trace. Exits with a message that names the line. */
+/*
+ * calls_text.c. Read a recorded trace. Exits with a message that names the
+ * line.
+ */
 void calls_read(struct calls *c, const char *path);
 /* Write it as weir_heap_record() would. */
 void calls_write(const struct calls *c, const char *path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/convert [RUNS [SET]]: the rate of each conversion, in bytes read and written
- * per second, and its ratio to memcpy that reads and writes as many bytes. The
- * two alternate; the ratio is the median of RUNS (9). Three places:
+ * bench/convert [RUNS [SET]]: the rate of each conversion, in bytes read and
+ * written per second, and its ratio to memcpy that reads and writes as many
+ * bytes. The two alternate; the ratio is the median of RUNS (9). Three places:
  * "cache": source and destination stay in the cache; "load": the source is one
  * slot of 1 MiB that was just written, the destination is large, as in a load
  * that converts; "memory": both are larger than the cache. SET, "AVX2" for

@@ -63,7 +63,9 @@ static void open_model(struct bench *b)
 		die("no memory");
 }
 
-/* Bytes that a token reads: all weights but the other rows of the embeddings. */
+/*
+ * Bytes that a token reads: all weights but the other rows of the embeddings.
+ */
 static size_t token_bytes(const struct llama *l)
 {
 	const struct llama_weights *w = &l->weights;

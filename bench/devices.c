@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/devices [RUNS]: a graph on two CPU devices, each with one thread and
- * memory of its own; medians of RUNS (7) rounds. "split": one run, of which each
- * device computes a half; the limit is both halves alone, one after another.
- * "four": four runs of four copies, started together; the limit is four such runs,
- * each started when the one before has ended. They are five halves after each other
- * instead of eight, so at best 1.6. "many": 32 runs, four of them in flight at a
- * time; at best 64/33.
+ * memory of its own; medians of RUNS (7) rounds. "split": one run, of which
+ * each device computes a half; the limit is both halves alone, one after
+ * another. "four": four runs of four copies, started together; the limit is
+ * four such runs, each started when the one before has ended. They are five
+ * halves after each other instead of eight, so at best 1.6. "many": 32 runs,
+ * four of them in flight at a time; at best 64/33.
  */
 #include <stdio.h>
 #include <stdlib.h>

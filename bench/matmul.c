@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products on the CPU, through segments and a team of threads: one column (decode)
- * against the best loop that reads the same memory, and many columns (a prompt)
- * against a bare sgemm of OpenBLAS if it is installed. What is compared takes
- * turns.
+ * Products on the CPU, through segments and a team of threads: one column
+ * (decode) against the best loop that reads the same memory, and many columns
+ * (a prompt) against a bare sgemm of OpenBLAS if it is installed. What is
+ * compared takes turns.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -84,7 +84,9 @@ static void put_digests(struct weir_weights *w)
 	}
 }
 
-/* As MAP_POPULATE does, which llama.cpp maps with; before Linux 5.14 nothing. */
+/*
+ * As MAP_POPULATE does, which llama.cpp maps with; before Linux 5.14 nothing.
+ */
 static void populate(uintptr_t p, size_t bytes)
 {
 	uintptr_t from = p & ~(uintptr_t)4095;

@@ -2,9 +2,9 @@
 /*
  * bench/placement [RUNS]: the greedy planner. The ratio of its height to the
  * lower bound on graphs of transformers, the worst of several runs of each; and
- * the CPU time of its one thread for 100,000 tensors, the median of RUNS (5). The
- * last rows are not graphs, but random lifetimes, of which 50 or 5,000 live at
- * once.
+ * the CPU time of its one thread for 100,000 tensors, the median of RUNS (5).
+ * The last rows are not graphs, but random lifetimes, of which 50 or 5,000 live
+ * at once.
  */
 #include <stdio.h>
 #include <stdlib.h>

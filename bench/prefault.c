@@ -22,7 +22,8 @@ struct prefaulted {
 
 /*
  * MAP_POPULATE cannot have huge pages where these are granted by madvise(2)
- * only, so the limit populates them by MADV_POPULATE_WRITE, which does the same.
+ * only, so the limit populates them by MADV_POPULATE_WRITE, which does the
+ * same.
  */
 static unsigned char *map_populated(const struct prefaulted *t)
 {

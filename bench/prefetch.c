@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/prefetch [RUNS]: runs whose weights are in a file, with memory for half of
- * them: the others are prefetched. Medians of RUNS (7) rounds. "both": an operation for
- * each weight sleeps, so that computing takes as long as prefetching; the limit is the
- * longer of the two alone. "prefetch": the operations do nothing; the limit is a stream
- * that reads as many bytes of the file. The device has one thread, and one thread
- * copies out of the page cache, so that each finds a CPU of two.
+ * bench/prefetch [RUNS]: runs whose weights are in a file, with memory for half
+ * of them: the others are prefetched. Medians of RUNS (7) rounds. "both": an
+ * operation for each weight sleeps, so that computing takes as long as
+ * prefetching; the limit is the longer of the two alone. "prefetch": the
+ * operations do nothing; the limit is a stream that reads as many bytes of the
+ * file. The device has one thread, and one thread copies out of the page cache,
+ * so that each finds a CPU of two.
  */
 #include <stdio.h>
 #include <stdlib.h>

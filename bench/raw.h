@@ -23,9 +23,9 @@ unsigned char *raw_fresh(size_t bytes);
 void raw_unmap(void *mem, size_t bytes);
 /*
  * Linux reports free memory to a hypervisor two seconds after some was freed.
- * The hypervisor takes it back, and prefaulting it is slow then. After this call
- * @bytes are free that the host still backs, and they are not reported for two
- * seconds.
+ * The hypervisor takes it back, and prefaulting it is slow then. After this
+ * call @bytes are free that the host still backs, and they are not reported for
+ * two seconds.
  */
 void raw_settle(size_t bytes);
 /* Map @bytes of fresh memory, write a byte to each page, and unmap it. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One large file against raw loops: cold, resident, prefaulted, fresh memory. */
+/*
+ * One large file against raw loops: cold, resident, prefaulted, fresh memory.
+ */
 #include "bench.h"
 
 struct large {

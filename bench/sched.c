@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/sched [RUNS]: executable graphs of graphs of the shape of Llama on the CPU, and
- * runs of tiny nodes; medians of RUNS (5). "make" is CPU time of an executable graph that
- * the scheduler does not have, "again" of one that it has. "node" is the time
- * that each node of a long run adds whose nodes add two elements.
+ * bench/sched [RUNS]: executable graphs of graphs of the shape of Llama on the
+ * CPU, and runs of tiny nodes; medians of RUNS (5). "make" is CPU time of an
+ * executable graph that the scheduler does not have, "again" of one that it
+ * has. "node" is the time that each node of a long run adds whose nodes add two
+ * elements.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the system calls of a replay, in a child that is traced by ptrace(2). */
+/*
+ * Counts the system calls of a replay, in a child that is traced by ptrace(2).
+ */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>

@@ -79,8 +79,8 @@ static void malloc_close(struct user *u)
 }
 
 /*
- * A root with @streams streams, and a heap in one buffer of @capacity bytes that
- * is never accessed.
+ * A root with @streams streams, and a heap in one buffer of @capacity bytes
+ * that is never accessed.
  */
 static void heap_in(struct user *u, uint64_t capacity, uint32_t streams)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue FILE: a stream in an event loop. Queues reads of the first and the last 4
- * KiB of a file and a call of a function, then polls the descriptor of an event
- * until all of them are done.
+ * queue FILE: a stream in an event loop. Queues reads of the first and the last
+ * 4 KiB of a file and a call of a function, then polls the descriptor of an
+ * event until all of them are done.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -187,7 +187,10 @@ static int serve_readers(const char *path, int readers, const struct head *head,
 	return ret;
 }
 
-/* All tensors of one selection are in one buffer, unless a device needs several. */
+/*
+ * All tensors of one selection are in one buffer, unless a device needs
+ * several.
+ */
 static int serve_weights(const char *path, int readers, struct weir_weights *w)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };

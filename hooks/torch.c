@@ -6,8 +6,8 @@
  * PyTorch passes no context to these functions, so the root, a heap for each
  * device and a weir stream for each CUDA stream are global. They are made at
  * the first use and never freed: PyTorch may free memory until the process
- * exits. Any thread may call. To allocate a block, and to free one that no other
- * stream uses, takes no lock here.
+ * exits. Any thread may call. To allocate a block, and to free one that no
+ * other stream uses, takes no lock here.
  */
 #include <errno.h>
 #include <limits.h>
@@ -219,8 +219,8 @@ static int stream_sync(struct weir_stream *s)
 }
 
 /*
- * Wait for the work that is now queued in the device's streams. Returns the first
- * failure; the other streams are waited for all the same.
+ * Wait for the work that is now queued in the device's streams. Returns the
+ * first failure; the other streams are waited for all the same.
  */
 static int streams_sync(struct device *d)
 {
@@ -237,9 +237,10 @@ static int streams_sync(struct device *d)
 }
 
 /*
- * Wait for all work, so that what was freed so far is free, and give empty buffers
- * back while the heap has more than @keep bytes. The first trim marks the present
- * ends of the streams; after the second wait the heap knows that they are done.
+ * Wait for all work, so that what was freed so far is free, and give empty
+ * buffers back while the heap has more than @keep bytes. The first trim marks
+ * the present ends of the streams; after the second wait the heap knows that
+ * they are done.
  */
 static int device_drain(struct device *d, size_t keep)
 {

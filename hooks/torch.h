@@ -2,9 +2,9 @@
 /*
  * The devices of libweir-torch, as torch.c and torch_free.c see them.
  *
- * In a child of fork(2) each call of the library fails. A lock may be held there by
- * a thread that the child does not have, so it is taken only after a call of the
- * library has succeeded.
+ * In a child of fork(2) each call of the library fails. A lock may be held
+ * there by a thread that the child does not have, so it is taken only after a
+ * call of the library has succeeded.
  */
 #ifndef WEIR_TORCH_H
 #define WEIR_TORCH_H
@@ -37,12 +37,14 @@ struct device {
 	/* Lists by hash. Streams are only added, without the lock. */
 	_Atomic(struct stream *) streams[1u << STREAM_BITS];
 	/*
-	 * By hash of the block: 1 << USE_BITS lists. The lock guards them, but any
-	 * thread may read whether a list is empty.
+	 * By hash of the block: 1 << USE_BITS lists. The lock guards them, but
+	 * any thread may read whether a list is empty.
 	 */
 	_Atomic(struct use *) *uses;
 	pthread_mutex_t lock; /* guards what follows */
-	/* Oldest first. Changed under the lock; any thread may read n_unfreed. */
+	/*
+	 * Oldest first. Changed under the lock; any thread may read n_unfreed.
+	 */
 	struct unfreed *unfreed, **unfreed_end;
 	_Atomic unsigned n_unfreed;
 	/* Waits for all streams that use a block, which is then freed in it. */
@@ -76,28 +78,30 @@ static inline size_t weir__torch_hash(uint64_t key, unsigned bits)
 int weir__torch_stream(struct device *d, struct CUstream_st *cuda,
 		       struct weir_stream **ret_stream);
 /*
- * If the stream has failed, make it usable again. That is safe: a heap hands out no
- * memory for which the stream could not wait. False: it has not failed, its work has
- * not ended, or its device is lost. Never blocks.
+ * If the stream has failed, make it usable again. That is safe: a heap hands
+ * out no memory for which the stream could not wait. False: it has not failed,
+ * its work has not ended, or its device is lost. Never blocks.
  */
 bool weir__torch_recover(struct weir_stream *stream);
 
 /*
- * torch_free.c. Stream @cuda uses the block at @addr, too. The block is live: the
- * caller has found it.
+ * torch_free.c. Stream @cuda uses the block at @addr, too. The block is live:
+ * the caller has found it.
  */
 int weir__torch_use(struct device *d, uint64_t addr, struct CUstream_st *cuda);
-/* Free the block at @addr in @cuda, after the work of all streams that use it. */
+/*
+ * Free the block at @addr in @cuda, after the work of all streams that use it.
+ */
 int weir__torch_free(struct device *d, uint64_t addr, struct CUstream_st *cuda);
 /*
- * That has failed, and the block stays allocated, since work may still use it: a
- * later call frees it.
+ * That has failed, and the block stays allocated, since work may still use it:
+ * a later call frees it.
  */
 void weir__torch_keep(struct device *d, uint64_t addr,
 		      struct CUstream_st *cuda);
 /*
- * Try to free up to @most kept blocks, the oldest first; returns how many are free
- * now. Not in a child of fork(2).
+ * Try to free up to @most kept blocks, the oldest first; returns how many are
+ * free now. Not in a child of fork(2).
  */
 unsigned weir__torch_retry(struct device *d, unsigned most);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that PyTorch frees: those that several streams use, and those that cannot
- * be freed yet.
+ * Blocks that PyTorch frees: those that several streams use, and those that
+ * cannot be freed yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -73,8 +73,8 @@ static int joint_wait(struct device *d, struct CUstream_st *cuda)
 }
 
 /*
- * If other streams than @own use the block, let the joint stream wait for all of
- * them, and set *stream to it. The lock is held.
+ * If other streams than @own use the block, let the joint stream wait for all
+ * of them, and set *stream to it. The lock is held.
  */
 static int uses_join(struct device *d, uint64_t addr, struct CUstream_st *own,
 		     struct weir_stream **stream)

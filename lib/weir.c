@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_open(), which makes the first parts of a root, and the table of functions
- * that the library offers its backends. Only this file includes all layers that
- * they come from.
+ * weir_open(), which makes the first parts of a root, and the table of
+ * functions that the library offers its backends. Only this file includes all
+ * layers that they come from.
  */
 #include <weir.h>
 #include <weir/backend.h>

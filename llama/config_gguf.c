@@ -220,7 +220,9 @@ static int read_head(const struct reader *r)
 	return ret;
 }
 
-/* Qwen's models have a window in some layers; the metadata do not say in which. */
+/*
+ * Qwen's models have a window in some layers; the metadata do not say in which.
+ */
 static int read_window(const struct reader *r)
 {
 	struct llama_config *c = r->config;

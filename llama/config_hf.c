@@ -7,7 +7,9 @@
 
 #include "hf.h"
 
-/* A model_type, with what its class in transformers has and takes by default. */
+/*
+ * A model_type, with what its class in transformers has and takes by default.
+ */
 struct hf_type {
 	const char *name;
 	int64_t kv_heads, head; /* 0: as many as heads, embedding by heads */
@@ -136,8 +138,9 @@ static int read_sizes(const struct reader *r)
 }
 
 /*
- * The number of leading layers that attend to all tokens, which must be followed
- * by those with a window only; -1: another order, or no list of strings.
+ * The number of leading layers that attend to all tokens, which must be
+ * followed by those with a window only; -1: another order, or no list of
+ * strings.
  */
 static int64_t count_full(const json_t *list)
 {

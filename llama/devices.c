@@ -7,8 +7,8 @@
 #include "llama.h"
 
 /*
- * The comma after the device that begins at @s, or the end. One before KEY=VALUE
- * belongs to the parameters of the device.
+ * The comma after the device that begins at @s, or the end. One before
+ * KEY=VALUE belongs to the parameters of the device.
  */
 static const char *device_end(const char *s)
 {

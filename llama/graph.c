@@ -4,8 +4,9 @@
  * kept in the graph, so nothing is checked here. Shapes: T tokens, S attended
  * tokens of the cache, E the embedding, H heads and KV heads of D elements.
  *
- * Each operation has a name: that of its weight without ".weight", or one of its
- * layer. So a pattern for the weights of a layer also matches its operations.
+ * Each operation has a name: that of its weight without ".weight", or one of
+ * its layer. So a pattern for the weights of a layer also matches its
+ * operations.
  */
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +118,10 @@ static struct weir_node *by_heads(const struct builder *b, struct weir_node *x)
 	return weir_permute(b->g, x, 3, dim);
 }
 
-/* Q or K of @x, by heads, with norm @kind if there is one, rotated: [T, heads, D]. */
+/*
+ * Q or K of @x, by heads, with norm @kind if there is one, rotated: [T, heads,
+ * D].
+ */
 static struct weir_node *rotated(const struct builder *b, size_t layer,
 				 unsigned matrix, unsigned kind,
 				 struct weir_node *x, int64_t heads)
@@ -130,8 +134,8 @@ static struct weir_node *rotated(const struct builder *b, size_t layer,
 }
 
 /*
- * Write @x, [T, KV heads * D], the result of weight @w, to cache @i. Returns its
- * attended tokens, by heads.
+ * Write @x, [T, KV heads * D], the result of weight @w, to cache @i. Returns
+ * its attended tokens, by heads.
  */
 static struct weir_node *remember(const struct builder *b, struct weir_node *x,
 				  size_t i, size_t w)

@@ -12,8 +12,8 @@
 
 /*
  * keys_hf.c: a member, removed from @o; the caller drops it. NULL: missing. In
- * the calls below *@ret stays if the key is missing; @in is put before the key in
- * sentences: "" or "rope_scaling.".
+ * the calls below *@ret stays if the key is missing; @in is put before the key
+ * in sentences: "" or "rope_scaling.".
  */
 json_t *hf_take(json_t *o, const char *key);
 /* null: 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys of the architecture in the metadata of GGUF that are not known. Such a key
- * may change what the model computes, so its model is refused.
+ * Keys of the architecture in the metadata of GGUF that are not known. Such a
+ * key may change what the model computes, so its model is refused.
  */
 #include <errno.h>
 #include <stdio.h>

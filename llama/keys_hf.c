@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Members of config.json: how they are read, and which of them may be left unread.
- * Any other may change what the model computes, so its model is refused.
+ * Members of config.json: how they are read, and which of them may be left
+ * unread. Any other may change what the model computes, so its model is
+ * refused.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model that reads tokens. Passes share an executable graph while they have the same
- * numbers of tokens and of attended tokens; the latter is rounded up for this.
+ * A model that reads tokens. Passes share an executable graph while they have
+ * the same numbers of tokens and of attended tokens; the latter is rounded up
+ * for this.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -137,8 +138,9 @@ static int prepare_pass(struct llama *l, int64_t n, bool all)
 }
 
 /*
- * A token attends to itself and to earlier ones, of which a window excludes those
- * that are @most tokens ago, or more. @node may be NULL: no layer needs it.
+ * A token attends to itself and to earlier ones, of which a window excludes
+ * those that are @most tokens ago, or more. @node may be NULL: no layer needs
+ * it.
  */
 static int set_mask(struct llama *l, struct weir_node *node, int64_t most)
 {

@@ -205,8 +205,8 @@ int llama_weights_find(const struct weir_model *model,
 size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 		       unsigned kind);
 /*
- * weights.c: place the tensors that were found in the memory of their parts, and
- * start to load them. With a budget, large ones stay in their files.
+ * weights.c: place the tensors that were found in the memory of their parts,
+ * and start to load them. With a budget, large ones stay in their files.
  */
 int llama_weights_load(struct llama *l);
 void llama_weights_free(struct llama_weights *w);
@@ -222,8 +222,8 @@ void llama_cache_free(struct llama_cache *cache);
 
 /*
  * devices.c: find the devices of a list, separated by commas; parameters may
- * follow a name, as in weir_dev_configure(). The caller frees the array. -EINVAL: a
- * device is in it twice.
+ * follow a name, as in weir_dev_configure(). The caller frees the array.
+ * -EINVAL: a device is in it twice.
  */
 int llama_devices(struct weir *weir, const char *list,
 		  struct weir_dev ***ret_devs, unsigned *ret_n);
@@ -232,7 +232,9 @@ int llama_devices(struct weir *weir, const char *list,
 int llama_divide(struct llama *l);
 /* Return the part whose device computes a layer, and has its cache. */
 unsigned llama_computer_of(const struct llama *l, int64_t layer);
-/* Place those of @n tensors for which @is_of returns true in memory of part @p. */
+/*
+ * Place those of @n tensors for which @is_of returns true in memory of part @p.
+ */
 int llama_part_alloc(const struct llama *l, unsigned p,
 		     struct weir_tensor *tensor, size_t n,
 		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),

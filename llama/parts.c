@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of a model: the layers in their order, divided evenly among the
- * devices. The embeddings belong to the first part, the norm and the matrix after
- * the last layer to the last one. A device that cannot compute only has weights.
+ * devices. The embeddings belong to the first part, the norm and the matrix
+ * after the last layer to the last one. A device that cannot compute only has
+ * weights.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scalings of RoPE in config.json, as transformers computes them. Each becomes a
- * divisor for the frequency of each pair; weir_rope() gets them as factors.
+ * Scalings of RoPE in config.json, as transformers computes them. Each becomes
+ * a divisor for the frequency of each pair; weir_rope() gets them as factors.
  */
 #include <math.h>
 

@@ -32,8 +32,8 @@ static int linear(const struct parameters *p)
 }
 
 /*
- * The dynamic type changes the base for positions beyond the context only, which
- * are never computed.
+ * The dynamic type changes the base for positions beyond the context only,
+ * which are never computed.
  */
 static int dynamic(const struct parameters *p)
 {

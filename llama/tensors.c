@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tensors that a model of these hyperparameters has: their names and shapes,
- * in GGUF and in the files of Hugging Face. Norms and biases are computed with in
- * F32; matrices keep the dtype of the files.
+ * The tensors that a model of these hyperparameters has: their names and
+ * shapes, in GGUF and in the files of Hugging Face. Norms and biases are
+ * computed with in F32; matrices keep the dtype of the files.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -12,9 +12,9 @@
 struct weir_slice cut_of(unsigned dim, int64_t start, int64_t n);
 struct weir_entry cut_entry(const struct weir_model *m, size_t i);
 /*
- * How many elements of @t, a tensor or view in memory of any device, differ from
- * those of the file of a sample (salt 1): tensor @i of @m, from index @start of
- * dimension @dim on.
+ * How many elements of @t, a tensor or view in memory of any device, differ
+ * from those of the file of a sample (salt 1): tensor @i of @m, from index
+ * @start of dimension @dim on.
  */
 size_t cut_wrong(const struct weir_tensor *t, const struct weir_model *m,
 		 size_t i, unsigned dim, int64_t start);

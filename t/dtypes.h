@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Short names of dtypes, and those of weights, for tests of graphs and kernels. */
+/*
+ * Short names of dtypes, and those of weights, for tests of graphs and kernels.
+ */
 #ifndef T_DTYPES_H
 #define T_DTYPES_H
 

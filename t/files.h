@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files for tests, in a directory of their own that is removed when the test ends.
- * Names are relative to it. Each function bails out on failure.
+ * Files for tests, in a directory of their own that is removed when the test
+ * ends. Names are relative to it. Each function bails out on failure.
  */
 #ifndef T_FILES_H
 #define T_FILES_H
@@ -26,8 +26,8 @@ void files_st(const char *name, const char *header, uint64_t data);
 void files_truncate(const char *name, uint64_t bytes);
 
 /*
- * A file below the directory @root, for a /proc or a /sys of a test's own: @path
- * begins with a slash, and its directories are made.
+ * A file below the directory @root, for a /proc or a /sys of a test's own:
+ * @path begins with a slash, and its directories are made.
  */
 void files_below(const char *root, const char *path, const char *text);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device for tests of executable graphs: it computes a few operations on F32, slowly,
- * and records what it is asked. A test can make it refuse, hold or fail.
+ * A device for tests of executable graphs: it computes a few operations on F32,
+ * slowly, and records what it is asked. A test can make it refuse, hold or
+ * fail.
  */
 #ifndef T_GDEV_H
 #define T_GDEV_H

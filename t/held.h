@@ -30,7 +30,9 @@ extern struct weir *root;  /* set by open_root */
 /* Long reads at this offset of a file or later wait. INT64_MAX: none. */
 extern _Atomic int64_t held_from;
 
-/* A model of four tensors of 1 MiB, a to d, and two empty ones, none and nil. */
+/*
+ * A model of four tensors of 1 MiB, a to d, and two empty ones, none and nil.
+ */
 #define FEW 6u
 extern const struct sample_tensor few[FEW];
 

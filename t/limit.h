@@ -12,8 +12,8 @@
 void limit_memory(size_t more);
 
 /*
- * One check: @child, which limits itself, ends with status 0, in a process of its own.
- * Skipped under sanitizers.
+ * One check: @child, which limits itself, ends with status 0, in a process of
+ * its own. Skipped under sanitizers.
  */
 void limited_child(int (*child)(void), const char *title);
 

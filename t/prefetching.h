@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A prefetcher, with files and streams as they are, and runs that are made up: a
- * number of their progress is done when the test says so.
+ * A prefetcher, with files and streams as they are, and runs that are made up:
+ * a number of their progress is done when the test says so.
  */
 #ifndef T_PREFETCHING_H
 #define T_PREFETCHING_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small models for tests of loading: safetensors files in which each byte follows
- * from its offset and a salt, so that bytes at a wrong place are noticed.
+ * Small models for tests of loading: safetensors files in which each byte
+ * follows from its offset and a salt, so that bytes at a wrong place are
+ * noticed.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H
@@ -19,8 +20,8 @@ struct sample_tensor {
 };
 
 /*
- * Write a model whose data begins @shift bytes (a multiple of 8) after a multiple
- * of 64, and drop it from the page cache. Bails out on failure.
+ * Write a model whose data begins @shift bytes (a multiple of 8) after a
+ * multiple of 64, and drop it from the page cache. Bails out on failure.
  */
 void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 		  unsigned shift, unsigned salt);

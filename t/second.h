@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Second readers of the formats, which share no code with the library: for tests
- * that compare what the library finds in any bytes.
+ * Second readers of the formats, which share no code with the library: for
+ * tests that compare what the library finds in any bytes.
  *
  * They are for small files: some checks take quadratic time. A result is freed
  * by second_free, also that of a file that is refused.

@@ -2,9 +2,9 @@
 /*
  * Tokenizers for tests in other languages: tokenize FILE FLAGS [TEMPLATE] reads
  * texts from stdin, each ended by a NUL, and prints for each its tokens and, on
- * the next line, the text that these make, in hexadecimal; or a line
- * "error: ...". With the file of a chat template a text is what a user says, after
- * what the system says and a byte 2, if that is there.
+ * the next line, the text that these make, in hexadecimal; or a line "error:
+ * ...". With the file of a chat template a text is what a user says, after what
+ * the system says and a byte 2, if that is there.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -143,8 +143,8 @@ static bool copy_string(const char *s, const char *end, char *to)
 }
 
 /*
- * The text of the system that ChatML has if none is given: templates that have one
- * write it as one string. Sets NULL if there is none.
+ * The text of the system that ChatML has if none is given: templates that have
+ * one write it as one string. Sets NULL if there is none.
  */
 static int find_system(const char *s, size_t len, char **ret_system)
 {
@@ -159,7 +159,9 @@ static int find_system(const char *s, size_t len, char **ret_system)
 		stop = find(s, (size_t)(end - s), "<|im_end|>");
 		if (!stop)
 			break;
-		/* The last begin before the end, so that bytes are read once. */
+		/*
+		 * The last begin before the end, so that bytes are read once.
+		 */
 		while ((later = find(s + 1, (size_t)(stop - s) - 1, begin)))
 			s = later;
 		s += strlen(begin);
@@ -270,7 +272,9 @@ static int read_templates(struct json *j, struct named *named)
 	return r;
 }
 
-/* chat_template of a tokenizer_config.json: a template, or several with names. */
+/*
+ * chat_template of a tokenizer_config.json: a template, or several with names.
+ */
 static int parse_config(const char *file, unsigned char *bytes, size_t n,
 			struct chat *ret_chat)
 {

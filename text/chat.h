@@ -17,9 +17,10 @@ struct chat {
 
 /*
  * Recognise the template of a model: tokenizer.chat_template of GGUF; else
- * chat_template.jinja, or chat_template in tokenizer_config.json, in the folder of
- * the model. -ENOENT: it has none. -EOPNOTSUPP: another template; the sentence
- * has its name, if it is known. -EBADMSG, or those of open(2) and read(2).
+ * chat_template.jinja, or chat_template in tokenizer_config.json, in the folder
+ * of the model. -ENOENT: it has none. -EOPNOTSUPP: another template; the
+ * sentence has its name, if it is known. -EBADMSG, or those of open(2) and
+ * read(2).
  */
 int chat_from_model(const struct weir_model *model, struct chat *ret_chat);
 /* Recognise @len bytes of a template. @file is for sentences. */

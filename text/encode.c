@@ -13,7 +13,10 @@
 
 _Static_assert(SPANS_MAX == TOKENIZER_PARTS_MAX, "a part is a span");
 
-/* The tokens of words: normalised text is divided into words, and these are merged. */
+/*
+ * The tokens of words: normalised text is divided into words, and these are
+ * merged.
+ */
 struct word_encoder {
 	const struct tokenizer *t;
 	struct tokenizer_ids *ids;

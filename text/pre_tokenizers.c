@@ -202,8 +202,8 @@ static const unsigned char *split_qwen2(const unsigned char *at,
 
 /*
  * [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+: its end, or NULL.
- * If no lower case follows the first set, the second has the last character of it
- * that has no case.
+ * If no lower case follows the first set, the second has the last character of
+ * it that has no case.
  */
 static const unsigned char *cased(const unsigned char *at,
 				  const unsigned char *end)

@@ -198,7 +198,9 @@ static int gguf_tokens(struct gguf *g)
 				   BIT(PIECE_UNUSED));
 }
 
-/* Copy a merge, which is changed, to where it stays until the queue is empty. */
+/*
+ * Copy a merge, which is changed, to where it stays until the queue is empty.
+ */
 static int gguf_merge(struct gguf *g, struct merge_queue *q,
 		      const struct weir_value *merge)
 {

@@ -210,7 +210,8 @@ static double sum_of(const float *score, const uint32_t *ids, size_t n,
 
 /*
  * Keep the tokens that the steps before the last one leave. Those that min-p
- * removes are the worst: they need not be sorted, if only top-p comes before it.
+ * removes are the worst: they need not be sorted, if only top-p comes before
+ * it.
  */
 static int keep(struct sampler *s, const float *score, size_t n, double best)
 {
@@ -237,8 +238,8 @@ static double weight(const struct sampler *s, float score, double best)
 }
 
 /*
- * The token at which the sum of the weights passes a random part of it; of those
- * with the @n ids, or of the first @n.
+ * The token at which the sum of the weights passes a random part of it; of
+ * those with the @n ids, or of the first @n.
  */
 static uint32_t at_random(struct sampler *s, const float *score,
 			  const uint32_t *ids, size_t n, double best)

@@ -17,8 +17,8 @@
  */
 struct sampler_opts {
 	/*
-	 * Scores of tokens that are repeated are divided by it, or multiplied if
-	 * they are below 0: sampler_repeat(). 1: they are not changed.
+	 * Scores of tokens that are repeated are divided by it, or multiplied
+	 * if they are below 0: sampler_repeat(). 1: they are not changed.
 	 */
 	float repeat;
 	/* So many tokens with the greatest scores. 0: all. */
@@ -28,7 +28,9 @@ struct sampler_opts {
 	 * proportional to exp(score), add up to at least so much. 1: all.
 	 */
 	float top_p;
-	/* Tokens at least so likely, compared with the likeliest one. 0: all. */
+	/*
+	 * Tokens at least so likely, compared with the likeliest one. 0: all.
+	 */
 	float min_p;
 	/*
 	 * One of the tokens at random, with probabilities proportional to
@@ -62,12 +64,14 @@ struct sampler {
 int sampler_init(struct sampler *s, const struct sampler_opts *opts);
 void sampler_fini(struct sampler *s);
 
-/* Change the scores of @count tokens at @last, each once. Others are ignored. */
+/*
+ * Change the scores of @count tokens at @last, each once. Others are ignored.
+ */
 void sampler_repeat(const struct sampler *s, const int32_t *last, size_t count,
 		    float *score, size_t n);
 /*
- * Choose one of @n tokens; takes time in the order of n log top_k. -EINVAL: @n is
- * 0 or above 2^31 - 1. -EDOM: a score is not a number. -ENOMEM.
+ * Choose one of @n tokens; takes time in the order of n log top_k. -EINVAL: @n
+ * is 0 or above 2^31 - 1. -EDOM: a score is not a number. -ENOMEM.
  */
 int sampler_choose(struct sampler *s, const float *score, size_t n,
 		   int32_t *ret_id);

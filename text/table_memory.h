@@ -9,7 +9,8 @@
 
 /*
  * Memory for a table, in huge pages where it is large and the system has some:
- * look-ups in random places then miss the TLB less. Not cleared. Freed by free().
+ * look-ups in random places then miss the TLB less. Not cleared. Freed by
+ * free().
  */
 static inline void *memory_table(size_t bytes)
 {

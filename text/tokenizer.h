@@ -74,9 +74,9 @@ struct tokenizer_ids {
 #define TOKENIZER_CONTROL 0x02u
 
 /*
- * Append the tokens of @len bytes of text to @ids. What has no token becomes the
- * tokens of its bytes, or else the unknown token; if the vocabulary has none, or
- * uses a token for it that begins or ends texts, it is left out.
+ * Append the tokens of @len bytes of text to @ids. What has no token becomes
+ * the tokens of its bytes, or else the unknown token; if the vocabulary has
+ * none, or uses a token for it that begins or ends texts, it is left out.
  *
  * On failure @ids has the tokens that it had. -EILSEQ: the text is not UTF-8;
  * the sentence has the offset. -E2BIG: more than 1 GiB.

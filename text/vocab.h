@@ -74,7 +74,9 @@ void vocab_fini(struct vocab *v);
 
 /* Return the piece in the index that has these bytes, or -1. */
 int32_t vocab_find(const struct vocab *v, const unsigned char *s, size_t len);
-/* The same in two steps, so that several look-ups can wait for memory at once. */
+/*
+ * The same in two steps, so that several look-ups can wait for memory at once.
+ */
 uint64_t vocab_hash(const struct vocab *v, const unsigned char *s, size_t len);
 int32_t vocab_find_hash(const struct vocab *v, uint64_t hash,
 			const unsigned char *s, size_t len);

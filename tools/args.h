@@ -47,7 +47,10 @@ int args_operands(const struct args *args, int n, const char *const *names);
 /* Parse optarg as a whole decimal number from @min to @max. */
 int args_number(const struct args *args, const char *option, uint64_t min,
 		uint64_t max, uint64_t *ret_number);
-/* Parse it as a size: a number, optionally with the suffix K, M, G or T (of 1024). */
+/*
+ * Parse it as a size: a number, optionally with the suffix K, M, G or T (of
+ * 1024).
+ */
 int args_size(const struct args *args, const char *option, uint64_t min,
 	      uint64_t max, uint64_t *ret_bytes);
 /* Refuse "-" as @path, the name of the output @what. */
@@ -61,7 +64,9 @@ int args_real(const struct args *args, const char *option, double min,
 /* Parse it as a decimal number of 0 to 1. */
 int args_fraction(const struct args *args, const char *option,
 		  double *ret_number);
-/* Parse it as seconds, 0 or more, which may have a fraction; at most 292 years. */
+/*
+ * Parse it as seconds, 0 or more, which may have a fraction; at most 292 years.
+ */
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
 /* Parse it as one of @names, which ends with NULL; return its index. */
 int args_choice(const struct args *args, const char *option,

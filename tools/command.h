@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The subcommands. Each takes its own argument vector (argv[0] is its name) and
- * returns the exit status: 0, EXIT_FAILURE, EXIT_USAGE, EXIT_NO_ROOM or EXIT_NOT_KNOWN.
- * After EXIT_FAILURE or EXIT_USAGE the subcommand has written one line to stderr
- * and nothing to stdout; run may have written a part of the text.
+ * returns the exit status: 0, EXIT_FAILURE, EXIT_USAGE, EXIT_NO_ROOM or
+ * EXIT_NOT_KNOWN. After EXIT_FAILURE or EXIT_USAGE the subcommand has written
+ * one line to stderr and nothing to stdout; run may have written a part of the
+ * text.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H

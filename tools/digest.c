@@ -140,7 +140,10 @@ static struct named *sorted_names(const struct weir_weights *weights, size_t n)
 	return list;
 }
 
-/* The line is that of sha256sum(1), but on a terminal control characters are escaped. */
+/*
+ * The line is that of sha256sum(1), but on a terminal control characters are
+ * escaped.
+ */
 static void print_line(const char *hex, const struct named *n, bool terminal)
 {
 	bool odd = text_is_odd(n->name, n->len);

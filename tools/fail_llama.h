@@ -11,8 +11,8 @@
  */
 int fail_llama(const char *path);
 /*
- * The same after -errno @err of a call that had the @budget (0: none) of --budget:
- * it is named if there was too little memory.
+ * The same after -errno @err of a call that had the @budget (0: none) of
+ * --budget: it is named if there was too little memory.
  */
 int fail_budget(const char *path, uint64_t budget, int err);
 /* The same after llama_devices(), which was given @list. */

@@ -2,10 +2,11 @@
 /*
  * weir graph: the graph of a pass of a model, as a table, JSON, DOT or SVG.
  *
- * A view of the graph has what is known of each node. Its operations are divided
- * into parts: of one layer, computed in one split. Parts that compute the same
- * are drawn once: a box is an operation, or the parts that repeat an earlier one,
- * or a copy between devices. All of this takes time in proportion to the nodes.
+ * A view of the graph has what is known of each node. Its operations are
+ * divided into parts: of one layer, computed in one split. Parts that compute
+ * the same are drawn once: a box is an operation, or the parts that repeat an
+ * earlier one, or a copy between devices. All of this takes time in proportion
+ * to the nodes.
  */
 #ifndef TOOLS_GRAPH_H
 #define TOOLS_GRAPH_H

@@ -146,8 +146,8 @@ static void put_box(FILE *to, const struct graph_view *v,
 }
 
 /*
- * The text about a split is a node beside its first box, so that no edge crosses
- * it, as it might a label of several lines.
+ * The text about a split is a node beside its first box, so that no edge
+ * crosses it, as it might a label of several lines.
  */
 static void put_panel(FILE *to, uint32_t i, uint32_t box,
 		      const struct graph_panel *panel)

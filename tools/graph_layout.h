@@ -2,8 +2,8 @@
 /*
  * Where the boxes of a picture are: rows from top to bottom, in the order of
  * computing, and columns for what could be computed at the same time. An edge
- * goes down its column, or through a lane on the left of all columns, so that it
- * never crosses a box.
+ * goes down its column, or through a lane on the left of all columns, so that
+ * it never crosses a box.
  */
 #ifndef TOOLS_GRAPH_LAYOUT_H
 #define TOOLS_GRAPH_LAYOUT_H

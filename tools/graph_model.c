@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The graph of a pass of a model, and the executable graph that says which device
- * computes what. No weights are loaded.
+ * The graph of a pass of a model, and the executable graph that says which
+ * device computes what. No weights are loaded.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -60,8 +60,8 @@ static int build(struct graph_model *m, const struct graph_args *a)
 }
 
 /*
- * An executable graph of it on the devices, as weir run makes it, but without loading
- * weights: their memory is never accessed.
+ * An executable graph of it on the devices, as weir run makes it, but without
+ * loading weights: their memory is never accessed.
  */
 static int make_exec(struct graph_model *m, const struct graph_args *a)
 {

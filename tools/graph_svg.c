@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The picture of a graph as SVG: graph_layout.c has decided where things are. */
+/*
+ * The picture of a graph as SVG: graph_layout.c has decided where things are.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

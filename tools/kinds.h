@@ -12,8 +12,8 @@
 const char *kind_name(uint32_t kind);
 /*
  * Find the memory that a user names: a kind ("CPU_HBM", "CUDA0_Pinned"), or a
- * device, perhaps with parameters, for its default kind. Returns 0, or a negative
- * errno with weir_error().
+ * device, perhaps with parameters, for its default kind. Returns 0, or a
+ * negative errno with weir_error().
  */
 int kind_find(struct weir *weir, const char *name, struct weir_buft **ret_buft);
 

@@ -210,12 +210,16 @@ static int begin(struct load_job *job)
 	if (!a->trace)
 		return 0;
 	r = weir_trace_start(job->weir, outfile_name(&job->trace));
-	/* Its sentence would have the name of the file that is renamed later. */
+	/*
+	 * Its sentence would have the name of the file that is renamed later.
+	 */
 	return r < 0 ? fail("%s: cannot be written: %s", a->trace, strerror(-r))
 		     : 0;
 }
 
-/* Write the trace, also that of a load that has failed. Returns @r or failure. */
+/*
+ * Write the trace, also that of a load that has failed. Returns @r or failure.
+ */
 static int end_trace(struct load_job *job, int r)
 {
 	int err = weir_trace_stop(job->weir);
@@ -246,8 +250,8 @@ static int load_model(struct load_job *job)
 }
 
 /*
- * True if an output is a file of the model. The model is opened for this only if the
- * output would replace a file: opening it makes the first load faster.
+ * True if an output is a file of the model. The model is opened for this only
+ * if the output would replace a file: opening it makes the first load faster.
  */
 static int spare_inputs(struct load_job *job)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir load: its options (load_args.c), the plan and its estimate (load_plan.c), the
- * loads (load.c), digests (digest.c), the picture of --memory-map (load_map.c) and
- * the report (load_report.c).
+ * weir load: its options (load_args.c), the plan and its estimate
+ * (load_plan.c), the loads (load.c), digests (digest.c), the picture of
+ * --memory-map (load_map.c) and the report (load_report.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -111,8 +111,8 @@ int load_places_open(struct load_job *job);
 int load_open_model(const struct load_job *job, struct weir_model **ret_model);
 /*
  * Open the model and make the plan; it has its own reference to the model.
- * Returns 0, or a negative errno with weir_error(), or EXIT_FAILURE after a line
- * on stderr.
+ * Returns 0, or a negative errno with weir_error(), or EXIT_FAILURE after a
+ * line on stderr.
  */
 int load_plan(const struct load_job *job, struct weir_plan **ret_plan);
 
@@ -146,8 +146,8 @@ void load_report(const struct load_job *job);
 void load_report_json(const struct load_job *job);
 
 /*
- * Draw the memory map: job->weights, to an open @svg, which is closed. Returns 0, or
- * EXIT_FAILURE after a line on stderr.
+ * Draw the memory map: job->weights, to an open @svg, which is closed. Returns
+ * 0, or EXIT_FAILURE after a line on stderr.
  */
 int load_map_draw(const struct load_job *job, struct svg *svg);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory map of a load: its buffers and what is in them, drawn as a picture.
- * Each buffer is a bar that is wrapped into rows, as lines of text are; all have
- * the same scale. The size of the picture is bounded: a tensor that is narrower
- * than NARROW is summed with its neighbours.
+ * The memory map of a load: its buffers and what is in them, drawn as a
+ * picture. Each buffer is a bar that is wrapped into rows, as lines of text
+ * are; all have the same scale. The size of the picture is bounded: a tensor
+ * that is narrower than NARROW is summed with its neighbours.
  */
 #include <stdio.h>
 #include <stdlib.h>

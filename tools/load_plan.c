@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The plan of weir load, and its estimate. A tensor may match several options
- * (--only, --place, --slice, --first), a selection has one glob. So each tensor is
- * selected by its name, those with the same options one after the other: the
- * library joins these. A capacity needs all layers in one selection, by its glob.
+ * (--only, --place, --slice, --first), a selection has one glob. So each tensor
+ * is selected by its name, those with the same options one after the other: the
+ * library joins these. A capacity needs all layers in one selection, by its
+ * glob.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -48,7 +49,9 @@ int load_places_open(struct load_job *job)
 	return r;
 }
 
-/* True if weir_plan_add() would match the name: with a NUL it matches only "*". */
+/*
+ * True if weir_plan_add() would match the name: with a NUL it matches only "*".
+ */
 static bool rule_matches(const struct load_rule *rule,
 			 const struct weir_entry *e)
 {
@@ -330,8 +333,8 @@ static int estimate_plan(struct load_job *job, struct weir_plan *plan)
 }
 
 /*
- * A load starts the engine first, whose slots count for the budget. If they exceed
- * it, nothing fits.
+ * A load starts the engine first, whose slots count for the budget. If they
+ * exceed it, nothing fits.
  */
 static int start_engine(struct load_job *job)
 {

@@ -57,7 +57,9 @@ static int compare_pointers(const void *va, const void *vb)
 	return a < b ? -1 : a > b;
 }
 
-/* Each buffer once, though many tensors are in it. Returns how many there are. */
+/*
+ * Each buffer once, though many tensors are in it. Returns how many there are.
+ */
 static size_t list_buffers(const struct load_job *job, struct weir_buf **bufs)
 {
 	size_t n = weir_weights_count(job->weights), kept = 0;

@@ -133,7 +133,10 @@ static int folder_length(const char *path)
 	return slash ? (int)(slash + 1 - path) : 0;
 }
 
-/* The path to which links at @path lead, even if no file is there. NULL: no memory. */
+/*
+ * The path to which links at @path lead, even if no file is there. NULL: no
+ * memory.
+ */
 static char *follow(const char *path)
 {
 	char link[PATH_MAX], *at = strdup(path), *next;

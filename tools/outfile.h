@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that a command writes, or stdout. A temporary file beside it is written
- * and replaces it at the end, so that an older file is kept until then, and
- * after a failure or a signal. What is no regular file (a pipe, a device), what
- * is stdout or stderr, and a file in a folder that cannot be written to, is
- * written itself.
+ * A file that a command writes, or stdout. A temporary file beside it is
+ * written and replaces it at the end, so that an older file is kept until then,
+ * and after a failure or a signal. What is no regular file (a pipe, a device),
+ * what is stdout or stderr, and a file in a folder that cannot be written to,
+ * is written itself.
  */
 #ifndef TOOLS_OUTFILE_H
 #define TOOLS_OUTFILE_H
@@ -55,13 +55,14 @@ void outfile_remove(void);
 bool outfile_same(const char *a, const char *b);
 /*
  * Refuse to replace an input, whatever its name or its links: is @path (NULL:
- * none) the file @input ("-": stdin)? Returns 0, or EXIT_FAILURE after a line on
- * stderr.
+ * none) the file @input ("-": stdin)? Returns 0, or EXIT_FAILURE after a line
+ * on stderr.
  */
 int outfile_spare(const char *path, const char *input);
 /*
- * The same for all files of @model, which was opened as @name, and for any other
- * model: a model given as output is most likely a mistake, and would be lost.
+ * The same for all files of @model, which was opened as @name, and for any
+ * other model: a model given as output is most likely a mistake, and would be
+ * lost.
  */
 int outfile_spare_model(const char *path, struct weir *weir,
 			const struct weir_model *model, const char *name);

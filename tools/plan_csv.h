@@ -36,8 +36,8 @@ struct plan_csv {
 };
 
 /*
- * Parse @n bytes. @text must stay until plan_csv_free(). Returns 0; -EBADMSG and
- * an error with the first place that is malformed; or -ENOMEM.
+ * Parse @n bytes. @text must stay until plan_csv_free(). Returns 0; -EBADMSG
+ * and an error with the first place that is malformed; or -ENOMEM.
  */
 int plan_csv_parse(const char *text, size_t n, struct plan_csv *ret_csv,
 		   struct csv_error *ret_error);

@@ -386,7 +386,9 @@ static double decimal_step(double top, double wanted)
 	return step < 1 ? 1 : step;
 }
 
-/* In bytes: a power of two, so that ticks are whole numbers of KiB, MiB, GiB. */
+/*
+ * In bytes: a power of two, so that ticks are whole numbers of KiB, MiB, GiB.
+ */
 static uint64_t binary_step(uint64_t top, unsigned wanted)
 {
 	uint64_t step = 1;

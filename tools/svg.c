@@ -69,8 +69,8 @@ static const char *const strokes[SVG_STROKES] = {
 };
 
 /*
- * A coordinate with at most two decimals. printf() of doubles would take most of
- * the time of a large picture.
+ * A coordinate with at most two decimals. printf() of doubles would take most
+ * of the time of a large picture.
  */
 #define NUMBER_TEXT 24
 static const char *number(double value, char *buf)

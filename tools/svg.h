@@ -85,8 +85,9 @@ void svg_text(struct svg *svg, double x, double y, enum svg_style style,
 void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
 	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /*
- * Dark text in a box of a colour: at its left edge, in the middle of its height.
- * It is cut to fit, and left out where fewer than three characters would.
+ * Dark text in a box of a colour: at its left edge, in the middle of its
+ * height. It is cut to fit, and left out where fewer than three characters
+ * would.
  */
 void svg_label(struct svg *svg, const struct svg_box *box, const char *text,
 	       size_t len);
@@ -97,8 +98,8 @@ void svg_line(struct svg *svg, double x1, double y1, double x2, double y2);
 void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
 		enum svg_stroke stroke);
 /*
- * An arrow downwards through @n points. Where they are not one below another, it
- * is curved, and vertical at both.
+ * An arrow downwards through @n points. Where they are not one below another,
+ * it is curved, and vertical at both.
  */
 struct svg_point {
 	double x, y;

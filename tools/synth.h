@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir synth: the layout of tensors in files (synth_layout.c, synth_gguf.c), and
- * the files.
+ * weir synth: the layout of tensors in files (synth_layout.c, synth_gguf.c),
+ * and the files.
  */
 #ifndef TOOLS_SYNTH_H
 #define TOOLS_SYNTH_H

@@ -14,10 +14,10 @@
 
 /*
  * Write @s escaped: control characters, characters that reorder or hide text,
- * U+FFFE and U+FFFF (which XML forbids), and bytes that are not UTF-8 become \n,
- * \x1b, \u202e; a backslash is doubled.
- * Writes at most @max bytes of @s, and "..." if there are more; 0: all. Returns
- * the columns written, counting each character as one.
+ * U+FFFE and U+FFFF (which XML forbids), and bytes that are not UTF-8 become
+ * \n, \x1b, \u202e; a backslash is doubled. Writes at most @max bytes of @s,
+ * and "..." if there are more; 0: all. Returns the columns written, counting
+ * each character as one.
  */
 size_t text_put(FILE *to, const char *s, size_t len, size_t max);
 /* The same without doubling backslashes: quotes in @s are escaped already. */

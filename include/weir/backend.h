@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface of a backend: the tables of functions by which the library reaches
- * the devices of one kind. For modules, and for programs that contain a backend;
- * <weir.h> does not include it. weir-backend(7) is its page.
+ * The interface of a backend: the tables of functions by which the library
+ * reaches the devices of one kind. For modules, and for programs that contain a
+ * backend; <weir.h> does not include it. weir-backend(7) is its page.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
  * is not linked with libweir: struct weir_backend_host has the functions of the
@@ -12,16 +12,16 @@
  * Compatibility: each table and each description begins with its size and gets
  * new members only at its end, all of them optional. The library treats members
  * that an older module lacks as NULL or 0, and ignores members of a newer one
- * that it does not know. A module may use a member of the host table
- * that was added later only if WEIR_BACKEND_HAS says that it is there. struct
- * weir_backend_work and struct weir_backend_mem are allocated by the library and
- * grow at their ends too. struct weir_backend_copy is passed in arrays and never
- * grows. Any other change gets a new WEIR_BACKEND_ABI, and modules of another ABI
- * are refused.
+ * that it does not know. A module may use a member of the host table that was
+ * added later only if WEIR_BACKEND_HAS says that it is there. struct
+ * weir_backend_work and struct weir_backend_mem are allocated by the library
+ * and grow at their ends too. struct weir_backend_copy is passed in arrays and
+ * never grows. Any other change gets a new WEIR_BACKEND_ABI, and modules of
+ * another ABI are refused.
  *
  * Atomic members: several threads access a member whose comment says "atomic".
- * Its type is a plain one, so that the header is the same in C and C++: access it
- * by the __atomic builtins of gcc and clang, or by std::atomic_ref of C++20.
+ * Its type is a plain one, so that the header is the same in C and C++: access
+ * it by the __atomic builtins of gcc and clang, or by std::atomic_ref of C++20.
  */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
@@ -74,15 +74,19 @@ struct weir_backend_host {
 	/* True if @word is in WEIR_DEBUG. */
 	bool (*debug)(const struct weir *weir, const char *word);
 
-	/* Memory that is all 0. NULL: there is none, or n * size is too large. */
+	/*
+	 * Memory that is all 0. NULL: there is none, or n * size is too large.
+	 */
 	void *(*calloc)(size_t n, size_t size);
 	void (*free)(void *p);
 	/*
-	 * Read a small file, such as one of /sys, as a string: at most @room - 1
-	 * bytes and a 0. Its length, or < 0 without a sentence.
+	 * Read a small file, such as one of /sys, as a string: at most @room -
+	 * 1 bytes and a 0. Its length, or < 0 without a sentence.
 	 */
 	int64_t (*text)(const char *path, char *buf, size_t room);
-	/* dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why. */
+	/*
+	 * dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why.
+	 */
 	int (*dlopen)(const char *path, void **ret_handle);
 	/*
 	 * Start a thread that blocks all signals and may run on all CPUs of the
@@ -92,9 +96,10 @@ struct weir_backend_host {
 	int (*thread)(pthread_t *ret_thread, const char *name,
 		      void *(*fn)(void *), void *arg);
 	/*
-	 * Sleep while the atomic uint32_t at @word is @val, until @deadline (ns of
-	 * CLOCK_MONOTONIC, INT64_MAX: for ever): 0 or -ETIMEDOUT. It may return
-	 * without a reason. And wake at most @n threads that sleep on @word.
+	 * Sleep while the atomic uint32_t at @word is @val, until @deadline (ns
+	 * of CLOCK_MONOTONIC, INT64_MAX: for ever): 0 or -ETIMEDOUT. It may
+	 * return without a reason. And wake at most @n threads that sleep on
+	 * @word.
 	 */
 	int (*futex_wait)(void *word, uint32_t val, int64_t deadline);
 	void (*futex_wake)(void *word, int n);
@@ -311,10 +316,10 @@ struct weir_backend_mem_ops {
 		      const struct weir_backend_buft *desc, uint64_t *ret_free,
 		      uint64_t *ret_total);
 	/*
-	 * True if free of @mem may wait for other work of the device. Then the library
-	 * calls free on a thread of its own, and so unpin for a backend that has
-	 * this function. Optional: NULL, it never waits. Any thread; does not
-	 * block.
+	 * True if free of @mem may wait for other work of the device. Then the
+	 * library calls free on a thread of its own, and so unpin for a backend
+	 * that has this function. Optional: NULL, it never waits. Any thread;
+	 * does not block.
 	 */
 	bool (*free_waits)(struct weir_dev *dev,
 			   const struct weir_backend_buft *desc,
@@ -341,7 +346,10 @@ enum weir_backend_work_kind {
 	WEIR_WORK_COMPUTE /* arg is a struct weir_backend_compute */
 };
 
-/* One of the copies that a scatter copy makes. Passed in arrays: it never grows. */
+/*
+ * One of the copies that a scatter copy makes. Passed in arrays: it never
+ * grows.
+ */
 struct weir_backend_copy {
 	unsigned char *dst;
 	const unsigned char *src;
@@ -362,8 +370,9 @@ struct weir_backend_work {
 	/*
 	 * SET: a scatter copy, which makes these copies instead of one of rows.
 	 * The array is the caller's and does not change until the work is done.
-	 * The copies may be made in any order: none reads or writes what another
-	 * writes. dst and src are those of the first, width is the sum of their bytes.
+	 * The copies may be made in any order: none reads or writes what
+	 * another writes. dst and src are those of the first, width is the sum
+	 * of their bytes.
 	 */
 	const struct weir_backend_copy *copy;
 	size_t n_copies;
@@ -416,31 +425,32 @@ struct weir_backend_queue_ops {
 	int (*poll)(void *queue);
 	/*
 	 * True if the device's driver has all work of the queue so far, so that
-	 * another queue of this backend may WAIT for it. False while a thread of
-	 * the backend still prepares some of it. Optional. Any thread.
+	 * another queue of this backend may WAIT for it. False while a thread
+	 * of the backend still prepares some of it. Optional. Any thread.
 	 */
 	bool (*all_submitted)(void *queue);
 };
 
 /*
- * Read-through: reads a constant source for a node while the node is computed. While
- * @active is set, the bytes of the source are not at its address. The node gets them a
- * part at a time, each byte that it needs about once, and may write to the memory at
- * the address. A node of get_rows asks for rows only, and its source may have no memory
- * at all. @active does not change while a work with the node is queued or runs.
+ * Read-through: reads a constant source for a node while the node is computed.
+ * While @active is set, the bytes of the source are not at its address. The
+ * node gets them a part at a time, each byte that it needs about once, and may
+ * write to the memory at the address. A node of get_rows asks for rows only,
+ * and its source may have no memory at all. @active does not change while a
+ * work with the node is queued or runs.
  */
 struct weir_backend_reader {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
 	bool active; /* atomic */
 	/*
-	 * Get bytes from offset @at on. The result is all *@n bytes that are asked
-	 * for, where they are already, or @room, to which at most @room_bytes of them
-	 * were read; *@n is then their number. The bytes are valid until .put. Each
-	 * thread has one such part at a time, for at most some milliseconds. Blocks,
-	 * for a short time as long as the file is in the page cache. NULL: *ret_err
-	 * is the errno and @why has a sentence, as in struct weir_backend_compute.
-	 * Any thread.
+	 * Get bytes from offset @at on. The result is all *@n bytes that are
+	 * asked for, where they are already, or @room, to which at most
+	 * @room_bytes of them were read; *@n is then their number. The bytes
+	 * are valid until .put. Each thread has one such part at a time, for at
+	 * most some milliseconds. Blocks, for a short time as long as the file
+	 * is in the page cache. NULL: *ret_err is the errno and @why has a
+	 * sentence, as in struct weir_backend_compute. Any thread.
 	 */
 	const unsigned char *(*get)(struct weir_backend_reader *reader,
 				    uint64_t at, size_t *n, unsigned char *room,
@@ -467,7 +477,9 @@ struct weir_backend_node {
 	size_t params_size;
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
-	/* Of source 0, if takes_reader allows it; NULL: it is at its address. */
+	/*
+	 * Of source 0, if takes_reader allows it; NULL: it is at its address.
+	 */
 	struct weir_backend_reader *reader;
 };
 
@@ -501,17 +513,17 @@ struct weir_backend_compute {
 struct weir_backend_compute_ops {
 	size_t size;
 	/*
-	 * 0 if @dev can run @node, or -EOPNOTSUPP with a sentence that names the
-	 * operation, its dtypes and the reason. Required. Any thread, does not
-	 * block. The tensors need not have addresses yet.
+	 * 0 if @dev can run @node, or -EOPNOTSUPP with a sentence that names
+	 * the operation, its dtypes and the reason. Required. Any thread, does
+	 * not block. The tensors need not have addresses yet.
 	 */
 	int (*supports)(struct weir_dev *dev,
 			const struct weir_backend_node *node);
 	/*
 	 * Make a segment of a graph, @n nodes in their order, ready to be run
-	 * many times; nothing is allocated in a run. A work may run any range of
-	 * it; two works with one segment may run at once, with a workspace each.
-	 * *ret_workspace: bytes of memory of @dev that each run is given.
+	 * many times; nothing is allocated in a run. A work may run any range
+	 * of it; two works with one segment may run at once, with a workspace
+	 * each. *ret_workspace: bytes of memory of @dev that each run is given.
 	 * Required. May block. The nodes, and what they point to, stay until
 	 * release. Reads no bytes of tensors: they may not be there yet.
 	 */
@@ -522,9 +534,9 @@ struct weir_backend_compute_ops {
 	/* Required. No run of it is left. */
 	void (*release)(struct weir_dev *dev, void *prepared);
 	/*
-	 * True if @dev can run nodes whose tensors are in memory of the kind @desc
-	 * of @owner. Optional: NULL, in its own memory only. Any thread, does not
-	 * block.
+	 * True if @dev can run nodes whose tensors are in memory of the kind
+	 * @desc of @owner. Optional: NULL, in its own memory only. Any thread,
+	 * does not block.
 	 */
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir_backend_buft *desc);
@@ -536,9 +548,9 @@ struct weir_backend_compute_ops {
 			   const struct weir_threads *threads);
 	/*
 	 * The workspace that prepare would ask for, of nodes whose tensors need
-	 * not have addresses yet: what an estimate and a budget count. Optional:
-	 * NULL, it counts only once prepare has said it. Any thread, keeps
-	 * nothing.
+	 * not have addresses yet: what an estimate and a budget count.
+	 * Optional: NULL, it counts only once prepare has said it. Any thread,
+	 * keeps nothing.
 	 */
 	int (*measure)(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,
@@ -553,8 +565,8 @@ struct weir_backend_compute_ops {
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
 	 * True if @dev can compute @node while a reader for source 0 is active
-	 * (struct weir_backend_reader). The address of the source is in the node.
-	 * Optional: NULL means no. Any thread, does not block.
+	 * (struct weir_backend_reader). The address of the source is in the
+	 * node. Optional: NULL means no. Any thread, does not block.
 	 */
 	bool (*takes_reader)(struct weir_dev *dev,
 			     const struct weir_backend_node *node);

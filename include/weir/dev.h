@@ -210,9 +210,9 @@ struct weir_threads {
 /*
  * Choose the threads that compute on a device, from the next run on; the CPU's
  * are otherwise those of its parameter threads=N, or one for each CPU that the
- * process may use (weir-io(7), and the quotas of its cgroups). Blocks until
- * the device has computed what it is computing. An executable graph that was made for
- * fewer threads does not use the additional ones.
+ * process may use (weir-io(7), and the quotas of its cgroups). Blocks until the
+ * device has computed what it is computing. An executable graph that was made
+ * for fewer threads does not use the additional ones.
  *
  * -EOPNOTSUPP: the device has no threads of the host. -EINVAL: too many, or
  * reserved is not 0.

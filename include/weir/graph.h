@@ -78,8 +78,8 @@ WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
  * cache. Operations that write (SET_ROWS, COPY) write leaves only. A run waits
  * for @event before it uses the bytes; NULL: the bytes are ready. The graph
  * does not own the buffer and the event: both must exist as long as the graph,
- * or an executable graph of it, is used. The name is copied. @t need not be placed; its
- * graph can then be examined, but not run.
+ * or an executable graph of it, is used. The name is copied. @t need not be
+ * placed; its graph can then be examined, but not run.
  *
  * Kept in the graph: -EINVAL, -EOPNOTSUPP, -EOVERFLOW: as weir_tensor_bytes(),
  * or @t is NULL or exceeds its buffer, or its rows are whole blocks and its
@@ -94,8 +94,9 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
  * is not placed. The leaf is constant. The first run that needs it reads it to
  * memory of the device, which keeps it; if weir_sched_opts.weights is too small
  * for all such leaves, each run reads some of them again. The program keeps
- * @file open as long as the graph is used; executable graphs reference it. A run that
- * has read @file fails with -ESTALE if it has changed since it was opened.
+ * @file open as long as the graph is used; executable graphs reference it. A
+ * run that has read @file fails with -ESTALE if it has changed since it was
+ * opened.
  *
  * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file
  * is NULL, or the tensor ends after the end of the file; the sentence has both
@@ -145,8 +146,8 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 					      struct weir_node *node)
 	WEIR_NONNULL(1);
 /*
- * Mark a leaf as constant: its bytes do not change while an executable graph of the
- * graph exists. So a device that cannot use the leaf where it is, in host
+ * Mark a leaf as constant: its bytes do not change while an executable graph of
+ * the graph exists. So a device that cannot use the leaf where it is, in host
  * memory, keeps a copy, or copies it ahead of its use if
  * weir_sched_opts.weights is too small. A leaf that is not in host memory is
  * copied in each run nevertheless. Returns @leaf, or NULL. Kept in the graph:

@@ -43,10 +43,10 @@ struct weir_heap_opts {
 	uint32_t flags; /* WEIR_BUF_*, of further buffers */
 	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
 	/*
-	 * The heap calls this when it has no memory for a block of @bytes, on the
-	 * thread that called weir_heap_alloc() and without a lock. The function
-	 * may use the heap, for example to free blocks. It returns 1 to try again
-	 * and 0 to fail. NULL: the allocation fails.
+	 * The heap calls this when it has no memory for a block of @bytes, on
+	 * the thread that called weir_heap_alloc() and without a lock. The
+	 * function may use the heap, for example to free blocks. It returns 1
+	 * to try again and 0 to fail. NULL: the allocation fails.
 	 */
 	int (*on_full)(void *arg, uint64_t bytes);
 	void *on_full_arg;
@@ -121,8 +121,8 @@ WEIR_API int weir_heap_free(const struct weir_block *block,
 /*
  * Find the used block that begins at @addr, in constant time. The first call
  * makes an index of all blocks, which from then on makes weir_heap_alloc() and
- * weir_heap_free() a little slower. -ENOENT: there is no such block. -ENOMEM: the
- * first call had no memory for the index.
+ * weir_heap_free() a little slower. -ENOENT: there is no such block. -ENOMEM:
+ * the first call had no memory for the index.
  */
 WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 			    struct weir_block *ret_block) WEIR_NONNULL(1, 3);
@@ -145,7 +145,9 @@ struct weir_heap_stats {
 	uint64_t grown;       /* buffers allocated so far */
 	double fragmentation; /* 1 - largest / (free bytes); 0: none is free */
 };
-/* Describe the heap. The result is exact if no other thread uses it meanwhile. */
+/*
+ * Describe the heap. The result is exact if no other thread uses it meanwhile.
+ */
 WEIR_API int weir_heap_stats(struct weir_heap *heap,
 			     struct weir_heap_stats *ret_stats)
 	WEIR_NONNULL(1, 2);

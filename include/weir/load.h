@@ -105,18 +105,18 @@ WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
  * Several threads may call: each tensor is returned once, to one of them.
  * Mapped and empty tensors arrive at the start, in order.
  *
- * WEIR_NEXT_ARRIVED: tensor *ret_i has arrived. WEIR_NEXT_FAILED: it has failed,
- * and weir_load_error() says why. 0: all tensors have been returned and the load
- * has ended, so weir_load_wait() returns its outcome at once. -ETIMEDOUT:
- * neither a tensor nor the end is there yet.
+ * WEIR_NEXT_ARRIVED: tensor *ret_i has arrived. WEIR_NEXT_FAILED: it has
+ * failed, and weir_load_error() says why. 0: all tensors have been returned and
+ * the load has ended, so weir_load_wait() returns its outcome at once.
+ * -ETIMEDOUT: neither a tensor nor the end is there yet.
  */
 WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
 			    size_t *ret_i) WEIR_NONNULL(1, 3);
 /*
  * Returns a file descriptor that is readable while weir_load_next() would not
- * block, at the end of the load too, for poll(2) and epoll(7). The first call makes it. It belongs to the
- * load, and weir_load_free() closes it: do not read from it and do not close
- * it. -EMFILE, -ENFILE, -ENOMEM.
+ * block, at the end of the load too, for poll(2) and epoll(7). The first call
+ * makes it. It belongs to the load, and weir_load_free() closes it: do not read
+ * from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
  */
 WEIR_API int weir_load_fd(struct weir_load *load) WEIR_NONNULL(1);
 

@@ -138,9 +138,9 @@ WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
  * Make a buffer of @size bytes of the caller's memory at @ptr, which may have
  * any alignment. When the last reference to the buffer is dropped and no device
  * can access the memory any more, the library calls @release(@arg), possibly on
- * a thread of its own; the memory must stay valid until then. If @release is NULL,
- * until weir_buf_free() has dropped the last reference: the caller's must be the
- * last. With @buft of kind MAPPED the memory is only read.
+ * a thread of its own; the memory must stay valid until then. If @release is
+ * NULL, until weir_buf_free() has dropped the last reference: the caller's must
+ * be the last. With @buft of kind MAPPED the memory is only read.
  *
  * -EINVAL: NULL, or past the end of the address space. -EOPNOTSUPP: the device
  * cannot use the caller's memory. If the call fails, @release is not called.
@@ -223,8 +223,8 @@ WEIR_API struct weir_buf *weir_buf_member(struct weir_buf *buf, unsigned i)
 /*
  * Take a reference and return @buf; drop a reference (NULL is allowed). Freeing
  * does not block: queued work, loads and weights have references of their own,
- * and a thread of the library frees memory whose freeing waits for a device. Two
- * cases may block until a device has done its work: the last reference to a
+ * and a thread of the library frees memory whose freeing waits for a device.
+ * Two cases may block until a device has done its work: the last reference to a
  * buffer that wraps memory without a release function, and any after
  * weir_close().
  */

@@ -31,12 +31,12 @@ struct weir_op_view {
 };
 
 /*
- * How exact products are, and what their bits depend on. FAST is the fastest: it
- * may round b, and the way depends on the number of columns (rows of b).
- * INVARIANT is as exact as FAST is with one column, and batch-invariant: what is
- * computed with a row, or a token, does not change the bits of its result. F32 is
- * invariant too, and rounds b nowhere. weir_mul_mat_precision(3) has bounds of
- * the errors.
+ * How exact products are, and what their bits depend on. FAST is the fastest:
+ * it may round b, and the way depends on the number of columns (rows of b).
+ * INVARIANT is as exact as FAST is with one column, and batch-invariant: what
+ * is computed with a row, or a token, does not change the bits of its result.
+ * F32 is invariant too, and rounds b nowhere. weir_mul_mat_precision(3) has
+ * bounds of the errors.
  */
 enum weir_precision {
 	WEIR_PRECISION_FAST = 0,

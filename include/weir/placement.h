@@ -63,10 +63,10 @@ WEIR__DECLARE_OPTS_INIT(weir_placement_opts)
 #define WEIR_PLACEMENT_OPTS_INIT WEIR__OPTS_INIT(weir_placement_opts)
 
 /*
- * Place the @n items. An item with WEIR_PLACE_OVER takes the place of item @over
- * if it begins at the last step of that item (lower + 1 == upper), is of the
- * same memory, needs neither more bytes nor a greater alignment, and that item
- * is no output; else it gets a place of its own.
+ * Place the @n items. An item with WEIR_PLACE_OVER takes the place of item
+ * @over if it begins at the last step of that item (lower + 1 == upper), is of
+ * the same memory, needs neither more bytes nor a greater alignment, and that
+ * item is no output; else it gets a place of its own.
  *
  * First comes the greedy planner. Where it does not reach the lower bound, the
  * exact search follows for at most opts->time_ns: with a capacity until the

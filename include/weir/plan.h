@@ -178,7 +178,8 @@ struct weir_target {
  * placed, read-only or of another root; a dtype that cannot be converted; rows
  * with unequal distances, or not those of the slice, or that cut blocks which
  * are converted; WEIR_WAY_MAP. -ENOMEM. Targets that overlap each other, or
- * tensors of selections, are refused by weir_plan_estimate() and weir_load_start().
+ * tensors of selections, are refused by weir_plan_estimate() and
+ * weir_load_start().
  */
 WEIR_API int weir_plan_add_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)

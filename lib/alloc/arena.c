@@ -145,7 +145,10 @@ int weir__arenas_get(struct weir *weir, struct weir__arenas **ret_all)
 	return 0;
 }
 
-/* True if a kept mapping @p can serve @want. Reserved pages are locked in any case. */
+/*
+ * True if a kept mapping @p can serve @want. Reserved pages are locked in any
+ * case.
+ */
 static bool kept_fits(const struct weir__arenas *all,
 		      const struct weir__pages *p,
 		      const struct weir__pages *want)

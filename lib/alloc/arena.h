@@ -3,8 +3,8 @@
  * Arenas: mappings of host memory that are kept for reuse after the buffer is
  * freed, because the first touch of pages is the most expensive step.
  *
- * From take to give (or leak) the caller does not move its struct weir_backend_mem,
- * and keeps mem->backed up to date.
+ * From take to give (or leak) the caller does not move its struct
+ * weir_backend_mem, and keeps mem->backed up to date.
  */
 #ifndef WEIR__ALLOC_ARENA_H
 #define WEIR__ALLOC_ARENA_H
@@ -31,9 +31,9 @@ struct weir__arena_req {
  * to 2 MiB. If less is granted than was asked for, mem->why says why. Reserved
  * pages are all backed. Any thread; may block. -ENOMEM: more than is available,
  * or than the root's budget has left, with both numbers. -EOPNOTSUPP: no node
- * has memory of this kind. With strict also -EOPNOTSUPP: no huge pages; -ENOMEM:
- * more than the nodes have; or the errno of mlock(2) or mbind(2). With shared
- * also that of memfd_create(2).
+ * has memory of this kind. With strict also -EOPNOTSUPP: no huge pages;
+ * -ENOMEM: more than the nodes have; or the errno of mlock(2) or mbind(2). With
+ * shared also that of memfd_create(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir_backend_mem *mem);
@@ -75,8 +75,9 @@ void weir__arena_unreserve(struct weir *weir, size_t bytes);
 /* The bytes by which the budget exceeds those in use; UINT64_MAX: no budget. */
 uint64_t weir__arena_budget_left(struct weir *weir);
 /*
- * Bytes of RAM that can still be allocated, beside all that live arenas have been
- * promised; UINT64_MAX: not known. What the program does meanwhile may change it.
+ * Bytes of RAM that can still be allocated, beside all that live arenas have
+ * been promised; UINT64_MAX: not known. What the program does meanwhile may
+ * change it.
  */
 uint64_t weir__arena_ram_left(struct weir *weir);
 

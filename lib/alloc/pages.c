@@ -49,7 +49,9 @@ pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
 static const char not_known[] =
 	"asked for, but transparent_hugepage/enabled in /sys/kernel/mm cannot be read: it is not known whether they are granted";
 
-/* The setting that @path has in brackets. -ENOENT: the kernel has no such file. */
+/*
+ * The setting that @path has in brackets. -ENOENT: the kernel has no such file.
+ */
 static int setting_of(const char *path, char *ret_word, size_t room)
 {
 	char text[128], *word;
@@ -146,8 +148,8 @@ static int fail_reserved(struct weir__pages *p, int err)
 }
 
 /*
- * Reserved pages are counted, and taken from the reserve, for the whole mapping.
- * The descriptor of pages that are not shared is not needed any more.
+ * Reserved pages are counted, and taken from the reserve, for the whole
+ * mapping. The descriptor of pages that are not shared is not needed any more.
  */
 static int map_memfd(struct weir__pages *p)
 {
@@ -169,8 +171,8 @@ static int map_memfd(struct weir__pages *p)
 
 /*
  * Reserved pages are those of a memfd too. A private mapping of them would be
- * copied on write after fork(2), for which pages may be missing: the kernel then
- * takes them from the child, and kills it when it looks.
+ * copied on write after fork(2), for which pages may be missing: the kernel
+ * then takes them from the child, and kills it when it looks.
  */
 static int map_file(struct weir__pages *p)
 {
@@ -204,8 +206,8 @@ static bool is_strict_overcommit(void)
 }
 
 /*
- * Without MADV_POPULATE_WRITE pages cannot be backed without the risk of SIGBUS.
- * No page is backed here, since the lock of all arenas is held.
+ * Without MADV_POPULATE_WRITE pages cannot be backed without the risk of
+ * SIGBUS. No page is backed here, since the lock of all arenas is held.
  */
 static int check_populate(struct weir__pages *p)
 {
@@ -239,7 +241,9 @@ static void advise_pages(struct weir__pages *p)
 			 weir__errno_words(-r));
 }
 
-/* Call it before the first touch. < 0: it failed, and the nodes are required. */
+/*
+ * Call it before the first touch. < 0: it failed, and the nodes are required.
+ */
 static int bind_nodes(struct weir__pages *p)
 {
 	char nodes[WEIR__NODES_TEXT];

@@ -43,11 +43,11 @@ static inline bool weir__pages_reserved(const struct weir__pages *p)
 }
 
 /*
- * Map without touching a page. < 0: p->why says why, without a
- * sentence. Reserved pages are an account of the whole system; a cgroup, a cpuset
- * or a NUMA policy may still refuse one at its first touch, and then the kernel
- * sends SIGBUS. So p->eager is set: the caller backs all of p->len before anyone
- * uses the memory, and gives it up if that fails.
+ * Map without touching a page. < 0: p->why says why, without a sentence.
+ * Reserved pages are an account of the whole system; a cgroup, a cpuset or a
+ * NUMA policy may still refuse one at its first touch, and then the kernel
+ * sends SIGBUS. So p->eager is set: the caller backs all of p->len before
+ * anyone uses the memory, and gives it up if that fails.
  */
 int weir__pages_map(struct weir__pages *p);
 void weir__pages_unmap(struct weir__pages *p);

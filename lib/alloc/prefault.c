@@ -66,10 +66,11 @@ static void advance_frontier(struct weir__prefault *t, struct range *r)
 }
 
 /*
- * The range to take the next step of; NULL: none now. The first range in which a
- * reader waits. Else the first one that has steps left, if of it and the ranges
- * before it less than AHEAD bytes are taken that no reader has asked for. Range
- * t->asked, which follows those that readers have asked for, is the last one.
+ * The range to take the next step of; NULL: none now. The first range in which
+ * a reader waits. Else the first one that has steps left, if of it and the
+ * ranges before it less than AHEAD bytes are taken that no reader has asked
+ * for. Range t->asked, which follows those that readers have asked for, is the
+ * last one.
  */
 static struct range *range_next(struct weir__prefault *t)
 {
@@ -93,8 +94,8 @@ static struct range *range_next(struct weir__prefault *t)
 
 /*
  * Sleep until readers are near the next step, then take it. False: all steps
- * are taken, or the prefault is stopped. Called with the lock, which it releases
- * while it sleeps.
+ * are taken, or the prefault is stopped. Called with the lock, which it
+ * releases while it sleeps.
  */
 static bool take_step(struct weir__prefault *t, struct step *step)
 {

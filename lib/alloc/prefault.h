@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prefaulting ahead: threads back fresh memory with pages before reads arrive in
- * it. A first touch costs more than the read does, and would otherwise happen
- * inside the call that submits the read.
+ * Prefaulting ahead: threads back fresh memory with pages before reads arrive
+ * in it. A first touch costs more than the read does, and would otherwise
+ * happen inside the call that submits the read.
  *
- * A prefault covers ranges of addresses in the order in which readers get to them,
- * each from its beginning on. It runs at most AHEAD bytes ahead of what readers
- * have asked for, so that a cancelled load does not pay for the rest.
+ * A prefault covers ranges of addresses in the order in which readers get to
+ * them, each from its beginning on. It runs at most AHEAD bytes ahead of what
+ * readers have asked for, so that a cancelled load does not pay for the rest.
  */
 #ifndef WEIR__ALLOC_PREFAULT_H
 #define WEIR__ALLOC_PREFAULT_H
@@ -30,16 +30,16 @@ struct weir__prefault_range {
 };
 
 /*
- * Start prefaulting the @n ranges, which are copied. The prefaulting threads call
- * @progress whenever another step is ready.
+ * Start prefaulting the @n ranges, which are copied. The prefaulting threads
+ * call @progress whenever another step is ready.
  */
 int weir__prefault_start(struct weir *weir,
 			 const struct weir__prefault_range *range, size_t n,
 			 unsigned threads, void (*progress)(void *arg),
 			 void *arg, struct weir__prefault **ret_prefault);
 /*
- * True if all bytes of range @i below @end are backed, or given up. If not, asks for
- * them: progress is called when more is ready. Any thread.
+ * True if all bytes of range @i below @end are backed, or given up. If not,
+ * asks for them: progress is called when more is ready. Any thread.
  */
 bool weir__prefault_ready(struct weir__prefault *prefault, size_t i,
 			  const void *end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is there room for another mapping: in the root's budget, and in RAM within the
- * limits of cgroups? Mappings do not reserve RAM, so the kernel would grant any
- * size and kill a process later.
+ * Is there room for another mapping: in the root's budget, and in RAM within
+ * the limits of cgroups? Mappings do not reserve RAM, so the kernel would grant
+ * any size and kill a process later.
  */
 #include <stdio.h>
 
@@ -55,8 +55,9 @@ uint64_t weir__arena_budget_left(struct weir *weir)
 
 /*
  * Bytes that live arenas (NULL: all; those on any of @nodes) may still need: an
- * upper bound by the pages that are known to be backed, or exactly, by asking for each page
- * (mincore(2)). Reserved pages are not taken from the memory that is available.
+ * upper bound by the pages that are known to be backed, or exactly, by asking
+ * for each page (mincore(2)). Reserved pages are not taken from the memory that
+ * is available.
  */
 static uint64_t committed(const struct weir__arenas *all,
 			  const struct weir__nodes *nodes, bool exactly)

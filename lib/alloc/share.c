@@ -76,9 +76,9 @@ static void window_release(void *arg)
 }
 
 /*
- * Find out whether it is a file in memory. Reserved pages come from the system's
- * reserve, those of a tmpfs from its size: either may have no page for a hole of the
- * file, and the kernel would send SIGBUS at the first access.
+ * Find out whether it is a file in memory. Reserved pages come from the
+ * system's reserve, those of a tmpfs from its size: either may have no page for
+ * a hole of the file, and the kernel would send SIGBUS at the first access.
  */
 static int check_file(int fd, struct file_window *w)
 {
@@ -101,7 +101,10 @@ static int check_file(int fd, struct file_window *w)
 	return 0;
 }
 
-/* True if the range is in the file. Before it was sealed, its size could change. */
+/*
+ * True if the range is in the file. Before it was sealed, its size could
+ * change.
+ */
 static int check_size(int fd, uint64_t off, size_t size)
 {
 	struct stat st;
@@ -151,7 +154,9 @@ static int check_mode(int fd, bool writable)
 			  writable ? "reading and writing" : "reading");
 }
 
-/* Map the pages around [@off, @off + @size), and back them if they are eager. */
+/*
+ * Map the pages around [@off, @off + @size), and back them if they are eager.
+ */
 static int window_map(struct file_window *w, int fd, uint64_t off, size_t size,
 		      bool writable)
 {

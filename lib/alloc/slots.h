@@ -33,8 +33,9 @@ struct weir;
 struct weir__slots;
 
 /*
- * @bytes in all, 0: none; each large slot has @chunk. If that is more than is available
- * there are fewer slots, or at last none: then weir__error_text() says why.
+ * @bytes in all, 0: none; each large slot has @chunk. If that is more than is
+ * available there are fewer slots, or at last none: then weir__error_text()
+ * says why.
  * -ENOMEM: more than the root's budget has left.
  */
 int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,

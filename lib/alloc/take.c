@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking an arena: a kept one that fits, else a new mapping within the budget and
- * the available memory, with the pages that were asked for or the next best.
+ * Taking an arena: a kept one that fits, else a new mapping within the budget
+ * and the available memory, with the pages that were asked for or the next
+ * best.
  */
 #include <stdio.h>
 #include <string.h>

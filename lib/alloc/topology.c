@@ -133,7 +133,9 @@ static int find_tier(const char *root, unsigned node)
 	return tier;
 }
 
-/* Linux before 4.13 may lack the first list; the second omits movable memory. */
+/*
+ * Linux before 4.13 may lack the first list; the second omits movable memory.
+ */
 static bool read_memory(const char *root, struct weir__nodes *ret_set)
 {
 	return read_nodes(root, "has_memory", ret_set) ||

@@ -16,9 +16,10 @@ struct weir__array_header {
 };
 
 /*
- * Room for the first entries of an array in the object that has the array, so that a
- * small object is one block of memory. All bytes of the room are 0 at first. The array
- * is `entry` until weir__array_grow() moves it; weir__array_free() accepts both.
+ * Room for the first entries of an array in the object that has the array, so
+ * that a small object is one block of memory. All bytes of the room are 0 at
+ * first. The array is `entry` until weir__array_grow() moves it;
+ * weir__array_free() accepts both.
  */
 #define WEIR__ARRAY_ROOM(type, n)                 \
 	struct {                                  \

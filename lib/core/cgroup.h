@@ -10,7 +10,9 @@
 struct weir__cgroups {
 	char text[4096];
 };
-/* @root is a prefix of all paths, for tests; else "". False: they are unknown. */
+/*
+ * @root is a prefix of all paths, for tests; else "". False: they are unknown.
+ */
 bool weir__cgroups_read(const char *root, struct weir__cgroups *ret);
 
 /*

@@ -24,8 +24,8 @@ struct weir__retry {
 	int64_t since;
 };
 /*
- * True if the call may be repeated; after a few tries this sleeps before it returns.
- * False: it was repeated more than 32 times and for more than 1 s.
+ * True if the call may be repeated; after a few tries this sleeps before it
+ * returns. False: it was repeated more than 32 times and for more than 1 s.
  */
 bool weir__retry(struct weir__retry *retry);
 

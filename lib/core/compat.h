@@ -23,7 +23,9 @@ char *weir__strerror_r(int err, char *buf, size_t n);
 #define strerror_r weir__strerror_r
 #endif
 
-/* In Linux since 5.14, and not in the headers of musl and of glibc before 2.35. */
+/*
+ * In Linux since 5.14, and not in the headers of musl and of glibc before 2.35.
+ */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23

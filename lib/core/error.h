@@ -48,8 +48,8 @@ int weir__fail_sys(int err, const char *fmt, ...)
 const char *weir__error_text(void);
 
 /*
- * Of calls that need not set a sentence: how many this thread has set; then the one
- * that it has set since that @count, or if none what @err means.
+ * Of calls that need not set a sentence: how many this thread has set; then the
+ * one that it has set since that @count, or if none what @err means.
  */
 unsigned weir__error_count(void);
 const char *weir__error_since(unsigned count, int err);

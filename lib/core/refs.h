@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counts of references. Only the holder of a reference makes another one, so a
- * holder that reads a count of 1 is alone: the last reference is dropped without
- * an atomic subtraction, which takes longer than the rest of the call. If objects
- * are found in a list that has no references to them, a reference may be made only
- * under a lock that another holder takes before it drops its own.
+ * holder that reads a count of 1 is alone: the last reference is dropped
+ * without an atomic subtraction, which takes longer than the rest of the call.
+ * If objects are found in a list that has no references to them, a reference
+ * may be made only under a lock that another holder takes before it drops its
+ * own.
  */
 #ifndef WEIR__REFS_H
 #define WEIR__REFS_H

@@ -41,7 +41,9 @@ struct weir__part {
 	 * or -ETIMEDOUT: something was leaked, and the log says what.
 	 */
 	int (*close)(struct weir__part *part, int64_t deadline);
-	/* Free kept memory down to @keep bytes; return what is left. Optional. */
+	/*
+	 * Free kept memory down to @keep bytes; return what is left. Optional.
+	 */
 	size_t (*trim)(struct weir__part *part, size_t keep);
 	/* The last reference to the root is gone: free the part. Required. */
 	void (*free)(struct weir__part *part);
@@ -64,7 +66,10 @@ struct weir {
 
 	_Atomic(struct weir__trace *) trace;
 	uint32_t traces; /* started so far */
-	/* Work that writes to many buffers: mem/access.h. The lock guards first. */
+	/*
+	 * Work that writes to many buffers: mem/access.h. The lock guards
+	 * first.
+	 */
 	struct weir__accesses_list {
 		pthread_mutex_t lock;
 		struct weir__accesses *first;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of one size, close together in memory. A program may have one for each
- * of many tensors, between blocks of its own: then a loop over them misses the
- * TLB at each object if malloc(3) places them.
+ * Objects of one size, close together in memory. A program may have one for
+ * each of many tensors, between blocks of its own: then a loop over them misses
+ * the TLB at each object if malloc(3) places them.
  */
 #ifndef WEIR__SLAB_H
 #define WEIR__SLAB_H
@@ -25,8 +25,8 @@ void weir__slab_init(struct weir__slab *slab);
 /* Free the memory of all objects, which have been freed. */
 void weir__slab_fini(struct weir__slab *slab);
 /*
- * An object of @size zeros, at the beginning of a line of the cache; the size is
- * the same in all calls. NULL: no memory. Any thread.
+ * An object of @size zeros, at the beginning of a line of the cache; the size
+ * is the same in all calls. NULL: no memory. Any thread.
  */
 void *weir__slab_alloc(struct weir__slab *slab, size_t size);
 /* With the last object in use the memory of all is freed, if they are many. */

@@ -337,7 +337,9 @@ void weir__sys_read_ahead(int fd, bool on)
 	posix_fadvise(fd, 0, 0, on ? POSIX_FADV_NORMAL : POSIX_FADV_RANDOM);
 }
 
-/* The kernel cuts longer requests off, if its read-ahead is as short as this. */
+/*
+ * The kernel cuts longer requests off, if its read-ahead is as short as this.
+ */
 #define FETCH_BYTES (128u << 10)
 
 void weir__sys_fetch(int fd, uint64_t off, uint64_t len)

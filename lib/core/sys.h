@@ -50,8 +50,8 @@ int weir__sys_mlock(void *addr, size_t len);
 int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
 		    bool only);
 /*
- * Map a whole file for reading. Its pages are neither read nor locked at once, not
- * even after mlockall(2), and a child of fork(2) does not have them.
+ * Map a whole file for reading. Its pages are neither read nor locked at once,
+ * not even after mlockall(2), and a child of fork(2) does not have them.
  */
 int weir__sys_map_lazily(size_t len, int fd, void **ret_addr);
 /* One byte for each page; its lowest bit says that the page is in RAM. */
@@ -143,19 +143,27 @@ int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1: the byte at @off is in the page cache; 0: it is not, or unknown. */
 unsigned weir__sys_peek(int fd, uint64_t off);
 /*
- * Take a read lease on @fd (fcntl(2), F_SETLEASE), of which the kernel tells thread
- * @tid by SIGIO when somebody wants to write.
+ * Take a read lease on @fd (fcntl(2), F_SETLEASE), of which the kernel tells
+ * thread @tid by SIGIO when somebody wants to write.
  */
 int weir__sys_lease(int fd, pid_t tid);
 /* True if the lease is still held. */
 bool weir__sys_lease_held(int fd);
 /* Give the lease up. */
 void weir__sys_lease_end(int fd);
-/* A descriptor that is readable while @signal is pending for the calling thread. */
+/*
+ * A descriptor that is readable while @signal is pending for the calling
+ * thread.
+ */
 int weir__sys_signalfd(int signal);
-/* Wait for @ms until one of @n descriptors, at most 2, is readable: which, as bits. */
+/*
+ * Wait for @ms until one of @n descriptors, at most 2, is readable: which, as
+ * bits.
+ */
 unsigned weir__sys_poll(const int *fd, unsigned n, int ms);
-/* Let the kernel read what the page cache lacks of the range, and do not wait. */
+/*
+ * Let the kernel read what the page cache lacks of the range, and do not wait.
+ */
 void weir__sys_fetch(int fd, uint64_t off, uint64_t len);
 /* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
 void weir__sys_read_ahead(int fd, bool on);
@@ -173,8 +181,9 @@ int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
 /* A buffer for the texts about limits. */
 #define WEIR__LIMITS_TEXT 120u
 /*
- * The limit of this process that has probably refused a thread: "; RLIMIT_NPROC is
- * ...", or that of a mapping if it leaves no room for a stack; "" without one.
+ * The limit of this process that has probably refused a thread: "; RLIMIT_NPROC
+ * is ...", or that of a mapping if it leaves no room for a stack; "" without
+ * one.
  */
 void weir__thread_limits(char text[WEIR__LIMITS_TEXT]);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* More of sys.h: memory policy, memfds, limits, small files, modules, leases. */
+/*
+ * More of sys.h: memory policy, memfds, limits, small files, modules, leases.
+ */
 #include "core/numa.h"
 #include "core/sys.h"
 

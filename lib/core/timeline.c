@@ -120,7 +120,8 @@ static int put_on_list(struct weir__timeline *tl, struct weir__waiter *waiter)
 		return 0;
 	/*
 	 * It may have been woken meanwhile, freed, and its memory used for
-	 * another waiter: it is still ours if it is on the list with our ticket.
+	 * another waiter: it is still ours if it is on the list with our
+	 * ticket.
 	 */
 	pthread_mutex_lock(&tl->lock);
 	for (w = tl->waiters; w && w->number <= number; w = w->next)

@@ -2,16 +2,16 @@
 /*
  * Timelines, and their waiters.
  *
- * An event is (timeline, number). A timeline belongs to a stream (numbers of operations,
- * completed in order) or a load (numbers of tensors, in any order). It knows
- * the state of each number (not yet, done or failed) and wakes the waiters of
- * a number when it is done or failed.
+ * An event is (timeline, number). A timeline belongs to a stream (numbers of
+ * operations, completed in order) or a load (numbers of tensors, in any order).
+ * It knows the state of each number (not yet, done or failed) and wakes the
+ * waiters of a number when it is done or failed.
  *
- * A waiter is on its timeline's list from weir__timeline_wait() until it is woken
- * or removed. The thread that completes the number calls waiter->wake once,
- * with no lock of the library held. If a wake completes another number, the
- * wakes of that number are queued on the same thread and run after the first
- * one returns: a chain of streams does not recurse. A wake may not block.
+ * A waiter is on its timeline's list from weir__timeline_wait() until it is
+ * woken or removed. The thread that completes the number calls waiter->wake
+ * once, with no lock of the library held. If a wake completes another number,
+ * the wakes of that number are queued on the same thread and run after the
+ * first one returns: a chain of streams does not recurse. A wake may not block.
  */
 #ifndef WEIR__TIMELINE_H
 #define WEIR__TIMELINE_H
@@ -51,7 +51,9 @@ struct weir__waiter {
 	struct weir__waiter *next;
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
-	/* Of this stay on the list: a later waiter may have the same address. */
+	/*
+	 * Of this stay on the list: a later waiter may have the same address.
+	 */
 	uint64_t ticket;
 	void (*wake)(struct weir__waiter *waiter);
 };
@@ -73,7 +75,7 @@ struct weir__timeline {
 };
 
 /*
- * What the race checker, a layer above, learns from lib/core: the observer of
+ * The functions by which lib/core informs the race checker, a layer above: the observer of
  * the root's timelines. All required; any thread; none blocks.
  */
 struct weir__timeline_observer {
@@ -122,10 +124,10 @@ void weir__timeline_complete(struct weir__timeline *tl, uint64_t number);
 void weir__timeline_complete_one(struct weir__timeline *tl, uint64_t number);
 
 /*
- * Wake the threads that wait for any change of the timeline, not for a number. A
- * thread adds itself to tl->change_waiters, reads tl->changes, examines the
- * timeline, and sleeps by weir__futex_wait() on the value that it has read. Each
- * completion is a change; this announces the others.
+ * Wake the threads that wait for any change of the timeline, not for a number.
+ * A thread adds itself to tl->change_waiters, reads tl->changes, examines the
+ * timeline, and sleeps by weir__futex_wait() on the value that it has read.
+ * Each completion is a change; this announces the others.
  */
 void weir__timeline_changed(struct weir__timeline *tl);
 

@@ -150,7 +150,9 @@ int weir_trace_start(struct weir *weir, const char *path)
 	r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	/* Under the lock, so that a refused trace does not truncate its file. */
+	/*
+	 * Under the lock, so that a refused trace does not truncate its file.
+	 */
 	pthread_rwlock_wrlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
 	if (t)

@@ -52,7 +52,9 @@ void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 	lib->free(range);
 }
 
-/* The lock is held. Moves the range to the front: operands are in few ranges. */
+/*
+ * The lock is held. Moves the range to the front: operands are in few ranges.
+ */
 static bool range_has(struct weir__cpu *cpu, uintptr_t at)
 {
 	struct weir__cpu_range **link, *range;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CPU backend: a device whose memory is the host's, or several that divide
- * the CPUs. It is written like a module: it includes backend.h, and lib/kernels,
- * which computes.
+ * the CPUs. It is written like a module: it includes backend.h, and
+ * lib/kernels, which computes.
  */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
@@ -58,8 +58,9 @@ void weir__cpu_describe(unsigned part, struct weir__cpu_desc *ret);
 bool weir__cpu_has_node(uint64_t node);
 
 /*
- * params.c: the parameters of @dev. The library has checked the form: key=value,
- * separated by commas. -EINVAL. An added device has no "devices" and "apart".
+ * params.c: the parameters of @dev. The library has checked the form:
+ * key=value, separated by commas. -EINVAL. An added device has no "devices" and
+ * "apart".
  */
 int weir__cpu_params(struct weir_dev *dev, bool added, const char *params,
 		     struct weir__cpu_params *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rates of a device: a product and a copy are timed once in the process, on
- * one thread. The rates of a device follow from its number of threads, so devices
- * with equal numbers have equal rates.
+ * one thread. The rates of a device follow from its number of threads, so
+ * devices with equal numbers have equal rates.
  */
 #include "cpu/cpu.h"
 

@@ -31,8 +31,9 @@ struct weir__cuda {
 	_Atomic unsigned
 		refused; /* pushes of the context that failed in a row */
 	/*
-	 * How often the driver has returned CUDA_ERROR_UNKNOWN, which may be the
-	 * error of earlier work. Work that was submitted then fails with it.
+	 * How often the driver has returned CUDA_ERROR_UNKNOWN, which may be
+	 * the error of earlier work. Work that was submitted then fails with
+	 * it.
 	 */
 	_Atomic unsigned unknown_errors;
 	/*
@@ -121,7 +122,10 @@ void weir__cuda_note(struct weir__cuda *c, CUresult result);
 bool weir__cuda_unknown_error_since(struct weir__cuda *c, unsigned before);
 /* From now on the device is lost, by @result. */
 void weir__cuda_lose(struct weir__cuda *c, CUresult result);
-/* True if the device is lost because the driver has shut down, as it does at exit. */
+/*
+ * True if the device is lost because the driver has shut down, as it does at
+ * exit.
+ */
 bool weir__cuda_ended(struct weir__cuda *c);
 /* @result as an errno, of this device. */
 int weir__cuda_result(struct weir__cuda *c, CUresult result);

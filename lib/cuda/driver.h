@@ -104,7 +104,9 @@ int weir__cuda_driver_open(const struct weir_backend_host *host);
 int weir__cuda_errno(CUresult result);
 /* True if @result means that nothing of the context works any more. */
 bool weir__cuda_is_fatal(CUresult result);
-/* True if the call was refused because a stream is being captured into a graph. */
+/*
+ * True if the call was refused because a stream is being captured into a graph.
+ */
 bool weir__cuda_is_capture(CUresult result);
 /* The driver's own words: "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
 void weir__cuda_words(int32_t result, char *text, size_t room);

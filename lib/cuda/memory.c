@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of a GPU, and host memory that is page-locked for it. Page-locked
- * memory is the library's, in huge pages that several threads prefault, registered
- * with the driver; or the driver's own, if registering is refused.
+ * memory is the library's, in huge pages that several threads prefault,
+ * registered with the driver; or the driver's own, if registering is refused.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -148,7 +148,9 @@ static void host_unreserve(struct weir__cuda *c, size_t bytes)
 		c->host->host_unreserve(c->host->dev_root(c->dev), bytes);
 }
 
-/* Allocate the driver's own page-locked memory, which the caller has reserved. */
+/*
+ * Allocate the driver's own page-locked memory, which the caller has reserved.
+ */
 static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 			      unsigned flags, struct weir_backend_mem *mem)
 {
@@ -373,7 +375,9 @@ static bool cuda_free_waits(struct weir_dev *dev,
 	       !atomic_load(&weir__cuda_of(dev)->lost);
 }
 
-/* True if the caller has page-locked the range; its first and last byte decide. */
+/*
+ * True if the caller has page-locked the range; its first and last byte decide.
+ */
 static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 			  size_t bytes)
 {

@@ -185,9 +185,9 @@ static CUresult record_tail(struct weir__cuda_queue *on)
 
 /*
  * The newest flight of @on up to the number @until, or NULL: they have ended.
- * What was submitted later, also by the program, may depend on this wait. Copies
- * of a file's chunks have no number: they may be of any operation. The tail_lock
- * of @on is held.
+ * What was submitted later, also by the program, may depend on this wait.
+ * Copies of a file's chunks have no number: they may be of any operation. The
+ * tail_lock of @on is held.
  */
 static struct weir__cuda_flight *flight_until(struct weir__cuda_queue *on,
 					      uint64_t until)
@@ -372,8 +372,8 @@ static CUresult issue_native(struct weir__cuda_queue *q,
 }
 
 /*
- * True if the queue does not take the work. The caller is told at once, since the
- * program queues work there itself, which must not run without the wait.
+ * True if the queue refused the work and submit must fail: the program queues
+ * work there itself, which must not run without the wait.
  */
 static bool is_refused(const struct weir_backend_work *w, CUresult r)
 {
@@ -477,9 +477,9 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 }
 
 /*
- * True if the work of @f has ended. If its event cannot be queried, the whole stream
- * must be idle: memory that the device may still write to is not freed. q->lock
- * is held, and a context is current.
+ * True if the work of @f has ended. If its event cannot be queried, the whole
+ * stream must be idle: memory that the device may still write to is not freed.
+ * q->lock is held, and a context is current.
  */
 static bool flight_ended(struct weir__cuda_queue *q,
 			 struct weir__cuda_flight *f)

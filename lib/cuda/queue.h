@@ -53,8 +53,8 @@ struct weir__cuda_queue {
 
 /*
  * Make a flight of @work, which was given to the driver already, perhaps in
- * part (@submitted), or which failed with @err. @unknown_errors: the device's before
- * that. q->lock is held. -ENOMEM: there is no flight.
+ * part (@submitted), or which failed with @err. @unknown_errors: the device's
+ * before that. q->lock is held. -ENOMEM: there is no flight.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *work,
 		     unsigned unknown_errors, bool submitted, CUresult err);
@@ -94,7 +94,10 @@ int weir__cuda_call_end(struct weir__cuda_call *call);
 /* helper.c. True if the driver's call for @work would block. */
 bool weir__cuda_blocks(struct weir__cuda *c,
 		       const struct weir_backend_work *work);
-/* True if all its memory is host memory, so that no engine of the GPU is needed. */
+/*
+ * True if all its memory is host memory, so that no engine of the GPU is
+ * needed.
+ */
 bool weir__cuda_on_host(const struct weir_backend_work *work);
 void weir__cuda_run_on_host(const struct weir_backend_work *work);
 /* Give @work to the helper, which the first work starts. q->lock is held. */

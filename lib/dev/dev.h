@@ -49,8 +49,8 @@ int weir__dev_use(struct weir_dev *dev);
 int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 		     uint64_t *ret_total);
 /*
- * The rates of the device, which is open. The first call measures them, which may
- * block for some milliseconds; later calls return the same.
+ * The rates of the device, which is open. The first call measures them, which
+ * may block for some milliseconds; later calls return the same.
  */
 struct weir_rates weir__dev_rates(struct weir_dev *dev);
 /* True if all rates are positive and finite. */
@@ -67,8 +67,8 @@ static inline int weir__dev_result(const struct weir_dev *dev, const char *what,
 	return r <= 0 && r >= -4095 ? r : weir__dev_no_errno(dev, what, r);
 }
 /*
- * 1: the backend of @dev can copy between memory of @dev and memory of @other; 0: it
- * cannot; < 0 with a sentence: it could, and failed. May block.
+ * 1: the backend of @dev can copy between memory of @dev and memory of @other;
+ * 0: it cannot; < 0 with a sentence: it could, and failed. May block.
  */
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
 /*

@@ -117,12 +117,13 @@ static bool is_expanded(const char *path)
 /*
  * Load the file that was checked by its real path: debuggers, profilers and
  * dladdr(3) open an object by the name that the dynamic linker has for it. The
- * path names the checked file before and after the load, so the linker has opened
- * no other, unless somebody exchanges the files twice in between: that takes the
- * right to write to the directory, which a strict root allows nobody else. If
- * the file was exchanged once, the code that an object runs when it is loaded may
- * have run, but its backend is not entered. An object that the process loaded
- * by this path earlier is used again, even if the file was replaced since.
+ * path names the checked file before and after the load, so the linker has
+ * opened no other, unless somebody exchanges the files twice in between: that
+ * takes the right to write to the directory, which a strict root allows nobody
+ * else. If the file was exchanged once, the code that an object runs when it is
+ * loaded may have run, but its backend is not entered. An object that the
+ * process loaded by this path earlier is used again, even if the file was
+ * replaced since.
  */
 static int open_handle(const char *path, const struct stat *st,
 		       void **ret_handle)

@@ -13,8 +13,9 @@ struct weir;
 int weir__elf_check(int fd, uint64_t size);
 
 /*
- * trust.c. If other users could have written the file of @st, which was opened as
- * @path, or have put it there, the log gets a line, and a strict root returns
+ * trust.c. If other users could have written the file of @st, which was opened
+ * as @path, or have put it there, the log gets a line, and a strict root
+ * returns
  * -EPERM with a sentence.
  */
 int weir__module_trust(struct weir *weir, const char *path,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whether other users could have put code into a module: if they may write to
- * the file, to the directory in which it was found, or to the directory to which
- * a link there leads.
+ * the file, to the directory in which it was found, or to the directory to
+ * which a link there leads.
  */
 #include <limits.h>
 #include <stdio.h>

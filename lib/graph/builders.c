@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of ops.h, one for each operation: each fills in the parameters of
- * its operation, and makes the node by weir_graph_op().
+ * The functions of ops.h, one for each operation: each fills in the parameters
+ * of its operation, and makes the node by weir_graph_op().
  */
 #include <weir/ops.h>
 

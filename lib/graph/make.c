@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_graph_op(): the checks that all operations share, the overlap of what a node
- * reads and writes, and the sentences of refusals.
+ * weir_graph_op(): the checks that all operations share, the overlap of what a
+ * node reads and writes, and the sentences of refusals.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -272,7 +272,9 @@ static int64_t divide_down(int64_t a, int64_t b)
 	return a / b - (a % b < 0);
 }
 
-/* True if a sum of the terms from @i on is in [@lo, @hi], or no steps are left. */
+/*
+ * True if a sum of the terms from @i on is in [@lo, @hi], or no steps are left.
+ */
 static bool search_hits(struct sum_search *s, unsigned i, int64_t lo,
 			int64_t hi)
 {
@@ -297,13 +299,13 @@ static bool search_hits(struct sum_search *s, unsigned i, int64_t lo,
 }
 
 /*
- * True if @a at @at_a and @b at @at_b have a byte in common, also if strides are
- * such that STEPS steps do not find that out. Both are valid.
+ * True if @a at @at_a and @b at @at_b have a byte in common, also if strides
+ * are such that STEPS steps do not find that out. Both are valid.
  *
- * Dimensions of both are terms of one sum: the distance of a row of one from a row
- * of the other. They overlap if a sum is in a range of the width of the two rows.
- * Terms of one stride are added, and the longest stride is tried first, so that few
- * sums of most tensors are looked at.
+ * Dimensions of both are terms of one sum: the distance of a row of one from a
+ * row of the other. They overlap if a sum is in a range of the width of the two
+ * rows. Terms of one stride are added, and the longest stride is tried first,
+ * so that few sums of most tensors are looked at.
  */
 static bool tensors_overlap(const struct weir_tensor *a, uint64_t at_a,
 			    const struct weir_tensor *b, uint64_t at_b)
@@ -326,8 +328,8 @@ static bool tensors_overlap(const struct weir_tensor *a, uint64_t at_a,
 }
 
 /*
- * Where the node begins: a space and an address in it. The bytes of a leaf that is
- * not placed, and of a result, are those of their node.
+ * Where the node begins: a space and an address in it. The bytes of a leaf that
+ * is not placed, and of a result, are those of their node.
  */
 static bool begins_at(const struct weir_node *node, uint64_t *ret_space,
 		      uint64_t *ret_at)

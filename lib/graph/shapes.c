@@ -31,8 +31,8 @@ static bool multiple(int64_t n, int64_t of)
 }
 
 /*
- * True if the dimensions of @a, without the last @skip ones, are multiples of those
- * of @b.
+ * True if the dimensions of @a, without the last @skip ones, are multiples of
+ * those of @b.
  */
 static bool outer_multiples(const struct weir_tensor *a,
 			    const struct weir_tensor *b, unsigned skip)
@@ -44,8 +44,8 @@ static bool outer_multiples(const struct weir_tensor *a,
 }
 
 /*
- * True if the dimensions of @a without the last @skip_a ones are those of @b without
- * the last @skip_b ones.
+ * True if the dimensions of @a without the last @skip_a ones are those of @b
+ * without the last @skip_b ones.
  */
 static bool outer_equal(const struct weir_tensor *a, unsigned skip_a,
 			const struct weir_tensor *b, unsigned skip_b)
@@ -258,7 +258,10 @@ static int check_bias(const struct weir__made *m, float max_bias, bool mask)
 		       : 0;
 }
 
-/* Source @i, if there is one, has an element for each head of @of [.., H, T, ..]. */
+/*
+ * Source @i, if there is one, has an element for each head of @of [.., H, T,
+ * ..].
+ */
 static int check_sinks(const struct weir__made *m, unsigned i,
 		       const struct weir_tensor *of)
 {

@@ -27,7 +27,8 @@ static bool without_strides(const struct weir_tensor *t)
 /*
  * The strides of @view, whose shape is set, so that its elements are those of
  * @a in their order. Dimensions of @a that are evenly spaced together are one
- * run, which has to be cut by dimensions of the view. False: no strides do that.
+ * run, which has to be cut by dimensions of the view. False: no strides do
+ * that.
  */
 static bool reshape_strides(const struct weir_tensor *a,
 			    struct weir_tensor *view)
@@ -194,8 +195,8 @@ static int view_describe(const struct weir__made *m,
 }
 
 /*
- * A view that has elements is within the bytes of its source; those that are not
- * described by strides are so from the start.
+ * A view that has elements is within the bytes of its source; those that are
+ * not described by strides are so from the start.
  */
 static int check_bounds(const struct weir__made *m,
 			const struct weir_tensor *view, uint64_t offset)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The records of a heap's blocks, and bins of free blocks by size. The functions do
- * not depend on streams and take no lock: the caller holds that of the shard, which
- * guards all members, unless a comment says otherwise.
+ * The records of a heap's blocks, and bins of free blocks by size. The
+ * functions do not depend on streams and take no lock: the caller holds that of
+ * the shard, which guards all members, unless a comment says otherwise.
  *
- * Blocks divide each buffer without gaps. The record of a block is outside of the
- * buffer, never moves, and is freed with the heap, so the record that a stale number
- * refers to can be read safely.
+ * Blocks divide each buffer without gaps. The record of a block is outside of
+ * the buffer, never moves, and is freed with the heap, so the record that a
+ * stale number refers to can be read safely.
  */
 #ifndef WEIR__BINS_H
 #define WEIR__BINS_H
@@ -50,8 +50,9 @@ struct weir__block {
 	 */
 	_Atomic uint16_t home;
 	/*
-	 * The index of the shard that has the block. While the block is not free
-	 * it may change to 0, under the locks of that shard and of the heap.
+	 * The index of the shard that has the block. While the block is not
+	 * free it may change to 0, under the locks of that shard and of the
+	 * heap.
 	 */
 	_Atomic uint16_t shard;
 };
@@ -73,10 +74,10 @@ struct weir__spares {
 };
 
 /*
- * Free blocks by size, in units. Each power of two is a level of 64 bins of equal
- * width, as in two-level segregated fit (TLSF). A bin is a tree of blocks in the order
- * of size and address. @first has one bit for each level with blocks, second[level] one
- * for each bin with blocks.
+ * Free blocks by size, in units. Each power of two is a level of 64 bins of
+ * equal width, as in two-level segregated fit (TLSF). A bin is a tree of blocks
+ * in the order of size and address. @first has one bit for each level with
+ * blocks, second[level] one for each bin with blocks.
  */
 #define WEIR__LEVELS 48u
 
@@ -146,8 +147,8 @@ static inline struct weir__size_bin weir__size_bin_of(uint64_t n)
 void weir__block_table_init(struct weir__block_table *p, unsigned shift);
 void weir__block_table_fini(struct weir__block_table *p);
 /*
- * Make sure that @spares, those of the root shard, have @n records. -ENOMEM, with a
- * sentence.
+ * Make sure that @spares, those of the root shard, have @n records. -ENOMEM,
+ * with a sentence.
  */
 int weir__block_table_reserve(struct weir__block_table *p,
 			      struct weir__spares *spares, unsigned n);
@@ -160,8 +161,8 @@ void weir__spares_move(struct weir__block_table *p, struct weir__spares *from,
 		       struct weir__spares *to, unsigned n);
 
 /*
- * Split @b after @bytes. Returns the rest, a block of the same state, which is in no
- * bin and no queue.
+ * Split @b after @bytes. Returns the rest, a block of the same state, which is
+ * in no bin and no queue.
  */
 struct weir__block *weir__block_split(struct weir__block_table *p,
 				      struct weir__spares *spares,
@@ -175,9 +176,10 @@ void weir__size_bins_add(struct weir__block_table *p,
 void weir__size_bins_del(struct weir__block_table *p,
 			 struct weir__size_bins *bins, struct weir__block *b);
 /*
- * Find the best fit: the smallest block with room for @bytes at a multiple of @align,
- * of several the one with the lowest address. After @most blocks whose alignment does
- * not fit: the smallest of those that are large enough for any alignment.
+ * Find the best fit: the smallest block with room for @bytes at a multiple of
+ * @align, of several the one with the lowest address. After @most blocks whose
+ * alignment does not fit: the smallest of those that are large enough for any
+ * alignment.
  */
 struct weir__block *weir__size_bins_find(const struct weir__block_table *p,
 					 const struct weir__size_bins *bins,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks by address, for weir_heap_find(): a hash table of the blocks that are not
- * in bins. The first weir_heap_find() makes it.
+ * Blocks by address, for weir_heap_find(): a hash table of the blocks that are
+ * not in bins. The first weir_heap_find() makes it.
  *
- * Threads that have shards must not contend for one lock here, so the table consists of
- * stripes, each with a lock. All addresses of a MiB are in one stripe, and a thread's
- * span is usually larger. A block is added and removed under the lock of its shard. Its
- * links are members that otherwise only free blocks use, so neither needs memory.
+ * Threads that have shards must not contend for one lock here, so the table
+ * consists of stripes, each with a lock. All addresses of a MiB are in one
+ * stripe, and a thread's span is usually larger. A block is added and removed
+ * under the lock of its shard. Its links are members that otherwise only free
+ * blocks use, so neither needs memory.
  */
 #include "core/error.h"
 #include "core/sys.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is taken from the stream bins of a shard, and given back. The caller of each
- * function holds the lock of the shard.
+ * Memory is taken from the stream bins of a shard, and given back. The caller
+ * of each function holds the lock of the shard.
  */
 #include <limits.h>
 
@@ -12,10 +12,14 @@
 #define EXAMINED 8u
 /* From this size on caches may be flushed before a block is taken. */
 #define LARGE ((uint64_t)1 << 20)
-/* A rest of up to this part of the block, and so many bytes, is not split off. */
+/*
+ * A rest of up to this part of the block, and so many bytes, is not split off.
+ */
 #define REST_PART 16u
 #define REST_BYTES ((uint64_t)4096)
-/* Blocks whose free events are examined each time one is freed in a stream bin. */
+/*
+ * Blocks whose free events are examined each time one is freed in a stream bin.
+ */
 #define DRAINED 2u
 
 /* True if the stream may use the free block @b, after the waits in w->dep. */
@@ -160,8 +164,9 @@ static void region_use(struct weir__region *region, uint64_t end)
 }
 
 /*
- * How much larger than wanted a block may be. A rest of this size is not split off: it
- * would be of little use, divide free memory, and take as long to handle as others.
+ * How much larger than wanted a block may be. A rest of this size is not split
+ * off: it would be of little use, divide free memory, and take as long to
+ * handle as others.
  */
 static uint64_t rest_most(const struct weir__want *w)
 {
@@ -195,7 +200,10 @@ static struct weir__block *cut(struct weir__shard *s, struct weir__block *b,
 	s->taken += block->bytes;
 	if (s->taken > s->taken_peak)
 		s->taken_peak = s->taken;
-	/* All memory of a thread's shard was taken out of the root shard before. */
+	/*
+	 * All memory of a thread's shard was taken out of the root shard
+	 * before.
+	 */
 	if (!s->index)
 		region_use(s->heap->region[b->region],
 			   block->addr + block->bytes);
@@ -231,9 +239,10 @@ static struct weir__block *best_block(struct weir__shard *s,
 }
 
 /*
- * The first block of the stretch of @b: neighbours that are free and that the stream
- * may use. NULL: another block of the same stream bin is in the stretch, left of @b. So
- * each stretch is found by one block of a stream bin, and a search takes linear time.
+ * The first block of the stretch of @b: neighbours that are free and that the
+ * stream may use. NULL: another block of the same stream bin is in the stretch,
+ * left of @b. So each stretch is found by one block of a stream bin, and a
+ * search takes linear time.
  */
 static struct weir__block *stretch_first(struct weir__shard *s,
 					 const struct weir__want *w,
@@ -284,7 +293,9 @@ static struct weir__block *stretch_join(struct weir__shard *s,
 	return b;
 }
 
-/* Find a stretch with room for @w, and join it. One of its blocks is of @bin. */
+/*
+ * Find a stretch with room for @w, and join it. One of its blocks is of @bin.
+ */
 static struct weir__block *stretch_of(struct weir__shard *s,
 				      const struct weir__want *w,
 				      const struct weir__stream_bin *bin)
@@ -316,9 +327,9 @@ static bool is_fresh(const struct weir__shard *s, const struct weir__want *w,
 }
 
 /*
- * True if the caches are to be flushed first. The small blocks that they and shards
- * keep divide free memory, and a flush costs little, compared with a large block or
- * with memory that was never used before.
+ * True if the caches are to be flushed first. The small blocks that they and
+ * shards keep divide free memory, and a flush costs little, compared with a
+ * large block or with memory that was never used before.
  */
 static bool wants_flush(const struct weir__shard *s, const struct weir__want *w,
 			const struct weir__block *b, enum weir__effort effort)
@@ -369,8 +380,8 @@ struct weir__block *weir__shard_take_span(struct weir__shard *s,
 }
 
 /*
- * What follows finds memory of other streams that the stream may use after waits. The
- * caller holds the heap's lock, after a consolidation.
+ * What follows finds memory of other streams that the stream may use after
+ * waits. The caller holds the heap's lock, after a consolidation.
  */
 
 /* True if the stream cannot wait for this bin; after many refusals, for any. */
@@ -422,8 +433,8 @@ static bool block_after_wait(struct weir__shard *s, struct weir__want *w)
 }
 
 /*
- * Free neighbours, from first to last, with @bytes in all, and how many of them belong
- * to each stream bin for which the stream would have to wait.
+ * Free neighbours, from first to last, with @bytes in all, and how many of them
+ * belong to each stream bin for which the stream would have to wait.
  */
 struct free_window {
 	struct weir__block *first, *last; /* NULL: empty */
@@ -479,7 +490,9 @@ static bool window_fits(const struct free_window *win,
 	return win->first && want_fits(w, win->first, win->bytes);
 }
 
-/* Remove the first blocks, as long as the rest has room for the wanted block. */
+/*
+ * Remove the first blocks, as long as the rest has room for the wanted block.
+ */
 static void window_trim(struct weir__shard *s, struct free_window *win,
 			const struct weir__want *w)
 {
@@ -492,8 +505,8 @@ static void window_trim(struct weir__shard *s, struct free_window *win,
 }
 
 /*
- * Find the first window among the free neighbours from @b on that has room for the
- * wanted block, with few enough streams to wait for. False: there is none.
+ * Find the first window among the free neighbours from @b on that has room for
+ * the wanted block, with few enough streams to wait for. False: there is none.
  */
 static bool window_find(struct weir__shard *s, const struct weir__want *w,
 			struct weir__block *b, struct free_window *win)
@@ -519,8 +532,8 @@ static bool window_find(struct weir__shard *s, const struct weir__want *w,
 }
 
 /*
- * The first of the free neighbours of @b. NULL: another of them, left of @b, is in a
- * queue; the search finds them from there.
+ * The first of the free neighbours of @b. NULL: another of them, left of @b, is
+ * in a queue; the search finds them from there.
  */
 static struct weir__block *neighbours_first(struct weir__shard *s,
 					    struct weir__block *b)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Free events: whether they are done, and waits of one stream for those of another.
- * No operation is queued under the heap's lock, since that may run functions of the
- * program, which may use the heap.
+ * Free events: whether they are done, and waits of one stream for those of
+ * another. No operation is queued under the heap's lock, since that may run
+ * functions of the program, which may use the heap.
  */
 #include "core/error.h"
 #include "races/races.h"
@@ -11,8 +11,9 @@
 
 #define MARKERS 16u
 /*
- * How long to wait for another thread that submits work to a native stream, which
- * takes microseconds. If it is blocked in the driver, memory is taken from elsewhere.
+ * How long to wait for another thread that submits work to a native stream,
+ * which takes microseconds. If it is blocked in the driver, memory is taken
+ * from elsewhere.
  */
 #define MARK_NS 1000000
 
@@ -66,9 +67,9 @@ void weir__stream_bin_drain(struct weir__shard *s, struct weir__stream_bin *bin,
 }
 
 /*
- * Find native stream bins that have memory and no marker, and count this call as one of
- * their users. They move to the end of the list, so that the next call finds others:
- * some queues may refuse markers for long.
+ * Find native stream bins that have memory and no marker, and count this call
+ * as one of their users. They move to the end of the list, so that the next
+ * call finds others: some queues may refuse markers for long.
  */
 static unsigned unmarked(struct weir__shard *s, struct weir__stream_bin **bins)
 {
@@ -164,7 +165,9 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 	uint64_t number = dep->number;
 	int r = 0;
 
-	/* The marker stands for the newest work, which is more than is needed. */
+	/*
+	 * The marker stands for the newest work, which is more than is needed.
+	 */
 	if (dep->bin->native)
 		r = weir__stream_tail_within(stream, MARK_NS, &number);
 	if (r < 0)

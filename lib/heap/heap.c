@@ -180,8 +180,8 @@ static void block_return(struct weir_heap *h, struct weir__block *b,
 }
 
 /*
- * Free a block of a thread's shard. False: the root shard has it, or the shard has no
- * stream bin for the stream, or the block is not in use.
+ * Free a block of a thread's shard. False: the root shard has it, or the shard
+ * has no stream bin for the stream, or the block is not in use.
  */
 static bool block_free_in_shard(struct weir_heap *h,
 				const struct weir_block *block,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The structs and the functions that the files of this folder share. README.md has
- * the states of a block and the order of the locks.
+ * The structs and the functions that the files of this folder share. README.md
+ * has the states of a block and the order of the locks.
  */
 #ifndef WEIR__HEAP_H
 #define WEIR__HEAP_H
@@ -44,8 +44,9 @@ struct weir__region {
 };
 
 /*
- * Free blocks of a shard whose free events are in one stream. Stream bin 0 has no
- * stream: any stream may use its blocks. The lock of the shard guards all members.
+ * Free blocks of a shard whose free events are in one stream. Stream bin 0 has
+ * no stream: any stream may use its blocks. The lock of the shard guards all
+ * members.
  */
 struct weir__stream_bin {
 	struct weir__size_bins bins;
@@ -57,10 +58,10 @@ struct weir__stream_bin {
 	struct weir_stream *stream;
 	struct weir__stream_bin *next; /* in the list of the same hash */
 	/*
-	 * In a managed stream a free event is a number of the stream. In a native
-	 * stream the program queues work that has no number: there a free event is
-	 * a count of frees, and a marker in the stream stands for the events up to
-	 * `marked`.
+	 * In a managed stream a free event is a number of the stream. In a
+	 * native stream the program queues work that has no number: there a
+	 * free event is a count of frees, and a marker in the stream stands for
+	 * the events up to `marked`.
 	 */
 	bool native;
 	uint64_t frees;          /* so far */
@@ -79,17 +80,18 @@ struct weir__stream_bin {
 };
 
 /*
- * Used bytes and blocks, and calls so far. A block may be allocated in one tally
- * and freed in another, so only the sum of all tallies is right, modulo 2^64.
+ * Used bytes and blocks, and calls so far. A block may be allocated in one
+ * tally and freed in another, so only the sum of all tallies is right, modulo
+ * 2^64.
  */
 struct weir__tally {
 	uint64_t bytes, blocks, allocs, frees;
 };
 
 /*
- * Memory that is divided under one lock. The root shard has the buffers. Threads
- * that contend for its lock get shards of their own, which divide large blocks of
- * the root shard (spans): shards.c.
+ * Memory that is divided under one lock. The root shard has the buffers.
+ * Threads that contend for its lock get shards of their own, which divide large
+ * blocks of the root shard (spans): shards.c.
  */
 struct weir__shard {
 	struct weir__lock lock; /* guards all members */
@@ -167,7 +169,10 @@ struct weir_heap {
 	bool membarrier;              /* membarrier(2) works */
 	_Atomic uint64_t cached_most; /* bytes of the largest block in caches */
 	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
-	/* Used blocks by address; NULL: no index. Set once, after a consolidation. */
+	/*
+	 * Used blocks by address; NULL: no index. Set once, after a
+	 * consolidation.
+	 */
 	_Atomic(struct weir__block_index *) index;
 	struct weir__block_table blocks;
 	/* Each is set once, under the lock. */
@@ -175,7 +180,9 @@ struct weir_heap {
 	struct weir__region **region; /* WEIR__HEAP_REGIONS; NULL: unused */
 
 	_Alignas(64) pthread_mutex_t grow_lock; /* held to allocate a buffer */
-	/* Its lock, "the heap's lock", also guards the entries of region, and: */
+	/*
+	 * Its lock, "the heap's lock", also guards the entries of region, and:
+	 */
 	struct weir__shard root;
 	unsigned n_regions, end_regions;
 	uint64_t reserved, reserved_peak;
@@ -205,12 +212,14 @@ struct weir__want {
 };
 
 /*
- * blocks.c. The caller holds the lock of the shard that has the block. These put
- * a block into the bins of its stream bin, or remove it.
+ * blocks.c. The caller holds the lock of the shard that has the block. These
+ * put a block into the bins of its stream bin, or remove it.
  */
 void weir__shard_add(struct weir__shard *s, struct weir__block *b);
 void weir__shard_del(struct weir__shard *s, struct weir__block *b);
-/* Merge a block that is in no bin with its free neighbours, and add the result. */
+/*
+ * Merge a block that is in no bin with its free neighbours, and add the result.
+ */
 void weir__shard_merge(struct weir__shard *s, struct weir__block *b);
 /*
  * Free a block that is in no bin. Its free event is now; it is merged with its
@@ -240,9 +249,9 @@ struct weir__block *weir__shard_take(struct weir__shard *s,
 				     const struct weir__want *w,
 				     enum weir__effort effort);
 /*
- * Take a span of w->bytes. If only memory that was never used has a block of this
- * size, a smaller span of used memory is preferred, but not under @least bytes.
- * w->align is the heap's unit.
+ * Take a span of w->bytes. If only memory that was never used has a block of
+ * this size, a smaller span of used memory is preferred, but not under @least
+ * bytes. w->align is the heap's unit.
  */
 struct weir__block *weir__shard_take_span(struct weir__shard *s,
 					  struct weir__want *w, uint64_t least);
@@ -272,13 +281,13 @@ static inline void weir__heap_unlock(struct weir_heap *h)
 }
 
 /*
- * Take the heap's lock and consolidate. Until the lock is released only the root
- * shard has memory.
+ * Take the heap's lock and consolidate. Until the lock is released only the
+ * root shard has memory.
  */
 void weir__heap_lock_all(struct weir_heap *h);
 /*
- * Give a block that is in no bin, nor in the index, back to its shard. The heap's
- * lock is held; @bin is of the root shard.
+ * Give a block that is in no bin, nor in the index, back to its shard. The
+ * heap's lock is held; @bin is of the root shard.
  */
 void weir__shards_give(struct weir_heap *h, struct weir__block *b,
 		       struct weir__stream_bin *bin);
@@ -299,9 +308,9 @@ struct weir__shard *weir__shard_lock(struct weir_heap *h,
 /* May also give a span back, for which it takes the heap's lock. */
 void weir__shard_unlock(struct weir__shard *s);
 /*
- * Take memory of this thread's shard, and return with the shard locked. NULL: the
- * shard has no such memory, and nothing is locked. The caller holds no lock. @own
- * are the thread's caches, or NULL.
+ * Take memory of this thread's shard, and return with the shard locked. NULL:
+ * the shard has no such memory, and nothing is locked. The caller holds no
+ * lock. @own are the thread's caches, or NULL.
  */
 struct weir__shard *weir__shard_take_own(struct weir_heap *h,
 					 struct weir__caches *own,
@@ -329,15 +338,18 @@ weir__stream_bin_find(struct weir__shard *s, const struct weir_stream *stream);
 int weir__stream_bin_get(struct weir_heap *h, struct weir_stream *stream,
 			 struct weir__stream_bin **ret_bin);
 /*
- * Find or make the stream bin of a thread's shard for the stream of @of, which is
- * of the root shard. NULL: no memory. The heap's lock is held too.
+ * Find or make the stream bin of a thread's shard for the stream of @of, which
+ * is of the root shard. NULL: no memory. The heap's lock is held too.
  */
 struct weir__stream_bin *
 weir__stream_bin_share(struct weir__shard *s,
 		       const struct weir__stream_bin *of);
 /* Free all stream bins of a shard, which are empty. */
 void weir__stream_bins_free(struct weir__shard *s);
-/* Link a stream bin into shard->busy when it gets its first memory, or unlink it. */
+/*
+ * Link a stream bin into shard->busy when it gets its first memory, or unlink
+ * it.
+ */
 void weir__stream_bin_filled(struct weir__shard *s,
 			     struct weir__stream_bin *bin);
 void weir__stream_bin_emptied(struct weir__shard *s,
@@ -345,8 +357,8 @@ void weir__stream_bin_emptied(struct weir__shard *s,
 /* Decrement bin->users, which may free the stream bin. No lock is held. */
 void weir__stream_bin_release(struct weir__stream_bin *bin);
 /*
- * End the heap: drop the caller's reference, and keep one for each stream until its
- * work has ended. No lock is held.
+ * End the heap: drop the caller's reference, and keep one for each stream until
+ * its work has ended. No lock is held.
  */
 void weir__stream_bins_end(struct weir_heap *h);
 void weir__heap_put(struct weir_heap *h);
@@ -356,19 +368,22 @@ void weir__heap_put(struct weir_heap *h);
  * otherwise. The free event of a block that is freed now.
  */
 uint64_t weir__free_event_now(struct weir__stream_bin *bin);
-/* True if all work before the free event has ended: any stream may use the block. */
+/*
+ * True if all work before the free event has ended: any stream may use the
+ * block.
+ */
 bool weir__free_event_done(struct weir__stream_bin *bin, uint64_t number);
 /* Move at most @most blocks whose free events are done to stream bin 0. */
 void weir__stream_bin_drain(struct weir__shard *s, struct weir__stream_bin *bin,
 			    unsigned most);
 /*
- * Drain all stream bins, and queue markers in native streams: some, or as many as
- * are needed (@all). No lock is held.
+ * Drain all stream bins, and queue markers in native streams: some, or as many
+ * as are needed (@all). No lock is held.
  */
 void weir__free_events_poll(struct weir_heap *h, bool all);
 /*
- * Make the stream wait for the new events in w->dep. False: it cannot wait for one
- * of them, whose stream bin is now in w->refused. No lock is held.
+ * Make the stream wait for the new events in w->dep. False: it cannot wait for
+ * one of them, whose stream bin is now in w->refused. No lock is held.
  */
 bool weir__free_events_wait(struct weir_heap *h, struct weir__want *w);
 /* Drop the events in w->dep from number @n on. No lock is held. */
@@ -388,16 +403,19 @@ uint64_t weir__regions_empty(struct weir_heap *h);
 void weir__regions_free(struct weir_heap *h);
 
 /*
- * thread_cache.c. The bytes of a block for @size: a multiple of the unit, rounded
- * up to a size of the caches if they keep such blocks.
+ * thread_cache.c. The bytes of a block for @size: a multiple of the unit,
+ * rounded up to a size of the caches if they keep such blocks.
  */
 uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size);
-/* Allocate a block that this thread's cache keeps. False: it keeps no such block. */
+/*
+ * Allocate a block that this thread's cache keeps. False: it keeps no such
+ * block.
+ */
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
 /*
- * Hand a block that was taken out of bins to the program. The lock of @s is held,
- * whose tally counts it. @own are this thread's caches, or NULL.
+ * Hand a block that was taken out of bins to the program. The lock of @s is
+ * held, whose tally counts it. @own are this thread's caches, or NULL.
  */
 void weir__block_hand_out(struct weir__shard *s, const struct weir__caches *own,
 			  struct weir__block *b, struct weir_block *ret_block);
@@ -409,14 +427,14 @@ bool weir__block_describe(const struct weir_heap *h,
 			  const struct weir__block *b,
 			  struct weir_block *ret_block);
 /*
- * Take the program's block back; NULL: it is not in use. The caller then frees it.
- * The lock of @s is held, whose tally counts it.
+ * Take the program's block back; NULL: it is not in use. The caller then frees
+ * it. The lock of @s is held, whose tally counts it.
  */
 struct weir__block *weir__block_take_back(struct weir__shard *s,
 					  const struct weir_block *block);
 /*
- * Take the program's block back and keep it in a cache. False: the cache does not
- * keep it. The caller has to free *ret_evicted, unless it is NULL.
+ * Take the program's block back and keep it in a cache. False: the cache does
+ * not keep it. The caller has to free *ret_evicted, unless it is NULL.
  */
 bool weir__cache_keep(struct weir_heap *h, const struct weir_block *block,
 		      struct weir_stream *stream,
@@ -426,28 +444,33 @@ struct weir__caches *weir__caches_own(struct weir_heap *h);
 /* Make them if need be. NULL: no memory. The heap's lock is held. */
 struct weir__caches *weir__caches_make(struct weir_heap *h);
 /*
- * After a miss: true if this thread's cache need not change to the stream now. No
- * lock is held.
+ * After a miss: true if this thread's cache need not change to the stream now.
+ * No lock is held.
  */
 bool weir__cache_has_stream(const struct weir_heap *h, struct weir__caches *own,
 			    const struct weir_stream *stream);
 /*
- * After a miss: let this thread's cache keep blocks that are freed in the stream of
- * @bin, which is of the root shard, and give back what it keeps over its limit. The
- * heap's lock is held. Returns the thread's caches, or NULL.
+ * After a miss: let this thread's cache keep blocks that are freed in the
+ * stream of @bin, which is of the root shard, and give back what it keeps over
+ * its limit. The heap's lock is held. Returns the thread's caches, or NULL.
  */
 struct weir__caches *weir__cache_adopt(struct weir_heap *h,
 				       struct weir__stream_bin *bin);
-/* Give back what this thread's caches keep, or those of all. No lock is held. */
+/*
+ * Give back what this thread's caches keep, or those of all. No lock is held.
+ */
 void weir__cache_flush_own(struct weir_heap *h);
 void weir__caches_flush(struct weir_heap *h);
 /*
- * Keep the owners out of all caches, until weir__caches_restore(). The heap's lock is
- * held all the time.
+ * Keep the owners out of all caches, until weir__caches_restore(). The heap's
+ * lock is held all the time.
  */
 void weir__caches_revoke(struct weir_heap *h);
 void weir__caches_restore(struct weir_heap *h);
-/* Meanwhile: give back what caches keep of a stream, whose stream bin will be freed. */
+/*
+ * Meanwhile: give back what caches keep of a stream, whose stream bin will be
+ * freed.
+ */
 void weir__caches_drop_stream(struct weir_heap *h,
 			      const struct weir_stream *stream);
 void weir__caches_free(struct weir_heap *h);
@@ -457,14 +480,14 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
 void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s);
 
 /*
- * block_index.c. Called by weir__block_index_add() and _del() if the heap has an
- * index. The lock of the shard that has the block is held.
+ * block_index.c. Called by weir__block_index_add() and _del() if the heap has
+ * an index. The lock of the shard that has the block is held.
  */
 void weir__block_index_insert(struct weir_heap *h, struct weir__block *b);
 void weir__block_index_remove(struct weir_heap *h, struct weir__block *b);
 /*
- * Describe the used block that begins at @addr. False: there is none. The heap has
- * an index; no lock is held.
+ * Describe the used block that begins at @addr. False: there is none. The heap
+ * has an index; no lock is held.
  */
 bool weir__block_index_find(struct weir_heap *h, uint64_t addr,
 			    struct weir_block *ret_block);
@@ -491,7 +514,10 @@ weir__heap_index(const struct weir_heap *h)
 	return atomic_load_explicit(&h->index, memory_order_acquire);
 }
 
-/* Add a block that leaves the bins to the index, or remove it before it returns. */
+/*
+ * Add a block that leaves the bins to the index, or remove it before it
+ * returns.
+ */
 static inline void weir__block_index_add(struct weir_heap *h,
 					 struct weir__block *b)
 {

@@ -2,8 +2,8 @@
 #include "heap/lock.h"
 
 /*
- * A thread that was woken may find the lock held again. Then it sleeps again. It is
- * still counted in sleepers, so the next unlock wakes a thread.
+ * A thread that was woken may find the lock held again. Then it sleeps again.
+ * It is still counted in sleepers, so the next unlock wakes a thread.
  */
 void weir__lock_wait(struct weir__lock *l)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of calls, as text: weir_heap(3) has the format. The line of a free is
- * written under the heap's lock, before the block is freed. So of two used blocks with
- * the same number the record has the end of the first before the second.
+ * The record of calls, as text: weir_heap(3) has the format. The line of a free
+ * is written under the heap's lock, before the block is freed. So of two used
+ * blocks with the same number the record has the end of the first before the
+ * second.
  */
 #include <stdarg.h>
 #include <stdio.h>

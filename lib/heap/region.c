@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffers of a heap, which are added, allocated when it grows, and given back. */
+/*
+ * The buffers of a heap, which are added, allocated when it grows, and given
+ * back.
+ */
 #include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
@@ -82,8 +85,8 @@ uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w)
 }
 
 /*
- * The size of the next buffer. -ENOMEM: a limit refuses it; the sentence becomes part of
- * that of weir_heap_alloc(). The heap's lock is held.
+ * The size of the next buffer. -ENOMEM: a limit refuses it; the sentence
+ * becomes part of that of weir_heap_alloc(). The heap's lock is held.
  */
 static int grow_size(struct weir_heap *h, const struct weir__want *w,
 		     uint64_t *ret_size)

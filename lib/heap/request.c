@@ -129,9 +129,9 @@ static int take_after_waits(struct weir_heap *h, struct request *q,
 }
 
 /*
- * Give empty buffers back so that the heap can grow: as many as its limit demands, or,
- * if there are none, all, since the device may be short of memory. False: none was given
- * back, because that cannot help.
+ * Give empty buffers back so that the heap can grow: as many as its limit
+ * demands, or, if there are none, all, since the device may be short of memory.
+ * False: none was given back, because that cannot help.
  */
 static bool make_room(struct weir_heap *h, const struct request *q)
 {
@@ -175,8 +175,8 @@ static int take_regrown(struct weir_heap *h, struct request *q)
 }
 
 /*
- * The first attempt while threads use shards: it does not consolidate them. Nor does it
- * flush caches, since most of the blocks that they keep are of shards.
+ * The first attempt while threads use shards: it does not consolidate them. Nor
+ * does it flush caches, since most of the blocks that they keep are of shards.
  */
 static int take_sharded(struct weir_heap *h, struct request *q)
 {
@@ -192,7 +192,10 @@ static int take_sharded(struct weir_heap *h, struct request *q)
 	return take_ready(h, q, WEIR__TAKE_USED);
 }
 
-/* Take memory that the stream may use now, or after a wait for one other stream. */
+/*
+ * Take memory that the stream may use now, or after a wait for one other
+ * stream.
+ */
 static int take_present(struct weir_heap *h, struct request *q)
 {
 	int r;
@@ -259,7 +262,10 @@ static void waiting_get(const struct weir_heap *h, const struct request *q,
 	}
 }
 
-/* Write the sentence of a failure; the newest one since @sentences is the cause. */
+/*
+ * Write the sentence of a failure; the newest one since @sentences is the
+ * cause.
+ */
 static int request_full(struct weir_heap *h, const struct request *q,
 			unsigned sentences)
 {

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each thread that contends for the heap's lock gets a shard of its own, which takes
- * spans from the root shard: large blocks, which it divides under its own lock.
+ * Each thread that contends for the heap's lock gets a shard of its own, which
+ * takes spans from the root shard: large blocks, which it divides under its own
+ * lock.
  *
- * A span is a block of the root shard that is not free. In its record `left` is the
- * first of the blocks that it is divided into, and `after` the next span of the shard.
- * Only the blocks of one span are neighbours, so they do not merge with others.
+ * A span is a block of the root shard that is not free. In its record `left` is
+ * the first of the blocks that it is divided into, and `after` the next span of
+ * the shard. Only the blocks of one span are neighbours, so they do not merge
+ * with others.
  *
- * A call that needs all memory (it finds none, or describes all of it) consolidates: the
- * blocks of all spans become blocks of the root shard, and the shards are closed until
- * the threads contend again. Used blocks and caches do not change. To consolidate takes
- * constant time for each block, and each block is the result of an earlier call, so the
- * total is small.
+ * A call that needs all memory (it finds none, or describes all of it)
+ * consolidates: the blocks of all spans become blocks of the root shard, and
+ * the shards are closed until the threads contend again. Used blocks and caches
+ * do not change. To consolidate takes constant time for each block, and each
+ * block is the result of an earlier call, so the total is small.
  */
 #include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 
 /*
- * A thread gets a shard when it has found the lock taken CONTENDED times, with at most
- * CONTENDED_GAP calls of all threads between two of them.
+ * A thread gets a shard when it has found the lock taken CONTENDED times, with
+ * at most CONTENDED_GAP calls of all threads between two of them.
  */
 #define CONTENDED 16u
 #define CONTENDED_GAP 256u
 
 /*
- * The bytes of a span: this part of the most that was in use, between two limits, and
- * at most this part of the buffers. It has at least SPAN_UNITS units.
+ * The bytes of a span: this part of the most that was in use, between two
+ * limits, and at most this part of the buffers. It has at least SPAN_UNITS
+ * units.
  */
 #define SPAN_PART 64u
 #define SPAN_LEAST ((uint64_t)1 << 20)
@@ -37,7 +40,10 @@
 /* The largest block of a shard is this part of a span. */
 #define BLOCK_PART 4u
 
-/* Records that a shard gets at a time; the root shard needs two to split a block. */
+/*
+ * Records that a shard gets at a time; the root shard needs two to split a
+ * block.
+ */
 #define RECORDS 64u
 #define CUT 2u
 
@@ -117,7 +123,10 @@ static uint64_t span_bytes(const struct weir_heap *h)
 	return weir__down(bytes, 1ull << h->blocks.shift);
 }
 
-/* Give the shard stream bins and records. False: no memory. Both locks are held. */
+/*
+ * Give the shard stream bins and records. False: no memory. Both locks are
+ * held.
+ */
 static bool shard_open(struct weir_heap *h, struct weir__shard *s,
 		       const struct weir__stream_bin *bin)
 {
@@ -321,8 +330,9 @@ static void span_link(struct weir_heap *h, struct weir__block *span,
 }
 
 /*
- * Move the blocks of the span to the root shard. The free event of free ones becomes
- * the present, since each stream bin of a native stream counts its own frees.
+ * Move the blocks of the span to the root shard. The free event of free ones
+ * becomes the present, since each stream bin of a native stream counts its own
+ * frees.
  */
 static void span_dissolve(struct weir_heap *h, struct weir__shard *s,
 			  struct weir__block *span)
@@ -408,7 +418,9 @@ void weir__shards_give(struct weir_heap *h, struct weir__block *b,
 		weir__unlock(&s->lock);
 	if (own)
 		return;
-	/* Without memory for a stream bin there, the root shard gets the block. */
+	/*
+	 * Without memory for a stream bin there, the root shard gets the block.
+	 */
 	if (s)
 		consolidate(h);
 	weir__shard_give(&h->root, b, bin);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream bins are made when a heap is first used with a stream, found by the stream,
- * and freed after it. This file also ends the heap.
+ * Stream bins are made when a heap is first used with a stream, found by the
+ * stream, and freed after it. This file also ends the heap.
  *
- * A stream bin references its stream, and the stream has the stream bin on a list
- * (struct weir__stream_keeper) until the program frees the stream. The stream bin is
- * freed when all work of the stream has ended, and no call uses the stream bin without
- * the heap's lock any more (bin->users).
+ * A stream bin references its stream, and the stream has the stream bin on a
+ * list (struct weir__stream_keeper) until the program frees the stream. The
+ * stream bin is freed when all work of the stream has ended, and no call uses
+ * the stream bin without the heap's lock any more (bin->users).
  */
 #include "core/error.h"
 #include "core/refs.h"
@@ -140,8 +140,8 @@ void weir__stream_bin_emptied(struct weir__shard *s,
 }
 
 /*
- * Decrement bin->users, and free the stream bin if its stream was freed and nothing needs
- * it any more. The caller references the heap, and holds no lock.
+ * Decrement bin->users, and free the stream bin if its stream was freed and
+ * nothing needs it any more. The caller references the heap, and holds no lock.
  */
 static void bin_leave(struct weir__stream_bin *bin);
 
@@ -163,7 +163,9 @@ static void bin_work_ended(struct weir__waiter *waiter)
 	weir__heap_put(h);
 }
 
-/* True if the stream bin, now empty, is to be freed. The heap's lock is held. */
+/*
+ * True if the stream bin, now empty, is to be freed. The heap's lock is held.
+ */
 static bool bin_may_go(struct weir_heap *h, struct weir__stream_bin *bin)
 {
 	if (!bin->stream_freed || bin->users || bin->awaited || h->ended)
@@ -232,7 +234,9 @@ void weir__stream_bin_release(struct weir__stream_bin *bin)
 	bool last;
 
 	weir__lock(&h->root.lock);
-	/* The last user stays one until bin_leave(), so that no other frees it. */
+	/*
+	 * The last user stays one until bin_leave(), so that no other frees it.
+	 */
 	last = bin->users == 1 && bin->stream_freed;
 	if (!last)
 		bin->users--;

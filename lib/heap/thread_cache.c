@@ -25,8 +25,8 @@
 #include "heap/heap.h"
 
 /*
- * The limits of one cache: its blocks; its bytes, as a part of those in use; a lower
- * bound of this limit; the part of it that blocks of one size may have.
+ * The limits of one cache: its blocks; its bytes, as a part of those in use; a
+ * lower bound of this limit; the part of it that blocks of one size may have.
  */
 #define CACHE_BLOCKS 8192u
 #define CACHE_PART 192u
@@ -43,9 +43,9 @@
 #define MISSES 16u
 
 /*
- * Places of threads. Each thread that uses a heap has one while it lives, the same
- * in all heaps: its caches are at h->thread[place]. The next thread that gets the
- * place also gets these caches, with the blocks in them.
+ * Places of threads. Each thread that uses a heap has one while it lives, the
+ * same in all heaps: its caches are at h->thread[place]. The next thread that
+ * gets the place also gets these caches, with the blocks in them.
  */
 static _Atomic bool place_taken[WEIR__THREADS];
 /*
@@ -253,8 +253,8 @@ static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 }
 
 /*
- * Find the first bin with blocks, from *bin up to sizes that are 1/FIT_PART larger.
- * False: these bins are empty.
+ * Find the first bin with blocks, from *bin up to sizes that are 1/FIT_PART
+ * larger. False: these bins are empty.
  */
 static inline bool cache_fit(const struct weir__cache *cache, size_t *bin,
 			     uint64_t units)
@@ -367,7 +367,9 @@ struct weir__block *weir__block_take_back(struct weir__shard *s,
 	return b;
 }
 
-/* The first bin from @bin on that has blocks; the first bin follows the last. */
+/*
+ * The first bin from @bin on that has blocks; the first bin follows the last.
+ */
 static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 {
 	size_t word = bin / 64;
@@ -380,7 +382,10 @@ static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 	return word * 64 + (size_t)__builtin_ctzll(bits);
 }
 
-/* Evict a block of each size in turn, so that the cache follows the sizes in use. */
+/*
+ * Evict a block of each size in turn, so that the cache follows the sizes in
+ * use.
+ */
 static struct weir__block *cache_evict(struct weir_heap *h,
 				       struct weir__cache *cache)
 {
@@ -391,9 +396,9 @@ static struct weir__block *cache_evict(struct weir_heap *h,
 }
 
 /*
- * True if the cache must give a block back at once. Without shards it may exceed its
- * limit a little: the next miss takes the heap's lock and gives the excess back. With
- * shards the next miss may take another lock.
+ * True if the cache must give a block back at once. Without shards it may
+ * exceed its limit a little: the next miss takes the heap's lock and gives the
+ * excess back. With shards the next miss may take another lock.
  */
 static inline bool cache_is_over(const struct weir_heap *h,
 				 const struct weir__cache *cache)
@@ -406,8 +411,9 @@ static inline bool cache_is_over(const struct weir_heap *h,
 }
 
 /*
- * The thread that allocated the block needs no atomic instruction to take it back. So
- * two threads that free the same block at the same time may go unnoticed.
+ * The thread that allocated the block needs no atomic instruction to take it
+ * back. So two threads that free the same block at the same time may go
+ * unnoticed.
  */
 static inline bool block_end_by(struct weir__caches *t, struct weir__block *b,
 				const struct weir_block *block)
@@ -453,15 +459,17 @@ bool weir__cache_keep(struct weir_heap *h, const struct weir_block *block,
 }
 
 /*
- * Give all blocks of a cache back. The heap's lock is held; the caches are revoked, or
- * their owner has entered them.
+ * Give all blocks of a cache back. The heap's lock is held; the caches are
+ * revoked, or their owner has entered them.
  */
 static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
 	struct weir__stream_bin *bin;
 	struct weir__block *b;
 
-	/* The stream bin exists as long as a cache keeps blocks of the stream. */
+	/*
+	 * The stream bin exists as long as a cache keeps blocks of the stream.
+	 */
 	bin = weir__stream_bin_find(&h->root, cache->stream);
 	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
 		while (cache->used[i]) {
@@ -514,8 +522,8 @@ bool weir__cache_has_stream(const struct weir_heap *h, struct weir__caches *t,
 }
 
 /*
- * Give back the blocks that a cache keeps over its limit. The owner calls this, with
- * the heap's lock held.
+ * Give back the blocks that a cache keeps over its limit. The owner calls this,
+ * with the heap's lock held.
  */
 static void cache_shed(struct weir_heap *h, struct weir__cache *cache,
 		       struct weir__stream_bin *bin)

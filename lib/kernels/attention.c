@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention: softmax(q k^T) v without the scores of all positions in memory. It is
- * computed for one block of queries at a time: the queries that a group of heads,
- * which share a head of k and v, has for some tokens. A block goes over the
- * positions in tiles of TILE, and keeps for each query the greatest score, the sum
- * of exp(score - greatest), and that sum with each exp times v (the online softmax).
- * With few tokens the positions are divided into splits too, and a second phase adds
- * up the results of the splits.
+ * Attention: softmax(q k^T) v without the scores of all positions in memory. It
+ * is computed for one block of queries at a time: the queries that a group of
+ * heads, which share a head of k and v, has for some tokens. A block goes over
+ * the positions in tiles of TILE, and keeps for each query the greatest score,
+ * the sum of exp(score - greatest), and that sum with each exp times v (the
+ * online softmax). With few tokens the positions are divided into splits too,
+ * and a second phase adds up the results of the splits.
  *
- * Invariant attention always splits the positions, SPLIT at a time, and adds up the
- * splits in their order: in a second phase with few tokens, else by the thread that
- * computed them. So its order depends on neither the threads nor the tokens.
+ * Invariant attention always splits the positions, SPLIT at a time, and adds up
+ * the splits in their order: in a second phase with few tokens, else by the
+ * thread that computed them. So its order depends on neither the threads nor
+ * the tokens.
  */
 #include <math.h>
 #include <string.h>
@@ -59,8 +60,9 @@ static void block_query(const struct attention_shape *h, int64_t block,
 }
 
 /*
- * The scratch memory for a batch of blocks. Each tile of positions is computed for
- * one block after the other, since their rows of k and v are neighbours in a cache.
+ * The scratch memory for a batch of blocks. Each tile of positions is computed
+ * for one block after the other, since their rows of k and v are neighbours in
+ * a cache.
  */
 struct attention_memory {
 	float *state;       /* a struct softmax_state of each block */
@@ -99,8 +101,8 @@ static struct softmax_state state_at(const struct attention_shape *h, float *p)
 #define SPLIT (8 * TILE)
 
 /*
- * The scores of so few queries are computed by products of rows: transposing k is
- * not worth it. Their terms are added in another order.
+ * The scores of so few queries are computed by products of rows: transposing k
+ * is not worth it. Their terms are added in another order.
  */
 #define FEW 3
 #define FETCH 8 /* rows of a cache are prefetched so many rows ahead */
@@ -151,7 +153,9 @@ static int64_t head_k_of(const struct query_block *b)
 	return b->block / b->h->token_blocks;
 }
 
-/* Set @w to the row of q that query @row is, which is also its row of the mask. */
+/*
+ * Set @w to the row of q that query @row is, which is also its row of the mask.
+ */
 static void query_index(const struct query_block *b, int64_t row,
 			struct weir__walk *w)
 {
@@ -188,7 +192,9 @@ static void load_queries(const struct query_block *b)
 	       (size_t)(b->rows * b->h->dv_room) * sizeof(float));
 }
 
-/* Load the mask of this tile. False if it hides all positions from all queries. */
+/*
+ * Load the mask of this tile. False if it hides all positions from all queries.
+ */
 static bool load_mask(const struct query_block *b)
 {
 	const struct weir_op_attention *p = b->node->params;
@@ -218,8 +224,8 @@ static bool load_mask(const struct query_block *b)
 }
 
 /*
- * Prefetch a row. Rows of a cache are often far apart, so the CPU does not prefetch
- * them by itself. The address may be after the end of the tensor.
+ * Prefetch a row. Rows of a cache are often far apart, so the CPU does not
+ * prefetch them by itself. The address may be after the end of the tensor.
  */
 static void fetch_row(const unsigned char *p, size_t bytes)
 {
@@ -282,8 +288,9 @@ static void scores_of_many(const struct query_block *b)
 }
 
 /*
- * Replace the scores of a query by exp(score - the greatest so far), which is 0 where
- * the mask hides the position, and scale its state if the greatest score changes.
+ * Replace the scores of a query by exp(score - the greatest so far), which is 0
+ * where the mask hides the position, and scale its state if the greatest score
+ * changes.
  */
 static void weigh_scores(const struct query_block *b, int64_t row)
 {
@@ -298,7 +305,10 @@ static void weigh_scores(const struct query_block *b, int64_t row)
 		b->vec->softcap(score, p->softcap, n);
 	if (b->mask)
 		b->vec->bias(score, bias_of(b, row), n);
-	/* Sum whole tiles: so the order does not depend on the number of positions. */
+	/*
+	 * Sum whole tiles: so the order does not depend on the number of
+	 * positions.
+	 */
 	for (size_t i = n; i < TILE; i++)
 		score[i] = -INFINITY;
 	max = b->vec->max(score, TILE);
@@ -313,8 +323,8 @@ static void weigh_scores(const struct query_block *b, int64_t row)
 }
 
 /*
- * Add exp(score) times v, row by row: v has an infinity or NaN, which must not reach
- * the queries from which the mask hides its position.
+ * Add exp(score) times v, row by row: v has an infinity or NaN, which must not
+ * reach the queries from which the mask hides its position.
  */
 static void add_values_apart(const struct query_block *b)
 {
@@ -438,9 +448,10 @@ static int64_t most_splits(const struct attention_shape *h)
 }
 
 /*
- * Choose how the work is divided. With few tokens the blocks of several heads are
- * computed together, and the positions are split so that all threads have a part.
- * Returns the number of splits; with 1 a thread computes all positions of a block.
+ * Choose how the work is divided. With few tokens the blocks of several heads
+ * are computed together, and the positions are split so that all threads have a
+ * part. Returns the number of splits; with 1 a thread computes all positions of
+ * a block.
  */
 static uint32_t split(struct attention_shape *h, unsigned threads)
 {
@@ -515,7 +526,10 @@ static void attention_plan(const struct weir_backend_node *node,
 	ret->variant |= (uint32_t)h.batch << 16;
 }
 
-/* Where the result of a head and a token goes; @b is the index of outer dimensions. */
+/*
+ * Where the result of a head and a token goes; @b is the index of outer
+ * dimensions.
+ */
 static float *result_at(const struct weir_backend_node *node,
 			const struct attention_shape *h, int64_t b,
 			int64_t head, int64_t token)
@@ -524,7 +538,9 @@ static float *result_at(const struct weir_backend_node *node,
 	       ((b * h->tokens + token) * h->heads + head) * h->dv;
 }
 
-/* Store @sum, of exp(score) times v, divided by @weight, the sum of exp(score). */
+/*
+ * Store @sum, of exp(score) times v, divided by @weight, the sum of exp(score).
+ */
 static void result_store(float *d, const float *sum, float weight, int64_t n)
 {
 	if (weight == 0)
@@ -555,7 +571,9 @@ static void state_add(const struct attention_shape *h, float *to, float *from,
 	struct softmax_state a = state_at(h, to), b = state_at(h, from);
 	float *sum = a.sum + row * h->dv_room, most = a.most[row], less, x, y;
 
-	/* Without a position that is admitted the bits of @to may not change. */
+	/*
+	 * Without a position that is admitted the bits of @to may not change.
+	 */
 	if (b.most[row] == -INFINITY && b.weight[row] == 0)
 		return;
 	most = b.most[row] > most ? b.most[row] : most;
@@ -578,7 +596,9 @@ static void block_add(const struct attention_shape *h, int64_t block, float *to,
 		state_add(h, to, from, row);
 }
 
-/* Compute a batch, SPLIT positions at a time, and add each split to the first. */
+/*
+ * Compute a batch, SPLIT positions at a time, and add each split to the first.
+ */
 static void blocks_in_turn(const struct weir_backend_node *node,
 			   const struct attention_shape *h,
 			   const struct attention_memory *a, int64_t block,

@@ -286,8 +286,8 @@ INLINE __m256i bytes_IQ4_XS(const struct unit_avx2 *v, const unsigned char *a,
 }
 
 /*
- * A dtype, how many of its elements have one scale, the bias or -1 if it has minima,
- * and true if its elements have signs, which are moved to b.
+ * A dtype, how many of its elements have one scale, the bias or -1 if it has
+ * minima, and true if its elements have signs, which are moved to b.
  */
 #define QUANTS(X)              \
 	X(Q4_0, 32, 8, false)  \

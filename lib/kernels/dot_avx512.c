@@ -330,8 +330,8 @@ INLINE void unpack_IQ4_XS(struct unit_avx512 *v, const unsigned char *a)
 }
 
 /*
- * A dtype, how many of its elements have one scale, and the bias or -1 if it has
- * minima.
+ * A dtype, how many of its elements have one scale, and the bias or -1 if it
+ * has minima.
  */
 #define QUANTS(X)          \
 	X(Q4_0, 32, 8)     \

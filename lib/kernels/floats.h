@@ -48,8 +48,8 @@ void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n);
 /* True for the dtypes that operations write: F32, F16, BF16, Q8_0 and Q4_0. */
 bool weir__encodes(uint32_t dtype);
 /*
- * Convert @n elements to @dtype, one of those; they are whole blocks. Blocks get
- * the bytes that ggml's reference gives them.
+ * Convert @n elements to @dtype, one of those; they are whole blocks. Blocks
+ * get the bytes that ggml's reference gives them.
  */
 void weir__encode(uint32_t dtype, void *dst, const float *src, size_t n);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mul_mat and mul_mat_id. A column is a row of b, and of the result; columns that
- * are multiplied with the same matrix are a group: the rows of b whose outer
- * indices give the same matrix of a, or the rows whose id is the same.
+ * mul_mat and mul_mat_id. A column is a row of b, and of the result; columns
+ * that are multiplied with the same matrix are a group: the rows of b whose
+ * outer indices give the same matrix of a, or the rows whose id is the same.
  *
- * mul_mat_id first sorts its columns by their id. Then the columns are prepared,
- * if the product needs that, and then blocks of rows of a matrix are multiplied
- * with all columns of a group.
+ * mul_mat_id first sorts its columns by their id. Then the columns are
+ * prepared, if the product needs that, and then blocks of rows of a matrix are
+ * multiplied with all columns of a group.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The choice of how a product is computed; products of rows as they are stored, or
- * as F32, and by panels.
+ * The choice of how a product is computed; products of rows as they are stored,
+ * or as F32, and by panels.
  */
 #include "kernels/product.h"
 
@@ -24,8 +24,8 @@
 
 #define PANEL_ROWS 192u /* that are best computed together: at most */
 /*
- * Panels are computed this many elements of each row at a time: so this part of a
- * set of columns stays in the first cache, and the rows in the second.
+ * Panels are computed this many elements of each row at a time: so this part of
+ * a set of columns stays in the first cache, and the rows in the second.
  */
 #define PANEL_K 256u
 

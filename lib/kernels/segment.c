@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Segments are prepared and run. README.md, "How a node is computed", has the whole
- * in words.
+ * Segments are prepared and run. README.md, "How a node is computed", has the
+ * whole in words.
  */
 #include "kernels/segment.h"
 
@@ -36,9 +36,9 @@ struct weir__segment_cpu {
 };
 
 /*
- * One run, on the stack of the thread that started it. A turn ends with a barrier:
- * it is a phase, or a group of neighbouring nodes that have one part each. No
- * thread is more than one turn ahead of another.
+ * One run, on the stack of the thread that started it. A turn ends with a
+ * barrier: it is a phase, or a group of neighbouring nodes that have one part
+ * each. No thread is more than one turn ahead of another.
  */
 struct segment_run {
 	const struct weir__segment_cpu *segment;
@@ -86,13 +86,16 @@ bool weir__kernel_takes_reader(const struct weir_backend_node *node)
 	return kernel && kernel->takes_reader && kernel->takes_reader(node);
 }
 
-/* Sizes that plans compute do not overflow for tensors of at most 2^48 elements. */
+/*
+ * Sizes that plans compute do not overflow for tensors of at most 2^48
+ * elements.
+ */
 #define MOST_ELEMENTS (INT64_C(1) << 48)
 
 /*
- * mul_mat_id may use a row of b for many ids. The row is a column for each of them,
- * with memory of its own if columns are prepared. The number of matrices must be
- * limited too, because matrices may have no elements.
+ * mul_mat_id may use a row of b for many ids. The row is a column for each of
+ * them, with memory of its own if columns are prepared. The number of matrices
+ * must be limited too, because matrices may have no elements.
  */
 static int check_columns(const struct weir_backend_node *node)
 {
@@ -148,7 +151,9 @@ static int plan_node(struct weir__segment_cpu *s, size_t i,
 	return 0;
 }
 
-/* Find the groups: neighbouring nodes of one part need no barrier between them. */
+/*
+ * Find the groups: neighbouring nodes of one part need no barrier between them.
+ */
 static void find_groups(struct weir__segment_cpu *s)
 {
 	size_t until = s->n;
@@ -305,7 +310,9 @@ static bool turn_end(struct run_member *m)
 	return atomic_load(&m->run->last) > m->turn++;
 }
 
-/* Compute a node of several parts. False if the run ends. @last: the last node. */
+/*
+ * Compute a node of several parts. False if the run ends. @last: the last node.
+ */
 static bool phases_run(struct run_member *m, const struct planned_node *node,
 		       bool last)
 {
@@ -347,7 +354,9 @@ static void member_run(void *arg, unsigned index, unsigned count)
 	}
 }
 
-/* Divide the workspace: counters, shared memory, scratch memory of each thread. */
+/*
+ * Divide the workspace: counters, shared memory, scratch memory of each thread.
+ */
 static void run_lay_out(struct segment_run *run)
 {
 	const struct weir__segment_cpu *s = run->segment;

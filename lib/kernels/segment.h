@@ -15,8 +15,8 @@ struct weir__segment_cpu;
 struct weir__team;
 
 /*
- * The functions of the library that lib/kernels and lib/cpu call. lib/cpu sets it
- * before it calls anything here; it is the same table in every root.
+ * The functions of the library that lib/kernels and lib/cpu call. lib/cpu sets
+ * it before it calls anything here; it is the same table in every root.
  */
 extern const struct weir_backend_host *_Atomic weir__cpu_host;
 
@@ -35,8 +35,8 @@ int weir__segment_prepare(struct weir__team *team,
 			  size_t *ret_workspace);
 void weir__segment_release(struct weir__segment_cpu *segment);
 /*
- * Compute the nodes of @compute, and return when all of them are computed, or the
- * run has ended early. Returns 0, -ECANCELED, or the error of a node, which
+ * Compute the nodes of @compute, and return when all of them are computed, or
+ * the run has ended early. Returns 0, -ECANCELED, or the error of a node, which
  * @compute->failed and @compute->why describe.
  */
 int weir__segment_run(struct weir_backend_compute *compute);

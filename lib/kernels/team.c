@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Teams of threads. A member waits in one of two places: a thread of the library
- * between runs, for its own word; any member in a run, for the generation of the
- * barrier. Both waits spin for a short time first, unless the team has more
- * threads than its share of the CPUs: then a thread that spins may keep the thread
- * that it waits for from running.
+ * Teams of threads. A member waits in one of two places: a thread of the
+ * library between runs, for its own word; any member in a run, for the
+ * generation of the barrier. Both waits spin for a short time first, unless the
+ * team has more threads than its share of the CPUs: then a thread that spins
+ * may keep the thread that it waits for from running.
  */
 #include "kernels/team.h"
 

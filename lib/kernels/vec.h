@@ -56,7 +56,9 @@ struct weir__vec {
 	bool (*finite)(const float *a, size_t n);
 	/* d = cap * tanh(d / cap) */
 	void (*softcap)(float *d, float cap, size_t n);
-	/* d [columns, rows] = a [rows, columns]; distances of rows in floats. */
+	/*
+	 * d [columns, rows] = a [rows, columns]; distances of rows in floats.
+	 */
 	void (*transpose)(float *d, size_t d_row, const float *a, size_t a_row,
 			  size_t rows, size_t columns);
 	/* c [m, n] += a [m, k] * b [k, n]; n is a multiple of 16. */

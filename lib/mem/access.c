@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The list of accesses of a buffer, and waiting for them. A blocking call waits
- * only for work that was queued before it: it collects the conflicts once, under
- * the buffer's lock and then under that of the root's list, and waits for them
- * without a lock.
+ * only for work that was queued before it: it collects the conflicts once,
+ * under the buffer's lock and then under that of the root's list, and waits for
+ * them without a lock.
  */
 #include <string.h>
 
@@ -17,11 +17,12 @@
 
 /*
  * After fork(2) parent and child share their pages copy-on-write. If the parent
- * then writes to a page that is the target of DMA, the parent gets a copy of the
- * page, and the DMA writes to the page that the child keeps. Since Linux 6.5 the
- * child gets the copy of a page that a direct read has pinned; for older kernels
- * open(2) demands that such memory is hidden from children. The buffer's lock is
- * held: it is hidden from the first such access until the last.
+ * then writes to a page that is the target of DMA, the parent gets a copy of
+ * the page, and the DMA writes to the page that the child keeps. Since Linux
+ * 6.5 the child gets the copy of a page that a direct read has pinned; for
+ * older kernels open(2) demands that such memory is hidden from children. The
+ * buffer's lock is held: it is hidden from the first such access until the
+ * last.
  */
 static void count_dma(struct weir_buf *buf, bool hidden)
 {
@@ -170,7 +171,9 @@ static void wait_for(struct weir__conflicts *c)
 	weir__error_restore(&saved);
 }
 
-/* The host learns all conflicting work, also that which ended before the call. */
+/*
+ * The host learns all conflicting work, also that which ended before the call.
+ */
 static void races_waited(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
 			 bool write)
 {

@@ -49,8 +49,8 @@ int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
 			uint64_t number);
 
 /*
- * The writes of one timeline (a load) to any number of buffers. Blocking calls ask
- * for those in their range, from weir__accesses_add() until
+ * The writes of one timeline (a load) to any number of buffers. Blocking calls
+ * ask for those in their range, from weir__accesses_add() until
  * weir__accesses_del(). To add an access to each of thousands of buffers would
  * take longer than to read them.
  */

@@ -442,9 +442,9 @@ static bool drop_reference(struct weir_buf *buf)
 }
 
 /*
- * The last reference is gone, so no work is queued on it. @by_caller: the program
- * dropped it. It may then use wrapped memory otherwise, or free it, when this
- * returns, unless there is a release function, which says when.
+ * The last reference is gone, so no work is queued on it. @by_caller: the
+ * program dropped it. It may then use wrapped memory otherwise, or free it,
+ * when this returns, unless there is a release function, which says when.
  */
 static void free_buf(struct weir_buf *buf, bool by_caller)
 {

@@ -54,8 +54,8 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      struct weir_buf **ret_buf);
 
 /*
- * weir_buf_free() for references of the library, which may be dropped on threads
- * that others wait for: never blocks. NULL is allowed.
+ * weir_buf_free() for references of the library, which may be dropped on
+ * threads that others wait for: never blocks. NULL is allowed.
  */
 void weir__buf_put(struct weir_buf *buf);
 

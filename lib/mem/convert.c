@@ -2,10 +2,10 @@
 /*
  * Conversion of elements in portable C, and the choice of kernels.
  *
- * The arithmetic is on integers, so that rounding modes, flush-to-zero and traps
- * of the thread have no influence. The one exception, a multiplication for
- * subnormal sources, is exact and its result is normal or +0. The loops have no
- * branches, for the vectoriser of the compiler.
+ * The arithmetic is on integers, so that rounding modes, flush-to-zero and
+ * traps of the thread have no influence. The one exception, a multiplication
+ * for subnormal sources, is exact and its result is normal or +0. The loops
+ * have no branches, for the vectoriser of the compiler.
  */
 #include "mem/convert.h"
 

@@ -2,7 +2,8 @@
 /*
  * Conversion of elements by AVX2 and F16C, 8 at a time, or AVX-512, 16 at a
  * time: a source is decoded to F32, which is exact, and encoded. F64, F8_E8M0
- * and the FNUZ formats, which are rare in files, have only the portable kernels.
+ * and the FNUZ formats, which are rare in files, have only the portable
+ * kernels.
  *
  * Some of the instructions depend on MXCSR (traps, denormals-are-zero) and set
  * flags in it, so it has its default value while a kernel runs.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of dtypes. Everything else that needs the size of an element or of a
- * block derives it from here. README.md, "To add a dtype", lists what a new row needs.
- * This header declares constants only, so that lib/kernels can include it too.
+ * The table of dtypes. Everything else that needs the size of an element or of
+ * a block derives it from here. README.md, "To add a dtype", lists what a new
+ * row needs. This header declares constants only, so that lib/kernels can
+ * include it too.
  */
 #ifndef WEIR__DTYPE_TABLE_H
 #define WEIR__DTYPE_TABLE_H
@@ -10,8 +11,8 @@
 /* clang-format off */
 
 /*
- * The dtypes of safetensors, which have these names there: the name, elements of a
- * block, bytes of a block, alignment, and the number in GGML or -1.
+ * The dtypes of safetensors, which have these names there: the name, elements
+ * of a block, bytes of a block, alignment, and the number in GGML or -1.
  */
 #define WEIR__SAFETENSORS_DTYPES(X) \
 	X(BOOL, 1, 1, 1, -1)        \
@@ -38,9 +39,9 @@
 	X(F4, 2, 1, 1, -1)
 
 /*
- * The quantised dtypes of GGML: the name, elements of a block, bytes of a block, and
- * the alignment, which is that of the scales in a block. The number in GGML is
- * WEIR_DTYPE_<name> - WEIR_DTYPE_GGML.
+ * The quantised dtypes of GGML: the name, elements of a block, bytes of a
+ * block, and the alignment, which is that of the scales in a block. The number
+ * in GGML is WEIR_DTYPE_<name> - WEIR_DTYPE_GGML.
  */
 #define WEIR__QUANTISED_DTYPES(X) \
 	X(Q4_0, 32, 18, 2)     \
@@ -73,7 +74,10 @@
 
 /* clang-format on */
 
-/* WEIR__BLOCK_<name>: elements of a block. WEIR__BYTES_<name>: bytes of a block. */
+/*
+ * WEIR__BLOCK_<name>: elements of a block. WEIR__BYTES_<name>: bytes of a
+ * block.
+ */
 enum {
 #define WEIR__SIZES(name, block, bytes, ...) \
 	WEIR__BLOCK_##name = block, WEIR__BYTES_##name = bytes,

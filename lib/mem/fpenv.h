@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The floating-point environment of the thread: default while a kernel runs, then
- * as it was before, flags included.
+ * The floating-point environment of the thread: default while a kernel runs,
+ * then as it was before, flags included.
  */
 #ifndef WEIR__FPENV_H
 #define WEIR__FPENV_H

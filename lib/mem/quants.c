@@ -2,11 +2,11 @@
 /*
  * The conversions of GGML's quantised dtypes to F32, F16 and BF16.
  *
- * The value of an element is scale * q + offset, rounded to F32 after each of the
- * two operations, where q is a small integer, and neighbours, a group, have the same
- * scale and offset. A function for each dtype unpacks one block to a struct
- * quant_block; the rest is the same for all dtypes. The loops have constant lengths,
- * for the vectoriser of the compiler.
+ * The value of an element is scale * q + offset, rounded to F32 after each of
+ * the two operations, where q is a small integer, and neighbours, a group, have
+ * the same scale and offset. A function for each dtype unpacks one block to a
+ * struct quant_block; the rest is the same for all dtypes. The loops have
+ * constant lengths, for the vectoriser of the compiler.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -191,7 +191,10 @@ INLINE void quant_values(unsigned char *restrict dst,
 		quant_nans(dst, block);
 }
 
-/* Define the conversion to F32 by unpack(struct quant_block *, const unsigned char *). */
+/*
+ * Define the conversion to F32 by unpack(struct quant_block *, const unsigned
+ * char *).
+ */
 #define QUANT(name, group, offset, unpack)                                   \
 	static void name##_f32(void *restrict dst, const void *restrict src, \
 			       size_t n)                                     \
@@ -300,8 +303,8 @@ INLINE void q2_0(struct quant_block *v, const unsigned char *x)
 QUANT(Q2_0, 64, false, q2_0)
 
 /*
- * @width bytes with @digits digits each: the first is the highest of base 3 in a
- * fraction of 256.
+ * @width bytes with @digits digits each: the first is the highest of base 3 in
+ * a fraction of 256.
  */
 INLINE void ternary(int8_t *restrict q, const unsigned char *restrict x,
 		    unsigned width, unsigned digits)
@@ -452,9 +455,9 @@ INLINE void q3_k(struct quant_block *v, const unsigned char *x)
 QUANT(Q3_K, 16, false, q3_k)
 
 /*
- * 12 bytes: 4 scales and 4 minima in the low 6 bits of a byte each; then the low
- * nibbles of 4 scales, with those of 4 minima, whose high two bits are those of
- * the first 8 bytes.
+ * 12 bytes: 4 scales and 4 minima in the low 6 bits of a byte each; then the
+ * low nibbles of 4 scales, with those of 4 minima, whose high two bits are
+ * those of the first 8 bytes.
  */
 INLINE void q45_scales(struct quant_block *v, float d, float least,
 		       const unsigned char *x)
@@ -487,7 +490,9 @@ INLINE void q5_k(struct quant_block *v, const unsigned char *x)
 }
 QUANT(Q5_K, 32, true, q5_k)
 
-/* 128 elements of 64 bytes with their low nibbles, 32 with two bits more each. */
+/*
+ * 128 elements of 64 bytes with their low nibbles, 32 with two bits more each.
+ */
 INLINE void q6_half(int8_t *restrict q, const unsigned char *restrict low,
 		    const unsigned char *restrict high)
 {
@@ -511,8 +516,8 @@ INLINE void q6_k(struct quant_block *v, const unsigned char *x)
 QUANT(Q6_K, 16, false, q6_k)
 
 /*
- * IQ1, IQ2 and IQ3: a number selects a point of a grid, which is 4 or 8 elements.
- * IQ2 and IQ3 store the signs of the elements separately.
+ * IQ1, IQ2 and IQ3: a number selects a point of a grid, which is 4 or 8
+ * elements. IQ2 and IQ3 store the signs of the elements separately.
  */
 
 /* Negate those of 8 positive bytes whose bit in @signs is set. */
@@ -693,8 +698,8 @@ INLINE void iq1_s(struct quant_block *v, const unsigned char *x)
 QUANT(IQ1_S, 32, false, iq1_s)
 
 /*
- * 8 bits of 32 numbers; for each 3 more bits and the sign; 4 times 4 scales of 3
- * bits with 4 bits of d.
+ * 8 bits of 32 numbers; for each 3 more bits and the sign; 4 times 4 scales of
+ * 3 bits with 4 bits of d.
  */
 INLINE void iq1_m(struct quant_block *v, const unsigned char *x)
 {

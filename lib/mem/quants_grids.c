@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The points of the grids of GGML's IQ1, IQ2 and IQ3 formats. The data are those
- * of ggml (MIT licence), ggml-common.h, in the packed form of the Python package
- * gguf, quants.py: the number of each element's value, the first element in the
- * lowest bits.
+ * The points of the grids of GGML's IQ1, IQ2 and IQ3 formats. The data are
+ * those of ggml (MIT licence), ggml-common.h, in the packed form of the Python
+ * package gguf, quants.py: the number of each element's value, the first
+ * element in the lowest bits.
  */
 #include "mem/quants_grids.h"
 

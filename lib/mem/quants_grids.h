@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The grids of GGML's IQ1, IQ2 and IQ3 dtypes, in the packed form of quants_grids.c. */
+/*
+ * The grids of GGML's IQ1, IQ2 and IQ3 dtypes, in the packed form of
+ * quants_grids.c.
+ */
 #ifndef WEIR__QUANTS_GRIDS_H
 #define WEIR__QUANTS_GRIDS_H
 

@@ -53,7 +53,10 @@ static bool is_empty(const struct weir_tensor *t)
 	return false;
 }
 
-/* The blocks of @n elements, mostly without a division. False: the last is part. */
+/*
+ * The blocks of @n elements, mostly without a division. False: the last is
+ * part.
+ */
 static bool whole_blocks(const struct weir_dtype_info *info, uint64_t n,
 			 uint64_t *ret_blocks)
 {
@@ -94,8 +97,8 @@ static int count_bytes(const struct weir_tensor *t,
 }
 
 /*
- * Strides of a contiguous tensor. In an empty tensor an outer stride is 0 if the
- * product of the inner dimensions is 0 or too large.
+ * Strides of a contiguous tensor. In an empty tensor an outer stride is 0 if
+ * the product of the inner dimensions is 0 or too large.
  */
 static void set_strides(struct weir_tensor *t,
 			const struct weir_dtype_info *info)
@@ -297,7 +300,8 @@ int weir_tensor_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 		start /= info->block;
 	/*
 	 * A view that has elements begins within the bytes of the tensor. An
-	 * empty view might begin after them, so it begins where the tensor does.
+	 * empty view might begin after them, so it begins where the tensor
+	 * does.
 	 */
 	if (bytes && n)
 		skip = (uint64_t)start * (uint64_t)of->stride[dim];

@@ -51,9 +51,9 @@ struct weir__exact_result {
 /*
  * Search for a lower placement. @offsets is a valid placement when this is
  * called, for instance that of the greedy planner, and the best known placement
- * when it returns. Blocks until the height is proved, the capacity is reached or
- * proved too small, the deadline has passed or @stop is true. The search checks
- * the last two every few microseconds.
+ * when it returns. Blocks until the height is proved, the capacity is reached
+ * or proved too small, the deadline has passed or @stop is true. The search
+ * checks the last two every few microseconds.
  *
  * -EINVAL: an item's lifetime is empty. -EOVERFLOW: items alive together have
  * 2^62 bytes or more. -ENOMEM. @offsets is then unchanged.

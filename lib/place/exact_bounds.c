@@ -65,10 +65,10 @@ static bool bounds_collect(struct weir__exact_search *s, uint32_t c,
 }
 
 /*
- * Clique @c may be empty up to @level, no higher: cap less the sizes of its open
- * items. So an item can begin at its est only if items of at least est - level
- * units come below. Those that begin lower (@below) must reach that, or all
- * items from est on are too much for the rest of the memory: false. If only
+ * Clique @c may be empty up to @level, no higher: cap less the sizes of its
+ * open items. So an item can begin at its est only if items of at least est -
+ * level units come below. Those that begin lower (@below) must reach that, or
+ * all items from est on are too much for the rest of the memory: false. If only
  * those that also end in time (@fits) do not, one of the others comes below,
  * and the item begins where that one ends at the earliest.
  *

@@ -64,10 +64,11 @@ static bool team_is_stuck(const struct weir__exact_team *team, int64_t height)
 }
 
 /*
- * The next try; false: the result is known, or no search can improve it. Two of three are at the height that
- * would end the search, the others at a goal, which comes closer to the present
- * height as long as it is missed. Each strategy has its turn with few nodes,
- * then with more and more: one that is lucky needs few. With the lock.
+ * The next try; false: the result is known, or no search can improve it. Two of
+ * three are at the height that would end the search, the others at a goal,
+ * which comes closer to the present height as long as it is missed. Each
+ * strategy has its turn with few nodes, then with more and more: one that is
+ * lucky needs few. With the lock.
  */
 static bool team_next(struct weir__exact_team *team,
 		      struct weir__exact_try *ret)

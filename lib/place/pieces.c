@@ -97,7 +97,9 @@ static int check_bytes(const struct weir_lifetime *items, size_t n,
 	return 0;
 }
 
-/* Each item takes the place of one at most, so a walk that returns is a cycle. */
+/*
+ * Each item takes the place of one at most, so a walk that returns is a cycle.
+ */
 static int check_cycles(const struct weir_lifetime *items, size_t n)
 {
 	size_t *walk = weir__calloc(n, sizeof(*walk));

@@ -40,7 +40,9 @@ static void moments_sort(struct moment *m, size_t n)
 		qsort(m, n, sizeof(*m), moment_order);
 }
 
-/* The most bytes that live at one time. @by_lower: as in struct weir__sections. */
+/*
+ * The most bytes that live at one time. @by_lower: as in struct weir__sections.
+ */
 static int most_bytes(const struct weir__pieces *p, const uint32_t *by_lower,
 		      size_t n, uint64_t *ret_bytes)
 {

@@ -10,8 +10,8 @@
 #include "place/field.h"
 
 /*
- * Set the spans of all boxes, from @base on; linked boxes are one of the size of
- * the first. @backwards: from the last step to the first. -ENOMEM.
+ * Set the spans of all boxes, from @base on; linked boxes are one of the size
+ * of the first. @backwards: from the last step to the first. -ENOMEM.
  */
 int weir__sweep(struct weir__field *f, const struct weir__pieces *p,
 		uint64_t base, bool backwards, uint64_t *ret_height);

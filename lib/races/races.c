@@ -332,8 +332,8 @@ struct check {
 };
 
 /*
- * After a report the actor learns the other's number, as if the program made the
- * missing wait: other races that the same wait prevents are not reported.
+ * After a report the actor learns the other's number, as if the program made
+ * the missing wait: other races that the same wait prevents are not reported.
  */
 static void on_conflict(void *arg, const struct weir__races_epoch *other,
 			bool wrote, uint64_t lo, uint64_t hi)

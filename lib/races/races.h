@@ -42,8 +42,8 @@ void weir__races_flush(struct weir *weir);
 /*
  * Make @tl an actor called @label, which is copied. Its numbers are done in
  * their order, and each is a @unit (a constant: "operation"). If there are too
- * many actors, @tl becomes none: a wait for such a timeline counts as a wait for
- * all work that has begun.
+ * many actors, @tl becomes none: a wait for such a timeline counts as a wait
+ * for all work that has begun.
  */
 void weir__races_add(struct weir__timeline *tl, const char *label,
 		     const char *unit);
@@ -51,8 +51,8 @@ void weir__races_add(struct weir__timeline *tl, const char *label,
 void weir__races_add_load(struct weir__timeline *tl, const char *label,
 			  size_t n);
 /*
- * The actor @tl is a native stream: other code queues work there too, and orders
- * it in ways that are not seen. Reports that this may concern say so.
+ * The actor @tl is a native stream: other code queues work there too, and
+ * orders it in ways that are not seen. Reports that this may concern say so.
  */
 void weir__races_native(struct weir__timeline *tl);
 /*
@@ -75,16 +75,16 @@ static inline void weir__races_host_knows(struct weir__timeline *tl,
 }
 
 /*
- * References to clocks, taken when an operation is queued; it learns them when it
- * begins. Of the host, and of weir__races_next_knew; or NULL.
+ * References to clocks, taken when an operation is queued; it learns them when
+ * it begins. Of the host, and of weir__races_next_knew; or NULL.
  */
 struct weir__races_order {
 	struct weir__clock *host, *extra;
 };
 
 /*
- * Work that is queued on @tl from now on comes after @number of @other, which is
- * over already, so that nothing waits for it.
+ * Work that is queued on @tl from now on comes after @number of @other, which
+ * is over already, so that nothing waits for it.
  */
 void weir__races_next_knew(struct weir__timeline *tl,
 			   struct weir__timeline *other, uint64_t number);
@@ -122,9 +122,9 @@ void weir__races_inside(struct weir__timeline *tl, uint64_t at,
 void weir__races_call_begin(struct weir__timeline *tl, uint64_t at);
 void weir__races_call_end(struct weir__timeline *tl, uint64_t at);
 /*
- * Operation @at of a native @tl runs a function. Given: to the device, which gets
- * later operations before the function has returned. Over: it has returned, or will
- * never be called. In between it may wait for any other work.
+ * Operation @at of a native @tl runs a function. Given: to the device, which
+ * gets later operations before the function has returned. Over: it has
+ * returned, or will never be called. In between it may wait for any other work.
  */
 void weir__races_call_given(struct weir__timeline *tl, uint64_t at);
 void weir__races_call_over(struct weir__timeline *tl, uint64_t at);

@@ -78,7 +78,10 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 	} else if (weir__races_is_load(a)) {
 		learn_load(r, clock, a, number);
 	} else {
-		/* Also if @number was known: since then its clock may have grown. */
+		/*
+		 * Also if @number was known: since then its clock may have
+		 * grown.
+		 */
 		weir__clock_join(&r->clocks, clock, weir__races_at(a, number));
 		weir__clock_raise(&r->clocks, clock, a->word, number);
 	}
@@ -195,7 +198,9 @@ static struct weir__races_actor *actor_make(struct weir__races *r,
 	return a;
 }
 
-/* A place that was never used; else the oldest actor whose timeline was freed. */
+/*
+ * A place that was never used; else the oldest actor whose timeline was freed.
+ */
 static uint32_t find_place(const struct weir__races *r)
 {
 	uint32_t best = WEIR__CLOCK_ORDERED;
@@ -277,8 +282,9 @@ void weir__races_add_load(struct weir__timeline *tl, const char *label,
 }
 
 /*
- * Work of a freed stream may still race with other work: its accesses stay until
- * another actor needs its place. A freed load has no memory, so no accesses.
+ * Work of a freed stream may still race with other work: its accesses stay
+ * until another actor needs its place. A freed load has no memory, so no
+ * accesses.
  */
 void weir__races_del(struct weir__timeline *tl)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vector clocks of the race checker: the numbers of each actor that are known. A
- * clock with several references is copied before it changes. The lock of the
+ * Vector clocks of the race checker: the numbers of each actor that are known.
+ * A clock with several references is copied before it changes. The lock of the
  * race checker is held.
  */
 #ifndef WEIR__RACES_CLOCK_H
@@ -44,7 +44,9 @@ static inline struct weir__clock *weir__clock_ref(struct weir__clock *c)
 	return c;
 }
 void weir__clock_put(struct weir__clock *c); /* NULL is allowed */
-/* Add all that @other knows to *@c. If that changes *@c, (*@c)->host becomes 0. */
+/*
+ * Add all that @other knows to *@c. If that changes *@c, (*@c)->host becomes 0.
+ */
 void weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
 		      const struct weir__clock *other);
 /*

@@ -103,8 +103,8 @@ bool weir__races_known(const struct weir__races *r,
 		       const struct weir__clock *clock,
 		       const struct weir__races_epoch *epoch);
 /*
- * Add to *@clock that @number of @a is over, and all that @a knew at it. @a NULL,
- * a timeline that is no actor: all numbers that have begun are over.
+ * Add to *@clock that @number of @a is over, and all that @a knew at it. @a
+ * NULL, a timeline that is no actor: all numbers that have begun are over.
  */
 void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		       const struct weir__races_actor *a, uint64_t number);
@@ -121,8 +121,8 @@ void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 /* The clock of the newest version. */
 struct weir__clock *weir__races_now(const struct weir__races_actor *a);
 /*
- * The clock of @a, which is no load, at @number; if that is older than the oldest
- * version that is kept, that version's, which knows more.
+ * The clock of @a, which is no load, at @number; if that is older than the
+ * oldest version that is kept, that version's, which knows more.
  */
 const struct weir__clock *weir__races_at(const struct weir__races_actor *a,
 					 uint64_t number);
@@ -138,8 +138,8 @@ void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
 void weir__races_queue_begin(struct weir__races *r, struct weir__races_actor *a,
 			     uint64_t number);
 /*
- * True if one of the two accesses comes after a function, in a native stream, that
- * has not returned. The function may order them.
+ * True if one of the two accesses comes after a function, in a native stream,
+ * that has not returned. The function may order them.
  */
 bool weir__races_after_call(const struct weir__races *r,
 			    const struct weir__races_by *by,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The accesses that the race checker remembers: of each range of bytes the last
- * write, and the reads since. The ranges do not overlap. They are a skip list in
- * the order of (space, address).
+ * write, and the reads since. The ranges do not overlap. They are a skip list
+ * in the order of (space, address).
  */
 #ifndef WEIR__RACES_MAP_H
 #define WEIR__RACES_MAP_H

@@ -30,8 +30,8 @@ void weir__races_queue(struct weir__timeline *tl, const void *dev,
 }
 
 /*
- * With which others the device orders the default queue, NULL, depends on how they
- * were made: assume all.
+ * With which others the device orders the default queue, NULL, depends on how
+ * they were made: assume all.
  */
 static bool same_queue(const struct weir__races_actor *a,
 		       const struct weir__races_actor *b)
@@ -85,7 +85,10 @@ void weir__races_call_over(struct weir__timeline *tl, uint64_t at)
 	weir__races_leave(r);
 }
 
-/* True if number @number of @a (NULL: the host) comes after a function of @native. */
+/*
+ * True if number @number of @a (NULL: the host) comes after a function of
+ * @native.
+ */
 static bool is_after(const struct weir__races_actor *native,
 		     const struct weir__races_actor *a, uint64_t number,
 		     const struct weir__clock *clock)
@@ -115,7 +118,10 @@ bool weir__races_after_call(const struct weir__races *r,
 	return false;
 }
 
-/* True if @a knows of @epoch. Work of others that follows in its queue comes after it. */
+/*
+ * True if @a knows of @epoch. Work of others that follows in its queue comes
+ * after it.
+ */
 static bool native_knows(const struct weir__races *r,
 			 const struct weir__races_actor *a,
 			 const struct weir__races_epoch *epoch)

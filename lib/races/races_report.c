@@ -49,7 +49,10 @@ info_of(const struct weir__races *r, const struct weir__races_epoch *epoch)
 		       : NULL;
 }
 
-/* True if this is the first report of two accesses by these actors, calls and names. */
+/*
+ * True if this is the first report of two accesses by these actors, calls and
+ * names.
+ */
 static bool is_new(struct weir__races *r, const struct weir__races_by *by,
 		   const struct weir__races_epoch *other,
 		   const struct weir__races_info *info)
@@ -83,7 +86,9 @@ static void who(char text[WHO], const struct weir__races_actor *a,
 			 (ull)number);
 }
 
-/* "bytes [0, 64) of 'w'"; of a tensor whose address is unknown: "64 bytes at". */
+/*
+ * "bytes [0, 64) of 'w'"; of a tensor whose address is unknown: "64 bytes at".
+ */
 static void where(char text[128], const struct weir__races_bytes *b,
 		  const struct weir__races_info *info, uint64_t lo, uint64_t hi)
 {

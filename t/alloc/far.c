@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of kinds HBM and FAR on a machine whose /sys the test has written: reads
- * of text files there go to the test's tree, and mbind(2) is only recorded.
+ * Memory of kinds HBM and FAR on a machine whose /sys the test has written:
+ * reads of text files there go to the test's tree, and mbind(2) is only
+ * recorded.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads where little memory is available, as in a small cgroup: the staging slots
- * of the engine are fewer, or there are none. The test replaces the function that
- * says how much there is.
+ * Loads where little memory is available, as in a small cgroup: the staging
+ * slots of the engine are fewer, or there are none. The test replaces the
+ * function that says how much there is.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -20,8 +20,8 @@ void nodes_memory(unsigned node, unsigned free_mib, unsigned cache,
 		  unsigned total);
 
 /*
- * The machine of most tests: nodes 0 and 1 have CPUs, 2 and 3 are HBM (2 next to
- * 0, 3 next to 1), 4 is far. Each of 2 to 4 has 48 MiB free of 64.
+ * The machine of most tests: nodes 0 and 1 have CPUs, 2 and 3 are HBM (2 next
+ * to 0, 3 next to 1), 4 is far. Each of 2 to 4 has 48 MiB free of 64.
  */
 void nodes_usual(void);
 

@@ -131,7 +131,9 @@ static bool equal(const struct weir_weights *a, const struct weir_weights *b)
 	return weir_weights_count(a) == weir_weights_count(b);
 }
 
-/* The bytes are right, and @buffered says whether they came by the page cache. */
+/*
+ * The bytes are right, and @buffered says whether they came by the page cache.
+ */
 static void loads(const struct way *way, uint64_t cached, bool buffered,
 		  const char *much)
 {
@@ -162,8 +164,8 @@ static void loads(const struct way *way, uint64_t cached, bool buffered,
 }
 
 /*
- * The page cache has all of 128 MiB but 18, or with @island only these. -1: that is
- * seen wherever they are; else the MiB where it is not.
+ * The page cache has all of 128 MiB but 18, or with @island only these. -1:
+ * that is seen wherever they are; else the MiB where it is not.
  */
 static int see_part(bool island)
 {

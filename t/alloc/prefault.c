@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory is prefaulted in order, and at most a fixed distance ahead of readers. */
+/*
+ * Memory is prefaulted in order, and at most a fixed distance ahead of readers.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +26,10 @@ static _Atomic unsigned steps;
 /* The kernel refuses pages from here on. */
 static unsigned char *refused = (unsigned char *)UINTPTR_MAX;
 
-/* Of a buffer: calls before it was locked, and threads that prefault it at once. */
+/*
+ * Of a buffer: calls before it was locked, and threads that prefault it at
+ * once.
+ */
 static _Atomic bool is_locked, meeting;
 static _Atomic unsigned too_early, inside, most_inside;
 
@@ -315,7 +320,9 @@ static void targets_far_apart(void)
 	int64_t n = 5 * MIB;
 	size_t base;
 
-	/* Where locking is limited the buffer before was kept, with its pages. */
+	/*
+	 * Where locking is limited the buffer before was kept, with its pages.
+	 */
 	weir_trim(root, 0);
 	files_begin();
 	sample_write(files_path("two.safetensors"), tensor, 2, 0, 1);

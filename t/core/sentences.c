@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sentences of calls that make others: a call that succeeds leaves the sentence of
- * an earlier one, and each begins with the call that the program has made.
+ * Sentences of calls that make others: a call that succeeds leaves the sentence
+ * of an earlier one, and each begins with the call that the program has made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,9 @@ static void tight(void)
 	weir_buf_free(buf);
 }
 
-/* A small load, which weir_load_start() makes itself, of a file that changed. */
+/*
+ * A small load, which weir_load_start() makes itself, of a file that changed.
+ */
 static void small_load(void)
 {
 	struct weir_failure failure = { 0 };

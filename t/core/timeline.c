@@ -10,7 +10,9 @@
 #include "core/timeline.h"
 #include "tap.h"
 
-/* A timeline whose state is set by hand: done up to a number, failed from one. */
+/*
+ * A timeline whose state is set by hand: done up to a number, failed from one.
+ */
 struct hand {
 	struct weir__timeline timeline;
 	_Atomic uint64_t done, failed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Virtual CPU devices (CPU:devices=N): their names, their parts of the CPUs, and
- * devices that compute in their own memory only (apart=1).
+ * Virtual CPU devices (CPU:devices=N): their names, their parts of the CPUs,
+ * and devices that compute in their own memory only (apart=1).
  */
 #include <errno.h>
 #include <pthread.h>

@@ -121,7 +121,9 @@ static void loads(enum weir_way way, const char *what)
 	weir_load_free(load);
 }
 
-/* The driver's entry returns "not supported"; t/cuda/cuda.sh has older drivers. */
+/*
+ * The driver's entry returns "not supported"; t/cuda/cuda.sh has older drivers.
+ */
 static void without_batches(void)
 {
 	unsigned long before = fake.calls("cuMemcpyHtoDAsync");

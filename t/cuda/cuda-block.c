@@ -147,7 +147,9 @@ static void files(void)
 	none_blocked(s, "reads and writes of a file");
 }
 
-/* A CUDA stream waits for the CPU, another stream and files, and the reverse. */
+/*
+ * A CUDA stream waits for the CPU, another stream and files, and the reverse.
+ */
 static void waits(void)
 {
 	struct weir_file *file = temp_file(weir, N, 3);

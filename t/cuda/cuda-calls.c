@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each driver call fails once, in each part of a program's life: opening,
- * allocating, a load, a load that is cancelled, closing. A loop ends when a part
- * has ended before it made the call that was armed.
+ * allocating, a load, a load that is cancelled, closing. A loop ends when a
+ * part has ended before it made the call that was armed.
  */
 #include <dirent.h>
 #include <sys/wait.h>
@@ -132,7 +132,9 @@ static void check_arrived(struct life *l, struct weir_load *load)
 	uint64_t avail, total;
 
 	fake.disarm();
-	/* This call returns an error of earlier work that is not reported yet. */
+	/*
+	 * This call returns an error of earlier work that is not reported yet.
+	 */
 	(void)weir_dev_memory(l->dev, &avail, &total);
 	must(weir_load_weights(load, &w));
 	for (size_t i = 0; i < N; i++)
@@ -252,7 +254,9 @@ static bool is_right(const struct life *l, unsigned part, int code,
 		return true;
 	if (!part && strstr(l->why, " has no "))
 		return l->err == -ENODEV;
-	/* By this result the driver also says that it does not know a pointer. */
+	/*
+	 * By this result the driver also says that it does not know a pointer.
+	 */
 	if (code == 1 && strstr(l->why, "is no address of device memory"))
 		return l->err == -EINVAL;
 	if (!strstr(l->why, word))

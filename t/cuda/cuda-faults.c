@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that the driver refuses, devices that are lost, work that never ends. */
+/*
+ * Calls that the driver refuses, devices that are lost, work that never ends.
+ */
 #include <sys/wait.h>
 #include <time.h>
 

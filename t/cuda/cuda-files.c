@@ -14,7 +14,9 @@
 
 static struct weir *weir;
 
-/* Bytes that a call writes at most, and the offset at which the disk is full. */
+/*
+ * Bytes that a call writes at most, and the offset at which the disk is full.
+ */
 static _Atomic size_t at_once = SIZE_MAX;
 static _Atomic uint64_t full_at = UINT64_MAX;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the program does in its streams beside the library: work that hangs after an
- * event, a capture, frees meanwhile. None of it delays or breaks other streams.
+ * What the program does in its streams beside the library: work that hangs
+ * after an event, a capture, frees meanwhile. None of it delays or breaks other
+ * streams.
  */
 #include "gpu.h"
 

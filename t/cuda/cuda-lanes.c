@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs over the CPU and a CUDA device that computes nothing: leaves in its
- * memory are copied to where they are used, in each run.
+ * Executable graphs over the CPU and a CUDA device that computes nothing:
+ * leaves in its memory are copied to where they are used, in each run.
  */
 #include "gpu.h"
 

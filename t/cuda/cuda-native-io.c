@@ -2,8 +2,8 @@
 /*
  * Files on native streams, on either driver: their copies are in order with the
  * work that others queue there. On the stand-in the work before them hangs, so
- * that a call which returns waited for no more than its own copies being queued.
- * The test has a pwrite(2) of its own, for disks that are slow.
+ * that a call which returns waited for no more than its own copies being
+ * queued. The test has a pwrite(2) of its own, for disks that are slow.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>

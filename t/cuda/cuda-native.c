@@ -319,7 +319,9 @@ static void failures(void)
 	weir_event_free(ev);
 }
 
-/* The driver makes the first wait, which is not over, and refuses the second. */
+/*
+ * The driver makes the first wait, which is not over, and refuses the second.
+ */
 static void lost_wait(void)
 {
 	struct weir_stream *other = gpu_stream(weir, "other", 0);

@@ -9,7 +9,9 @@
 
 #define N ((size_t)3 << 20)
 
-/* Page-locking hangs; a read to the device is queued, with an event after it. */
+/*
+ * Page-locking hangs; a read to the device is queued, with an event after it.
+ */
 struct opening {
 	struct weir *weir;
 	struct weir_stream *stream;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR_DEBUG=races, and runs of graphs on the CPU that wait for native streams, or
- * for which these wait.
+ * WEIR_DEBUG=races, and runs of graphs on the CPU that wait for native streams,
+ * or for which these wait.
  */
 #include "gpu.h"
 #include "racing.h"

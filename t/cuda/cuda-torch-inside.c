@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libweir-torch from inside: whether threads keep their memory, what a use costs,
- * what becomes of blocks that could not be freed, and a fork while locks are held.
+ * libweir-torch from inside: whether threads keep their memory, what a use
+ * costs, what becomes of blocks that could not be freed, and a fork while locks
+ * are held.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -173,7 +174,9 @@ static void hang(struct weir_stream *stream, void *p)
 	weir_buf_free(buf);
 }
 
-/* Both streams have work that hangs, so the joint stream has to wait for them. */
+/*
+ * Both streams have work that hangs, so the joint stream has to wait for them.
+ */
 static void begin_work(void)
 {
 	void *p = alloc(MIB, cuda_a), *q = alloc(MIB, cuda_b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules that were built with other sizes of the tables than the library's:
- * an older one has fewer members, a newer one more. t/dev/module.c has those whose
+ * Modules that were built with other sizes of the tables than the library's: an
+ * older one has fewer members, a newer one more. t/dev/module.c has those whose
  * sizes are refused.
  */
 #include <stdio.h>

@@ -35,7 +35,9 @@ static int parse(const uint8_t *bytes, size_t n, bool lenient,
 	return r < 0 ? r : weir__model_finish(m);
 }
 
-/* Returns whether the file is accepted, which the second reader decides, too. */
+/*
+ * Returns whether the file is accepted, which the second reader decides, too.
+ */
 static bool read_one(const uint8_t *bytes, size_t n, bool lenient)
 {
 	static struct weir *weir; /* for the calls that return values */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An index and up to four of its shards. The input consists of parts, each ended
- * by a NUL: the text of the index, then for each shard the number of its data
- * bytes in decimal and its header.
+ * An index and up to four of its shards. The input consists of parts, each
+ * ended by a NUL: the text of the index, then for each shard the number of its
+ * data bytes in decimal and its header.
  */
 #include <stdlib.h>
 #include <string.h>

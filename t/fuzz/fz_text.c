@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tokenizer.json and tokenizer.model. A tokenizer that is accepted encodes texts:
- * each of their tokens is one of the vocabulary, and can be decoded.
+ * tokenizer.json and tokenizer.model. A tokenizer that is accepted encodes
+ * texts: each of their tokens is one of the vocabulary, and can be decoded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,9 @@ void fz_mutate(struct edit *e)
 {
 	struct span all = { 0, e->n };
 
-	/* One change refuses most files: make fewer than the caller asks for. */
+	/*
+	 * One change refuses most files: make fewer than the caller asks for.
+	 */
 	if (!edit_one_in(e, 3))
 		return;
 	if (e->n && e->bytes[0] == '{' && !edit_one_in(e, 8))

@@ -2,11 +2,11 @@
 /*
  * A fuzz target without a fuzzer. Each input of the corpus is a test; then each
  * prefix and each change of one byte of a small one; then WEIR_T_MUTATIONS
- * mutations of all, always the same, unless WEIR_T_SEED is set. WEIR_T_KEEP names
- * a file for the last of these.
+ * mutations of all, always the same, unless WEIR_T_SEED is set. WEIR_T_KEEP
+ * names a file for the last of these.
  *
- * The address space is limited: a reader that allocates what a file claims fails
- * with -ENOMEM, which no target takes for a refusal.
+ * The address space is limited: a reader that allocates what a file claims
+ * fails with -ENOMEM, which no target takes for a refusal.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -197,7 +197,9 @@ static void views(void)
 	   "equal views are equal, however they were described");
 }
 
-/* A call and a repeat, whose shapes have other numbers after their dimensions. */
+/*
+ * A call and a repeat, whose shapes have other numbers after their dimensions.
+ */
 static void made_with(int64_t rest, uint64_t print[2])
 {
 	struct weir_op_repeat repeat = { .ndim = 2, .shape = { 4, 8 } };

@@ -485,7 +485,9 @@ static void overlaps_in_leaf(void)
 	      "copy: without elements nothing overlaps");
 }
 
-/* Two tensors of 54 bytes without strides, the second @apart after the first. */
+/*
+ * Two tensors of 54 bytes without strides, the second @apart after the first.
+ */
 static struct weir_node *copy_one_row(struct weir_buf *buf, uint64_t apart)
 {
 	struct weir_tensor t[2];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Operations are symbols of the library: a language with a foreign function
- * interface builds graphs without the headers. All calls here are found by name.
+ * interface builds graphs without the headers. All calls here are found by
+ * name.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random calls of heaps. WEIR_T_SEED is the seed, WEIR_T_STEPS the number of calls. */
+/*
+ * Random calls of heaps. WEIR_T_SEED is the seed, WEIR_T_STEPS the number of
+ * calls.
+ */
 #ifndef DRAWS_H
 #define DRAWS_H
 

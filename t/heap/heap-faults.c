@@ -69,8 +69,8 @@ static bool run(unsigned n, int fd)
 }
 
 /*
- * The same with a shard. Two streams use it, then a third; consolidations end it, and
- * it begins again.
+ * The same with a shard. Two streams use it, then a third; consolidations end
+ * it, and it begins again.
  */
 static bool run_shard(unsigned n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_heap_find(): blocks of all threads are found by their addresses, and threads
- * that contend for the heap's lock still divide memory by themselves.
+ * weir_heap_find(): blocks of all threads are found by their addresses, and
+ * threads that contend for the heap's lock still divide memory by themselves.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -158,7 +158,9 @@ static void test_freed_by_another(void)
 	heap_end("after another thread freed blocks");
 }
 
-/* Blocks of the root shard, of a shard and of a cache are older than the index. */
+/*
+ * Blocks of the root shard, of a shard and of a cache are older than the index.
+ */
 static void test_earlier(void)
 {
 	struct weir_block root, shard, kept;
@@ -183,7 +185,10 @@ static void test_earlier(void)
 	heap_end("after blocks older than the first search");
 }
 
-/* A consolidation takes the memory of shards back, and blocks stay where they are. */
+/*
+ * A consolidation takes the memory of shards back, and blocks stay where they
+ * are.
+ */
 static void test_consolidation(void)
 {
 	struct weir_heap_stats s = { .size = sizeof(s) };

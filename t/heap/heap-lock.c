@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock of a shard alone. Threads add to plain memory under it: sums are wrong,
- * or ThreadSanitizer reports a race, if two hold it at once; the test does not end
- * if a thread is not woken. WEIR_T_STEPS turns of each thread (20 000).
+ * The lock of a shard alone. Threads add to plain memory under it: sums are
+ * wrong, or ThreadSanitizer reports a race, if two hold it at once; the test
+ * does not end if a thread is not woken. WEIR_T_STEPS turns of each thread (20
+ * 000).
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random calls of a heap with many blocks, and of one with many streams that come
- * and go. No two blocks overlap; memory that was freed in a stream whose work has not
- * ended is handed out to that stream, or to one that waits; time is linear; nothing
- * is left. In each round the work of a few streams is held back. WEIR_T_BLOCKS blocks
- * (20 000), WEIR_T_STREAMS streams (70 000), WEIR_T_STEPS calls with many blocks
- * (80 000), from WEIR_T_SEED.
+ * Random calls of a heap with many blocks, and of one with many streams that
+ * come and go. No two blocks overlap; memory that was freed in a stream whose
+ * work has not ended is handed out to that stream, or to one that waits; time
+ * is linear; nothing is left. In each round the work of a few streams is held
+ * back. WEIR_T_BLOCKS blocks (20 000), WEIR_T_STREAMS streams (70 000),
+ * WEIR_T_STEPS calls with many blocks (80 000), from WEIR_T_SEED.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +46,10 @@ struct model {
 	struct weir_block *block; /* heap NULL: none */
 	uint32_t *in;             /* the slot of each block, or NONE */
 	uint32_t *owner;          /* of each unit: 1 + block; 0: free */
-	/* The number of the stream in which it was freed; 0: its work has ended. */
+	/*
+	 * The number of the stream in which it was freed; 0: its work has
+	 * ended.
+	 */
 	uint32_t *pending;
 	struct slot slot[SLOTS];
 	unsigned slots;
@@ -109,7 +112,9 @@ static bool is_blocked(struct model *m, const struct slot *s)
 	return weir_event_query(m->event) == 0;
 }
 
-/* The units of block @k change hands; returns whether one of them is pending. */
+/*
+ * The units of block @k change hands; returns whether one of them is pending.
+ */
 static bool own(struct model *m, uint32_t k, uint32_t from, uint32_t to,
 		uint32_t number)
 {

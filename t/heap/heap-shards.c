@@ -380,7 +380,10 @@ static void test_before_waits(void)
 	heap_end("after memory of a shard was used");
 }
 
-/* The stream bin is made to count as that of a native stream, which has no numbers. */
+/*
+ * The stream bin is made to count as that of a native stream, which has no
+ * numbers.
+ */
 static void test_native(void)
 {
 	struct weir_block a, b;

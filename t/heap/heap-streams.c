@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heaps that are used with many streams, one after the other and at the same time.
- * WEIR_T_STREAMS streams (70 000), WEIR_T_LIVE of them live (16 000), WEIR_T_STEPS random calls (20 000), from
- * WEIR_T_SEED.
+ * Heaps that are used with many streams, one after the other and at the same
+ * time. WEIR_T_STREAMS streams (70 000), WEIR_T_LIVE of them live (16 000),
+ * WEIR_T_STEPS random calls (20 000), from WEIR_T_SEED.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -73,8 +73,8 @@ static bool threads_end(unsigned n)
 }
 
 /*
- * Nanoseconds of @n streams, of which each allocates and frees a block, of a size
- * that caches keep and of one that they do not.
+ * Nanoseconds of @n streams, of which each allocates and frees a block, of a
+ * size that caches keep and of one that they do not.
  */
 static int64_t use_streams(struct weir_heap *heap, unsigned n)
 {
@@ -208,7 +208,9 @@ static void test_at_once(void)
 	weir_heap_destroy(heap);
 }
 
-/* The program frees streams while their work runs, and the heap before its end. */
+/*
+ * The program frees streams while their work runs, and the heap before its end.
+ */
 static void test_busy(bool destroy)
 {
 	struct weir_heap *heap = new_heap(16 << 20);

@@ -47,8 +47,8 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
 }
 
 /*
- * The threads of this process whose names begin with @name, and how many of them
- * may not run on exactly @want. With none of this name: -1.
+ * The threads of this process whose names begin with @name, and how many of
+ * them may not run on exactly @want. With none of this name: -1.
  */
 static int elsewhere(const char *name, const cpu_set_t *want)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reactor's loop is run by its thread, or by a copier that borrows the reactor:
- * either way each chunk is completed once, and no wakeup is lost.
+ * A reactor's loop is run by its thread, or by a copier that borrows the
+ * reactor: either way each chunk is completed once, and no wakeup is lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -414,7 +414,9 @@ static void late_wakes(void)
 	pthread_join(thread, NULL);
 }
 
-/* The root closes as soon as the last job has ended, whoever owns the reactor. */
+/*
+ * The root closes as soon as the last job has ended, whoever owns the reactor.
+ */
 static void closing(uint32_t io)
 {
 	unsigned char *mem = memory();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files that others change while a load reads them. The test replaces pread(2),
- * so that a load waits until the change is made, and fstat(2), to have the times
- * of a file system that stores whole seconds.
+ * so that a load waits until the change is made, and fstat(2), to have the
+ * times of a file system that stores whole seconds.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -58,9 +58,9 @@ int fstat(int fd, struct stat *st)
 }
 
 /*
- * What this test does to descriptors is a race, on purpose. A ring that was given
- * up is unmapped by a system call of liburing that the checker does not see: the
- * next ring at its address is other memory.
+ * What this test does to descriptors is a race, on purpose. A ring that was
+ * given up is unmapped by a system call of liburing that the checker does not
+ * see: the next ring at its address is other memory.
  */
 __attribute__((visibility("default"))) const char *
 __tsan_default_suppressions(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files as they are when a call is made: leased by another process, grown or
- * truncated since they were opened, or cut off within a load. A process that gets
- * signals all the time.
+ * truncated since they were opened, or cut off within a load. A process that
+ * gets signals all the time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,9 @@ static int fd_of(const char *name)
 	return fd;
 }
 
-/* Holds a lease of @type on the file, and gives it back when it is asked for. */
+/*
+ * Holds a lease of @type on the file, and gives it back when it is asked for.
+ */
 static pid_t lease(const char *name, int type, int *ready)
 {
 	pid_t pid = fork();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job that needs a queue to a device and starts while the root closes, after a
- * job whose device's queue never opens. In a child process: the thread that opens
- * that queue never ends.
+ * A job that needs a queue to a device and starts while the root closes, after
+ * a job whose device's queue never opens. In a child process: the thread that
+ * opens that queue never ends.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads to a device that were orphaned before a thread began them: the slots
- * reserved for them are used again. The device is the CPU, which is copied to as
- * to any other.
+ * reserved for them are used again. The device is the CPU, which is copied to
+ * as to any other.
  */
 #include <errno.h>
 #include <pthread.h>

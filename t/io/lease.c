@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mappings of files under a lease, and processes that want to change the files. */
+/*
+ * Mappings of files under a lease, and processes that want to change the files.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -57,7 +59,9 @@ static bool is_gone(struct weir_file *file)
 	return !got;
 }
 
-/* Until it can be opened, for 10 s: a lease that is not given up ends after 45. */
+/*
+ * Until it can be opened, for 10 s: a lease that is not given up ends after 45.
+ */
 static bool opens_for_writing(const char *name)
 {
 	for (int ms = 0; ms < 10000; ms++) {

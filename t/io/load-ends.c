@@ -129,7 +129,10 @@ static struct weir_plan *plan_of(struct weir *root)
 	return p;
 }
 
-/* Load with the next @n reads failing with @err; returns what weir_load_wait did. */
+/*
+ * Load with the next @n reads failing with @err; returns what weir_load_wait
+ * did.
+ */
 static int load_with(struct weir *root, int err, unsigned n,
 		     struct weir_failure *ret_last)
 {
@@ -205,7 +208,10 @@ static void a_device_times_out(struct weir *root)
 	   (unsigned)started);
 }
 
-/* The kernel would repeat a read in a ring if FUSE answers EOPNOTSUPP or EAGAIN. */
+/*
+ * The kernel would repeat a read in a ring if FUSE answers EOPNOTSUPP or
+ * EAGAIN.
+ */
 static void fuse(void)
 {
 	struct weir_load_report rep = { .size = sizeof(rep) };

@@ -156,7 +156,9 @@ static void borrow(unsigned i)
 
 	do {
 		work(&object.by_borrowers);
-		/* The last round, and now and then another, needs the thread. */
+		/*
+		 * The last round, and now and then another, needs the thread.
+		 */
 		given = weir__owner_give_back(&object.owner,
 					      object.seen == SENDERS * ROUNDS ||
 						      i % 64 == 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads that never end. Those of threads hang in this test's pread(2), those of a
- * ring read a pipe that nobody writes to.
+ * Reads that never end. Those of threads hang in this test's pread(2), those of
+ * a ring read a pipe that nobody writes to.
  *
- * For the engine's threads time passes only while reads hang or are slow, so other
- * reads are never late, however busy the machine is, and the limits can be short.
+ * For the engine's threads time passes only while reads hang or are slow, so
+ * other reads are never late, however busy the machine is, and the limits can
+ * be short.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -179,7 +180,9 @@ static struct weir *open_root(uint32_t io, int64_t read_timeout,
 	return NULL;
 }
 
-/* Closing would wait for threads that hang for a second: other roots test that. */
+/*
+ * Closing would wait for threads that hang for a second: other roots test that.
+ */
 static void close_after_reads(struct weir *root)
 {
 	atomic_fetch_add(&let_go, 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* When the reads of a load count as late: struct weir__reads, and a stopped process. */
+/*
+ * When the reads of a load count as late: struct weir__reads, and a stopped
+ * process.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -40,8 +43,8 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 }
 
 /*
- * In place of the C library's. The first read ends when the reactor has looked for
- * late ones: it did that before it started more than DEPTH reads.
+ * In place of the C library's. The first read ends when the reactor has looked
+ * for late ones: it did that before it started more than DEPTH reads.
  */
 ssize_t pread(int fd, void *buf, size_t n, off_t off)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings that cannot be entered any more, reads that they cancel, and reactors that
- * are always notified and so never wait. liburing's call that enters a ring is
- * replaced.
+ * Rings that cannot be entered any more, reads that they cancel, and reactors
+ * that are always notified and so never wait. liburing's call that enters a
+ * ring is replaced.
  */
 #include <dlfcn.h>
 #include <errno.h>

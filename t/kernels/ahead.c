@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether rows are prefetched by instructions: the votes of the first products. */
+/*
+ * Whether rows are prefetched by instructions: the votes of the first products.
+ */
 #include <string.h>
 #include <weir.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products and attention that are batch-invariant: the bits of a row's result are
- * the same whatever is computed with it, by any number of threads.
+ * Products and attention that are batch-invariant: the bits of a row's result
+ * are the same whatever is computed with it, by any number of threads.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -129,7 +129,9 @@ static void multiply(const struct product *p, unsigned expert, float *b,
 	run(&node, team);
 }
 
-/* An odd number of blocks, over 1,024 elements; of floats, some after a vector. */
+/*
+ * An odd number of blocks, over 1,024 elements; of floats, some after a vector.
+ */
 static void product_new(struct product *p, enum weir_dtype dtype,
 			enum weir_precision precision)
 {
@@ -256,7 +258,8 @@ struct attention {
 };
 
 /*
- * Tokens from @first on, as if the cache had @room_ rows: [@tokens, HEADS, LENGTH].
+ * Tokens from @first on, as if the cache had @room_ rows: [@tokens, HEADS,
+ * LENGTH].
  */
 static void attend(const struct attention *a, int64_t first, int64_t tokens,
 		   int64_t rows, float *result, unsigned team)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random elements, the same in each run, for tests of products. One thread at a time. */
+/*
+ * Random elements, the same in each run, for tests of products. One thread at a
+ * time.
+ */
 #ifndef NUMBERS_H
 #define NUMBERS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of rows and columns, in each way and by each instruction set, against
- * sums in double of the rows' exact values.
+ * Products of rows and columns, in each way and by each instruction set,
+ * against sums in double of the rows' exact values.
  */
 #include "dtypes.h"
 #include "kernels/product.h"
@@ -136,7 +136,10 @@ static void greatest_of(const float *column, size_t k, double *most)
 	}
 }
 
-/* A row of a, a column of b, and what rounding b may change of each 32 elements. */
+/*
+ * A row of a, a column of b, and what rounding b may change of each 32
+ * elements.
+ */
 struct pair {
 	const float *row, *column;
 	const double *most; /* NULL: b is not rounded */
@@ -163,7 +166,10 @@ static double sum_of(const struct pair *p, size_t k, double *all, double *bound)
 	return sum;
 }
 
-/* The error of the product as computed by @p; infinite if one is over its bound. */
+/*
+ * The error of the product as computed by @p; infinite if one is over its
+ * bound.
+ */
 static double error_of(const struct weir__product *p, const struct matrix *m,
 		       const float *b, size_t n)
 {

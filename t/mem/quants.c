@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversion of GGML's quantised blocks. t/model/format/interop.sh compares other blocks with
- * the package gguf; here are sums of what that package made of ours.
+ * Conversion of GGML's quantised blocks. t/model/format/interop.sh compares
+ * other blocks with the package gguf; here are sums of what that package made
+ * of ours.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static void to_f32(enum weir_dtype dtype)
 }
 
 /*
- * FNV-1a of 32-bit words: of gguf 0.19's dequantize() of these blocks, with each
- * NaN made NAN_BITS.
+ * FNV-1a of 32-bit words: of gguf 0.19's dequantize() of these blocks, with
+ * each NaN made NAN_BITS.
  */
 static const struct {
 	enum weir_dtype dtype;

@@ -135,7 +135,9 @@ static int test_submit(void *queue, struct weir_backend_work *work)
 	return -EOPNOTSUPP;
 }
 
-/* As a newer module has them: with members at the end that nobody here knows. */
+/*
+ * As a newer module has them: with members at the end that nobody here knows.
+ */
 struct newer_buft {
 	struct weir_backend_buft desc;
 	uint64_t unknown[3];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linked items between those of two columns: where one column has a gap the other
- * has none, thousands of times. The place of each is found only above all of them.
+ * Linked items between those of two columns: where one column has a gap the
+ * other has none, thousands of times. The place of each is found only above all
+ * of them.
  */
 #include <time.h>
 
@@ -16,7 +17,9 @@
 
 static struct weir_lifetime item[3 * STAIRS + 2 * LINKED];
 
-/* Gaps of the one column at even multiples of STEP, of the other at odd ones. */
+/*
+ * Gaps of the one column at even multiples of STEP, of the other at odd ones.
+ */
 static size_t make_columns(void)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR_DEBUG=races and runs over several devices: lanes that wait for each other,
- * and executable graphs from which such a wait was removed.
+ * WEIR_DEBUG=races and runs over several devices: lanes that wait for each
+ * other, and executable graphs from which such a wait was removed.
  */
 #include "graph/exec/sched.h"
 #include "racing.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The race checker, compared with sets of operations: random waits, accesses and
- * functions in managed and native streams, of which two share a queue.
+ * The race checker, compared with sets of operations: random waits, accesses
+ * and functions in managed and native streams, of which two share a queue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,10 @@ static unsigned open_call[STREAMS];
 static struct reader written[BYTES], reads[BYTES][STREAMS];
 static unsigned n_reads[BYTES];
 
-/* (later operation, earlier one, with the remark), as they are expected and are. */
+/*
+ * (later operation, earlier one, with the remark), as they are expected and
+ * are.
+ */
 static unsigned want[REPORTS], got[REPORTS + 8], n_want, n_got;
 
 static unsigned some(unsigned below)
@@ -237,7 +240,9 @@ static void access_bytes(unsigned s)
 	}
 }
 
-/* By an operation, also late, as if it had been issued before; or no operation. */
+/*
+ * By an operation, also late, as if it had been issued before; or no operation.
+ */
 static void stream_waits(unsigned s)
 {
 	unsigned other = some(STREAMS), number = some(tail[other] + 1), at;

@@ -18,7 +18,9 @@ static struct weir_node *in, *mid, *out;
 static struct weir_tensor leaf; /* t, as numbers */
 static float host[N];
 
-/* out = 2 * (leaf + in), with the leaf in t; after @event if that is not NULL. */
+/*
+ * out = 2 * (leaf + in), with the leaf in t; after @event if that is not NULL.
+ */
 static void build(struct weir_event *event, const struct weir_sched_opts *opts)
 {
 	struct weir_dev *cpu = cpu_of(weir);
@@ -303,7 +305,10 @@ static void file_written(bool waits, const char *title)
 	o.flags = WEIR_FILE_WRITE;
 	must(weir_file_open(weir, files_path("weights.bin"), &o, &file));
 	build_fed(file);
-	/* A call would order what follows after the run: it ends unseen, at last. */
+	/*
+	 * A call would order what follows after the run: it ends unseen, at
+	 * last.
+	 */
 	for (unsigned ms = 50; ms < 5000 && !reports(0);
 	     ms *= waits ? 100 : 2) {
 		must(weir_run_start(run));

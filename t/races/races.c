@@ -384,7 +384,10 @@ static void heap_blocks(void)
 		must(weir_tensor_init(&part, WEIR_DTYPE_U8, 1, &n));
 		must(weir_tensor_place(&part, block.buf, block.offset));
 		must(weir_stream_fill(s, &part, 0, (size_t)n / 2, 1));
-		/* In some turns the operation is over before the block is freed. */
+		/*
+		 * In some turns the operation is over before the block is
+		 * freed.
+		 */
 		if (i % 100 < 2)
 			usleep(2000);
 		must(weir_heap_free(&block, s));

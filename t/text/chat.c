@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Chat templates: the system message of ChatML's. t/text/tokenizers.sh has the turns. */
+/*
+ * Chat templates: the system message of ChatML's. t/text/tokenizers.sh has the
+ * turns.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptions of tokenizers: what is read, what is refused, and where they are. */
+/*
+ * Descriptions of tokenizers: what is read, what is refused, and where they
+ * are.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -243,7 +243,10 @@ static void unknown_bytes(void)
 	tokenizer_free(t);
 }
 
-/* The tokens of a text in two parts, the first of which may name control tokens. */
+/*
+ * The tokens of a text in two parts, the first of which may name control
+ * tokens.
+ */
 static const char *parts_of(const struct tokenizer *t, const char *control,
 			    const char *plain)
 {

@@ -2,8 +2,8 @@
 /*
  * Two devices compute a graph node by node. Each has a copy of the graph, and
  * memory for every result. A node is computed as a graph of its own, whose
- * sources are leaves: the tensors where the results before it are. The results are
- * compared on the host, element by element.
+ * sources are leaves: the tensors where the results before it are. The results
+ * are compared on the host, element by element.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies of graphs. Leaves that overlap are one region of bytes, which is copied
- * as a whole, so that they overlap in the copy too. Leaves in files are read: they
- * are in memory in the copy.
+ * Copies of graphs. Leaves that overlap are one region of bytes, which is
+ * copied as a whole, so that they overlap in the copy too. Leaves in files are
+ * read: they are in memory in the copy.
  */
 #include <weir/compare.h>
 #include <weir/stream.h>

@@ -73,7 +73,10 @@ static bool is_input(const struct weir__assign_in *a, uint32_t class)
 	return a->marks[class] & WEIR__MARK_INPUT;
 }
 
-/* True if runs copy no leaf for @dev: it uses the leaf, or keeps constant leaves. */
+/*
+ * True if runs copy no leaf for @dev: it uses the leaf, or keeps constant
+ * leaves.
+ */
 static bool is_home(const struct weir__assign_in *a, uint32_t leaf, uint8_t dev)
 {
 	return a->usable[leaf] & bit(dev) ||

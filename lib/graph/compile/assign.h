@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass "assign": it gives each operation a device. Arrays in, arrays out; equal input gives equal output. It takes linear time for each
- * device.
+ * The pass "assign": it gives each operation a device. Arrays in, arrays out;
+ * equal input gives equal output. It takes linear time for each device.
  *
  * These decide, in this order:
  *
@@ -58,11 +58,11 @@ enum weir__assign_why {
 
 struct weir__assign {
 	/*
-	 * The device of each node. An operation has the device that computes it, a
-	 * view that of the node whose bytes it has, an input that of its first
-	 * user. A leaf has its owner, else the device of its pin, else that of its
-	 * first user that can use its memory. NONE: the node is not needed, or it
-	 * is a leaf that all users need a copy of.
+	 * The device of each node. An operation has the device that computes
+	 * it, a view that of the node whose bytes it has, an input that of its
+	 * first user. A leaf has its owner, else the device of its pin, else
+	 * that of its first user that can use its memory. NONE: the node is not
+	 * needed, or it is a leaf that all users need a copy of.
 	 */
 	uint8_t *dev;
 	uint8_t *cause; /* of each node: enum weir_node_cause */

@@ -18,7 +18,7 @@ void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size)
 }
 
 /* The same, all 0. */
-static void *plan_zeroed(struct weir__compiled *cg, size_t n, size_t size)
+static void *compiled_zeroed(struct weir__compiled *cg, size_t n, size_t size)
 {
 	void *array = weir__compiled_take(cg, n, size);
 
@@ -62,7 +62,7 @@ static int lane_arrays(struct weir__compiled *cg, const struct weir__draft *d,
 		weir__compiled_take(cg, locations, sizeof(*lane->location));
 	lane->operand = weir__compiled_take(cg, cg->n_copies * lane->n_operands,
 					    sizeof(*lane->operand));
-	lane->copy = plan_zeroed(cg, cg->n_copies, sizeof(*lane->copy));
+	lane->copy = compiled_zeroed(cg, cg->n_copies, sizeof(*lane->copy));
 	if (!lane->location || !lane->operand || !lane->copy)
 		return no_memory(cg);
 	memset(lane->location, 0, locations * sizeof(*lane->location));
@@ -79,7 +79,8 @@ static int lane_arrays(struct weir__compiled *cg, const struct weir__draft *d,
 	return 0;
 }
 
-static int plan_arrays(struct weir__compiled *cg, const struct weir__draft *d)
+static int compiled_arrays(struct weir__compiled *cg,
+			   const struct weir__draft *d)
 {
 	const struct weir__sync *o = &d->sync;
 	size_t waits = (size_t)o->n_device_copies * o->n_lanes;
@@ -89,7 +90,7 @@ static int plan_arrays(struct weir__compiled *cg, const struct weir__draft *d)
 	cg->n_points = o->n_points;
 	cg->n_device_copies = o->n_device_copies;
 	cg->shared = o->shared;
-	cg->lane = plan_zeroed(cg, o->n_lanes, sizeof(*cg->lane));
+	cg->lane = compiled_zeroed(cg, o->n_lanes, sizeof(*cg->lane));
 	cg->at = weir__compiled_take(cg, cg->n, sizeof(*cg->at));
 	cg->point = weir__compiled_take(cg, cg->n_points, sizeof(*cg->point));
 	cg->leaf = weir__compiled_take(cg, cg->n_points, sizeof(*cg->leaf));
@@ -103,8 +104,8 @@ static int plan_arrays(struct weir__compiled *cg, const struct weir__draft *d)
 	cg->copier = weir__compiled_take(cg, 2 * (size_t)cg->sched->n_devs,
 					 sizeof(*cg->copier));
 	cg->reserved =
-		plan_zeroed(cg, cg->sched->n_devs, sizeof(*cg->reserved));
-	cg->taken = plan_zeroed(cg, cg->n_copies, sizeof(*cg->taken));
+		compiled_zeroed(cg, cg->sched->n_devs, sizeof(*cg->reserved));
+	cg->taken = compiled_zeroed(cg, cg->n_copies, sizeof(*cg->taken));
 	if (!cg->lane || !cg->at || !cg->point || !cg->leaf || !cg->port ||
 	    !cg->device_copy || !cg->wait || !cg->transfer || !cg->copier ||
 	    !cg->reserved || !cg->taken)
@@ -144,9 +145,10 @@ static void lane_reads(struct weir__graph_lane *lane)
 			lane->reads |= UINT64_C(1) << lane->location[i].lane;
 }
 
-static int plan_nodes(struct weir__compiled *cg, const struct weir__draft *d)
+static int compiled_nodes(struct weir__compiled *cg,
+			  const struct weir__draft *d)
 {
-	int r = plan_arrays(cg, d);
+	int r = compiled_arrays(cg, d);
 
 	if (r == 0)
 		r = weir__compiled_where(cg, d);
@@ -182,7 +184,7 @@ static const struct weir_backend_prepare_opts prepare_opts = {
 	.size = sizeof(prepare_opts)
 };
 
-/* What the device says of the workspace before anything is allocated. */
+/* Ask the device for the size of the workspace; nothing is allocated yet. */
 static int lane_workspace(struct weir__graph_lane *lane)
 {
 	const struct weir__sched_dev *on = lane->on;
@@ -198,15 +200,15 @@ static int lane_workspace(struct weir__graph_lane *lane)
 }
 
 /* All that is found without allocating memory of a device. */
-static int plan_draw(struct weir__compiled *cg, const struct weir_graph *g,
-		     const struct weir__choice *choice)
+static int compiled_draw(struct weir__compiled *cg, const struct weir_graph *g,
+			 const struct weir__choice *choice)
 {
 	struct weir__draft d;
 	int r = weir__draft(cg->sched, g, choice, &d);
 
 	if (r < 0)
 		return r;
-	r = plan_nodes(cg, &d);
+	r = compiled_nodes(cg, &d);
 	cg->placement = d.places.placement;
 	d.places.placement = NULL;
 	weir__draft_free(&d);
@@ -218,9 +220,9 @@ static int plan_draw(struct weir__compiled *cg, const struct weir_graph *g,
 	return r;
 }
 
-static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
-		      const struct weir__choice *choice,
-		      struct weir__compiled **ret)
+static int compiled_alloc(struct weir_sched *sched, const struct weir_graph *g,
+			  const struct weir__choice *choice,
+			  struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
 	int r = weir_graph_error(g, NULL);
@@ -233,7 +235,7 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 	cg->sched = sched;
 	cg->n_copies = sched->opts.copies;
 	cg->key = choice->key;
-	r = plan_draw(cg, g, choice);
+	r = compiled_draw(cg, g, choice);
 	if (r < 0)
 		weir__compiled_free(cg);
 	else
@@ -252,7 +254,7 @@ static int bytes_reserve(struct weir__compiled *cg, const uint64_t *bytes)
 }
 
 /* All lanes at once: a budget that all devices share is checked for the sum. */
-static int plan_reserve(struct weir__compiled *cg)
+static int compiled_reserve(struct weir__compiled *cg)
 {
 	uint64_t bytes[WEIR__LANES] = { 0 };
 
@@ -339,7 +341,7 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 		       struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
-	int r = plan_alloc(sched, g, choice, &cg);
+	int r = compiled_alloc(sched, g, choice, &cg);
 
 	if (r < 0)
 		return r;
@@ -347,7 +349,7 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 	if (r == 0)
 		r = weir_graph_fingerprint(g, cg->fingerprint);
 	if (r == 0)
-		r = plan_reserve(cg);
+		r = compiled_reserve(cg);
 	if (r == 0)
 		r = weir__compiled_imports(cg, g);
 	/* All memory first: lanes read that of others. */
@@ -369,7 +371,7 @@ int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
 			   struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
-	int r = plan_alloc(sched, g, choice, &cg);
+	int r = compiled_alloc(sched, g, choice, &cg);
 
 	if (r < 0)
 		return r;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiled graph of a graph: what all executable graphs of equal graphs share. It has the
- * place of each node, the operations as the backend gets them, and the memory.
- * Only the members at the end of the struct change after it was made.
+ * The compiled graph of a graph: what all executable graphs of equal graphs
+ * share. It has the place of each node, the operations as the backend gets
+ * them, and the memory. Only the members at the end of the struct change after
+ * it was made.
  */
 #ifndef WEIR__GRAPH_COMPILED_H
 #define WEIR__GRAPH_COMPILED_H
@@ -25,12 +26,12 @@ struct weir__node_at {
 	/* In its memory; of a leaf its address, 0 if it is not placed. */
 	uint64_t offset;
 	uint64_t bytes;
-	uint32_t over;  /* 1 + node; 0: none */
+	uint32_t over;  /* 1 + the node whose place it takes; 0: none */
 	uint32_t step;  /* as in struct weir__sync */
 	uint32_t until; /* UINT32_MAX: kept */
 	uint8_t where;  /* enum weir_node_where */
 	uint8_t why;    /* enum weir_node_why */
-	uint8_t lane;   /* that computes it, and in whose memory it is */
+	uint8_t lane;   /* the lane that computes it and has its memory */
 	uint8_t cause;  /* enum weir_node_cause */
 	bool computed;
 	bool written; /* a leaf that a run writes */
@@ -54,14 +55,14 @@ struct weir__port {
 #define WEIR__PORT_OUTPUT 0x02u
 #define WEIR__PORT_NEEDED 0x04u /* an input that a run uses */
 
-/* Bytes of the program's, from the first of a leaf: of it and of neighbours. */
+/* Memory of the program: the bytes of a leaf and of leaves next to it. */
 struct weir__leaf {
 	uint32_t node;
 	bool write;
 	uint64_t bytes;
 };
 
-/* What a lane has for each copy of the inputs. */
+/* The memory and nodes of a lane for one copy of the inputs. */
 struct weir__lane_copy {
 	struct weir_buf *buf; /* NULL: no inputs */
 	struct weir_backend_node *node;
@@ -69,14 +70,14 @@ struct weir__lane_copy {
 	void *prepared; /* NULL: nothing to compute */
 };
 
-/* What one device computes of a graph. */
+/* The part of a graph that one device computes. */
 struct weir__graph_lane {
 	struct weir__sched_dev *on;
 	uint32_t n_steps, n_points, n_leaves;
 	struct weir__sync_point *point; /* part of the compiled graph's */
-	struct weir__leaf
-		*leaf; /* part of the compiled graph's: all that it uses
-					 where it is, by address */
+	/* Part of the compiled graph's: leaves that it reads or writes where
+	 * they are, by address. */
+	struct weir__leaf *leaf;
 	struct weir__lane_copy *copy; /* n_copies */
 	struct weir__location
 		*location;            /* of each step: result, then sources */
@@ -90,8 +91,8 @@ struct weir__graph_lane {
 	struct weir__sizes sizes;
 
 	/*
-	 * Under the scheduler's start_lock: the operation of the newest run. The
-	 * lane's results and workspace are used by one run after another.
+	 * Under the scheduler's start_lock: the operation of the newest run.
+	 * The lane's results and workspace are used by one run after another.
 	 */
 	struct weir__timeline *last; /* referenced; NULL: none yet */
 	uint64_t last_number;
@@ -130,10 +131,8 @@ struct weir__compiled {
 	struct weir__port *port;        /* by node */
 	struct weir__graph_lane *lane;
 	struct weir__placed_copy *device_copy;
-	uint32_t *wait; /* as in struct weir__sync */
-	uint32_t *
-		transfer; /* the device copies that are copied, in the order in which
-			       copies are queued */
+	uint32_t *wait;     /* as in struct weir__sync */
+	uint32_t *transfer; /* device copies, in the order of queueing */
 	uint32_t n_transfers;
 	struct weir__copier *copier;
 	struct weir__split *split;
@@ -149,8 +148,8 @@ struct weir__compiled {
 };
 
 /*
- * Make the compiled graph of a sound graph: passes, check of each operation, memory,
- * preparation. @ret has one reference and is on no list. Errors of
+ * Make the compiled graph of a sound graph: passes, check of each operation,
+ * memory, preparation. @ret has one reference and is on no list. Errors of
  * weir_exec_new().
  */
 int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
@@ -159,13 +158,13 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 /* No run is left. Gives back what it has reserved. */
 void weir__compiled_free(struct weir__compiled *cg);
 /*
- * The same without memory and prepared nodes, to be described and freed. Budgets do
- * not limit it, and leaves need not be placed.
+ * The same without memory and prepared nodes, to be described and freed.
+ * Budgets do not limit it, and leaves need not be placed.
  */
 int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
 			   const struct weir__choice *choice,
 			   struct weir__compiled **ret);
-/* @n entries of @size bytes; never NULL for want of entries. */
+/* Memory for @n entries of @size bytes. Not NULL if @n is 0; NULL: no memory. */
 void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
 /* where.c: the places of all nodes, the ports, the device copies. */
@@ -181,8 +180,8 @@ struct weir__location weir__source_location(const struct weir__compiled *cg,
 struct weir__location weir__result_location(const struct weir__compiled *cg,
 					    uint32_t i);
 /*
- * Planned memory that contains the location, for copy @copy; NULL: the location is in a
- * leaf, or nothing is allocated (an estimate).
+ * Planned memory that contains the location, for copy @copy; NULL: the location
+ * is in a leaf, or nothing is allocated (an estimate).
  */
 struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
 				    const struct weir__location *location,
@@ -194,8 +193,8 @@ struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
  */
 int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g);
 /*
- * import_lists.c: the lists of imports of all lanes, and the addresses of the device copies.
- * Errors of weir__prefetch_list_new().
+ * import_lists.c: the lists of imports of all lanes, and the addresses of the
+ * device copies. Errors of weir__prefetch_list_new().
  */
 int weir__compiled_imports(struct weir__compiled *cg,
 			   const struct weir_graph *g);
@@ -203,8 +202,8 @@ int weir__compiled_imports(struct weir__compiled *cg,
 int weir__compiled_imports_measure(struct weir__compiled *cg,
 				   const struct weir_graph *g);
 /*
- * nodes.c: @from as a backend gets it, without addresses; its name and parameters
- * are those of the graph. @src: an entry for each of its sources.
+ * nodes.c: @from as a backend gets it, without addresses; its name and
+ * parameters are those of the graph. @src: an entry for each of its sources.
  */
 void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
@@ -214,8 +213,8 @@ int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
 /* The same of the other copies. */
 void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);
 /*
- * Find the imports that only one step of the lane reads, some rows of them, and that
- * it can get from a reader.
+ * Find the imports that only one step of the lane reads, some rows of them, and
+ * that it can get from a reader.
  */
 void weir__nodes_by_rows(struct weir__compiled *cg,
 			 const struct weir__graph_lane *lane);
@@ -231,7 +230,8 @@ const char *weir__node_words(const struct weir_backend_node *node,
 			     char text[WEIR__NODE_WORDS]);
 
 /*
- * split.c: neighbouring nodes that one device computes. Views never end a split.
+ * split.c: neighbouring nodes that one device computes. Views never end a
+ * split.
  */
 struct weir__split {
 	uint32_t lane, first, n; /* the first node; how many are computed */

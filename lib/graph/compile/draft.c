@@ -57,8 +57,8 @@ static uint8_t marks_of(const struct weir_node *node)
 }
 
 /*
- * True if the result of @node, in the place of @src, would have each element where
- * @src has its own.
+ * True if the result of @node, in the place of @src, would have each element
+ * where @src has its own.
  */
 static bool same_layout(const struct weir_node *node,
 			const struct weir_node *src)
@@ -116,8 +116,8 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 }
 
 /*
- * The devices that can use the memory of a leaf: all, if it is not placed; none, if
- * it is in a file.
+ * The devices that can use the memory of a leaf: all, if it is not placed;
+ * none, if it is in a file.
  */
 static uint64_t devices_for(const struct weir_sched *s,
 			    const struct weir_node *leaf)
@@ -134,7 +134,9 @@ static uint64_t devices_for(const struct weir_sched *s,
 	return devs;
 }
 
-/* Nodes with nothing to compute use no bytes, and no order is needed for them. */
+/*
+ * Nodes with nothing to compute use no bytes, and no order is needed for them.
+ */
 static void draft_marks(struct weir__draft *d)
 {
 	for (size_t i = 0; i < d->g->n; i++) {
@@ -149,7 +151,10 @@ static void draft_marks(struct weir__draft *d)
 	}
 }
 
-/* With one device there is no choice; compiled.c asks whether it has the operations. */
+/*
+ * With one device there is no choice; compiled.c asks whether it has the
+ * operations.
+ */
 static int draft_one_device(struct weir__draft *d)
 {
 	size_t n = d->g->n + 1; /* never 0 */
@@ -261,8 +266,8 @@ static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
 }
 
 /*
- * True if two leaves, which begin at the same address or offset, have the same bytes
- * and one lane.
+ * True if two leaves, which begin at the same address or offset, have the same
+ * bytes and one lane.
  */
 static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The imports of a compiled graph become entries of a prefetch list for each lane. */
+/*
+ * The imports of a compiled graph become entries of a prefetch list for each
+ * lane.
+ */
 #include <string.h>
 
 #include "core/array.h"
@@ -77,8 +80,9 @@ static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 }
 
 /*
- * The entries of the list of a lane with *@n device copies that are imports, and their number.
- * Images are in the order of first use. NULL: no memory, with a sentence.
+ * The entries of the list of a lane with *@n device copies that are imports,
+ * and their number. Images are in the order of first use. NULL: no memory, with
+ * a sentence.
  */
 static struct weir__import *imports_of(struct weir__compiled *cg,
 				       const struct weir_graph *g, uint32_t l,
@@ -107,7 +111,9 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 		r = weir__imports_same(m.import, *n, m.same);
 	if (r == 0)
 		entries = imports_merge(&m, *n, entry_of);
-	/* Backwards: of several device copies the first stands for the entry. */
+	/*
+	 * Backwards: of several device copies the first stands for the entry.
+	 */
 	for (uint32_t k = cg->n_device_copies; k-- > 0 && !r;)
 		if (is_import(cg, k, l)) {
 			cg->device_copy[k].entry = entry_of[--i];
@@ -124,8 +130,8 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 
 /*
  * Plans that are only kept may have memory that this list needs. If the list is
- * refused for that reason, or more is prefetched than if it were alone, these compiled graphs
- * are freed, and the list is made again.
+ * refused for that reason, or more is prefetched than if it were alone, these
+ * compiled graphs are freed, and the list is made again.
  */
 static int list_new(struct weir__compiled *cg, struct weir__graph_lane *lane,
 		    const struct weir__import *imports, uint32_t n)

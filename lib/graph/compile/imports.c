@@ -15,14 +15,17 @@ typedef unsigned long long ull;
  * own first and last use.
  */
 #define LONG_LIFE 4u
-/* An import is tiny if the largest prefetched one is at least this many times larger. */
+/*
+ * An import is tiny if the largest prefetched one is at least this many times
+ * larger.
+ */
 #define TINY 32u
 /* A buffer is large if it has over 1 / RING_PART of the budget. */
 #define RING_PART 4u
 
 /*
- * An import, to be sorted by what it needs. While imports are chosen, the first of
- * several with the same bytes stands for all of them.
+ * An import, to be sorted by what it needs. While imports are chosen, the first
+ * of several with the same bytes stands for all of them.
  */
 struct sized {
 	struct weir__sort_key key;
@@ -66,7 +69,7 @@ static void import_keep(struct chooser *c, uint32_t i)
 	c->left -= weir__import_need(c->in, i);
 }
 
-/* What a buffer costs if @largest is the largest import in it. */
+/* Bytes of a buffer whose largest import has @largest bytes. */
 static uint64_t buffer_cost(const struct chooser *c, uint64_t largest)
 {
 	uint64_t cost;
@@ -89,7 +92,9 @@ static uint64_t sized_need(const struct chooser *c, uint32_t k)
 	return k < c->n_sized ? weir__import_need(c->in, c->sized[k].i) : 0;
 }
 
-/* The first sorted import from @k on that is still prefetched; n_sized: none. */
+/*
+ * The first sorted import from @k on that is still prefetched; n_sized: none.
+ */
 static uint32_t skip_kept(const struct chooser *c, uint32_t k)
 {
 	while (k < c->n_sized && !c->out->prefetched[c->sized[k].i])
@@ -104,7 +109,10 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 	       in->first[i + LONG_LIFE + 1] <= in->last[i];
 }
 
-/* True if the same import is prefetched before, in all of its bytes, or in use for long. */
+/*
+ * True if the same import is prefetched before, in all of its bytes, or in use
+ * for long.
+ */
 static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 {
 	uint32_t first = first_same(in, i);
@@ -114,7 +122,10 @@ static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 	return (first != i && !is_by_rows(in, first)) || lives_long(in, i);
 }
 
-/* Keep imports with a long life, and those that would be prefetched more than once. */
+/*
+ * Keep imports with a long life, and those that would be prefetched more than
+ * once.
+ */
 static void keep_long(struct chooser *c)
 {
 	for (uint32_t k = 0; k < c->in->n; k++) {
@@ -133,8 +144,9 @@ static void keep_long(struct chooser *c)
 }
 
 /*
- * Keep all imports of the largest size, then those of the next smaller one, while
- * a buffer for them would be large. Returns the largest size that is still prefetched.
+ * Keep all imports of the largest size, then those of the next smaller one,
+ * while a buffer for them would be large. Returns the largest size that is
+ * still prefetched.
  */
 static uint64_t keep_large(struct chooser *c)
 {
@@ -312,8 +324,8 @@ static uint64_t count_need(const struct chooser *c, enum which which)
 }
 
 /*
- * Keep all imports that fit. False, and nothing is kept: others than those that are
- * read by rows would be prefetched.
+ * Keep all imports that fit. False, and nothing is kept: others than those that
+ * are read by rows would be prefetched.
  */
 static bool keep_all(struct chooser *c)
 {
@@ -329,7 +341,9 @@ static bool keep_all(struct chooser *c)
 	return true;
 }
 
-/* Imports with the same bytes are kept or prefetched as the first of them is. */
+/*
+ * Imports with the same bytes are kept or prefetched as the first of them is.
+ */
 static void follow_first(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)

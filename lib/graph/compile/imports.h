@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The pass that decides which imports of a device are kept in its memory, and
- * which are prefetched through a buffer in each run, and where in the buffer. An import is a
- * constant leaf whose bytes come from a file or from memory that the device cannot
- * use. Arrays in, arrays out.
+ * which are prefetched through a buffer in each run, and where in the buffer.
+ * An import is a constant leaf whose bytes come from a file or from memory that
+ * the device cannot use. Arrays in, arrays out.
  */
 #ifndef WEIR__GRAPH_IMPORTS_H
 #define WEIR__GRAPH_IMPORTS_H
@@ -21,13 +21,14 @@ struct weir__imports_in {
 	const uint32_t *phase; /* its address modulo WEIR__PAGE, or ANY */
 	const bool *there;     /* it is kept already; NULL: none is */
 	/*
-	 * The first import with the same bytes: these are kept once, or all prefetched,
-	 * and no step reads two of them. NULL: each has its own bytes.
+	 * The first import with the same bytes: these are kept once, or all
+	 * prefetched, and no step reads two of them. NULL: each has its own
+	 * bytes.
 	 */
 	const uint32_t *same;
 	/*
-	 * Bytes of a prefetched one that each run reads without a place in the buffer; 0:
-	 * all, to its place. NULL: all of each.
+	 * Bytes of a prefetched one that each run reads without a place in the
+	 * buffer; 0: all, to its place. NULL: all of each.
 	 */
 	const uint64_t *by_rows;
 	uint64_t align;  /* a power of two, at most WEIR__PAGE */
@@ -43,12 +44,13 @@ struct weir__imports {
 };
 
 /*
- * Fed imports that are needed at the same time share no byte. As many imports as
- * fit are kept: first those that are in use for long or are read again as another
- * import, then those that would make the buffer large, then tiny ones. Of the others
- * so many are kept, evenly spread, that the buffer has three times the bytes of the
- * largest prefetched import, or less if the budget has no room for that. Those that are
- * read by rows are kept last. An existing buffer is used if it is large enough.
+ * Fed imports that are needed at the same time share no byte. As many imports
+ * as fit are kept: first those that are in use for long or are read again as
+ * another import, then those that would make the buffer large, then tiny ones.
+ * Of the others so many are kept, evenly spread, that the buffer has three
+ * times the bytes of the largest prefetched import, or less if the budget has
+ * no room for that. Those that are read by rows are kept last. An existing
+ * buffer is used if it is large enough.
  *
  * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
  * both numbers. Free the arrays with weir__imports_free().

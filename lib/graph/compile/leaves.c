@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Check that lanes can use their leaves, and join leaves that are neighbours. */
+/*
+ * Check that lanes can use their leaves, and join leaves that are neighbours.
+ */
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sort.h"

@@ -12,7 +12,10 @@
 #include "mem/buf.h"
 #include "mem/dtype.h"
 
-/* A copy of @bytes bytes in the compiled graph's memory. *@ret is NULL if there are none. */
+/*
+ * A copy of @bytes bytes in the compiled graph's memory. *@ret is NULL if there
+ * are none.
+ */
 static int keep(struct weir__compiled *cg, const void *from, size_t bytes,
 		const void **ret)
 {
@@ -146,8 +149,8 @@ static int address_of(const struct weir__compiled *cg,
 }
 
 /*
- * True if this node alone, and once, reads the import that source 0 of @node is in. Of the
- * locations of sources only those in imports have a device copy.
+ * True if this node alone, and once, reads the import that source 0 of @node is
+ * in. Of the locations of sources only those in imports have a device copy.
  */
 static bool reads_alone(const struct weir__compiled *cg,
 			const struct weir__graph_lane *lane,
@@ -200,7 +203,10 @@ static uint64_t rows_bytes(const struct weir_backend_node *node, uint64_t all)
 	return bytes < all ? bytes : 0;
 }
 
-/* True if no other step, and no other source of the node, reads the device copy. */
+/*
+ * True if no other step, and no other source of the node, reads the device
+ * copy.
+ */
 static bool device_copy_alone(const struct weir__placed_copy *device_copy,
 			      const struct weir_backend_node *node,
 			      const struct weir__location *src)

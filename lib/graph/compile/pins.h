@@ -16,13 +16,12 @@ struct weir__pins;
 
 void weir__pins_put(struct weir__pins *pins); /* NULL is allowed */
 
-/* What one executable graph is made with. */
+/* The choices of the program for one executable graph: pins and rates. */
 struct weir__choice {
 	/* NULL with one device. */
 	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */
 	struct weir_rates *rates; /* of each device */
-	uint64_t
-		key; /* compiled graphs that are made with equal ones have equal keys */
+	uint64_t key;             /* equal choices have equal keys */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass "place": it gives the lifetimes of results, in steps, to the planner of
- * lib/place, which finds their offsets. Arrays in, a placement out.
+ * The pass "place": it gives the lifetimes of results, in steps, to the planner
+ * of lib/place, which finds their offsets. Arrays in, a placement out.
  */
 #ifndef WEIR__GRAPH_PLACE_RESULTS_H
 #define WEIR__GRAPH_PLACE_RESULTS_H
@@ -21,8 +21,8 @@ struct weir__place_in {
 	const uint8_t *marks;  /* WEIR__MARK_* */
 	const uint64_t *bytes; /* of each node, if it has bytes of its own */
 	/*
-	 * Bit s of fits[i]: operation and layouts allow that the result of node i
-	 * takes the place of its source s.
+	 * Bit s of fits[i]: operation and layouts allow that the result of node
+	 * i takes the place of its source s.
 	 */
 	const uint8_t *fits;
 	/* Of each device copy; an import has 0. */
@@ -44,9 +44,10 @@ struct weir__places {
 
 /*
  * A result takes the place of a source only if that is planned, is no output,
- * shares its layout, and its whole class is used for the last time by this step.
- * Inputs, device copies, and results that other lanes read are never overwritten, so
- * lanes wait only for what they read. Errors of weir_placement_new().
+ * shares its layout, and its whole class is used for the last time by this
+ * step. Inputs, device copies, and results that other lanes read are never
+ * overwritten, so lanes wait only for what they read. Errors of
+ * weir_placement_new().
  */
 int weir__place_nodes(const struct weir__place_in *in,
 		      struct weir__places *ret);

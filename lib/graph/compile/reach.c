@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass "reach": what is needed, who shares bytes, last uses, and the order of
- * accesses. At the end, the arrays of a graph, which all passes read.
+ * The pass "reach" finds the nodes that are needed, those that share bytes, the
+ * last use of each, and the order of accesses. The end of this file makes the
+ * arrays of a graph, which all passes read.
  */
 #include "graph/compile/reach.h"
 
@@ -228,14 +229,14 @@ static int order_run(struct accesses *o)
 }
 
 /*
- * Fill in before_at and before. Accesses whose bytes overlap, directly or through
- * accesses between, are one group. In a group each read comes after the last write,
- * and each write after the last write and the reads since then.
+ * Fill in before_at and before. Accesses whose bytes overlap, directly or
+ * through accesses between, are one group. In a group each read comes after the
+ * last write, and each write after the last write and the reads since then.
  *
  * Groups need at most two edges for each access. They order a little more than
  * necessary: two parts of a cache are one group if a node reads both. Exact
- * intervals could need an edge for each pair of accesses: many small writes, then
- * many reads of everything.
+ * intervals could need an edge for each pair of accesses: many small writes,
+ * then many reads of everything.
  */
 static int reach_order(const struct weir__reach_in *in,
 		       struct weir__reach *reach)
@@ -327,8 +328,8 @@ static uint32_t source_of(const struct weir_node *node)
 }
 
 /*
- * The address of a leaf. Leaves that are not placed get addresses that no memory
- * has, from *@next on, so that they overlap nothing.
+ * The address of a leaf. Leaves that are not placed get addresses that no
+ * memory has, from *@next on, so that they overlap nothing.
  */
 static uint64_t leaf_begins(const struct weir_node *leaf, uint64_t bytes,
 			    uint64_t *next)

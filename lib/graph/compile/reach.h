@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass "reach", the first over a graph. It finds the nodes that a run computes, the nodes
- * that share bytes, the last use of these bytes, and the order of accesses to
- * placed bytes. Input and output are arrays, so that it can be tested without
- * graphs. It takes linear time, and sorts the accesses twice.
+ * The pass "reach", the first over a graph. It finds the nodes that a run
+ * computes, the nodes that share bytes, the last use of these bytes, and the
+ * order of accesses to placed bytes. Input and output are arrays, so that it
+ * can be tested without graphs. It takes linear time, and sorts the accesses
+ * twice.
  */
 #ifndef WEIR__GRAPH_REACH_H
 #define WEIR__GRAPH_REACH_H
@@ -37,7 +38,9 @@ struct weir__reach_in {
 			     or, for bytes of its own, the node itself */
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
-	/* A node that reads a part of a leaf may get a copy of the whole leaf. */
+	/*
+	 * A node that reads a part of a leaf may get a copy of the whole leaf.
+	 */
 	bool device_copies;
 };
 

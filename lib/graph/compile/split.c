@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Splits: neighbouring nodes, in the order in which they were made, that one
- * device computes. They describe an executable graph to its users; runs know lanes only.
+ * device computes. They describe an executable graph to its users; runs know
+ * lanes only.
  */
 #include "core/array.h"
 #include "core/error.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two loops over the nodes. The first finds which lane has each node, and which
- * steps other lanes wait for; the second numbers the steps, and adds sync points and
- * device copies as they are needed.
+ * steps other lanes wait for; the second numbers the steps, and adds sync
+ * points and device copies as they are needed.
  */
 #include "graph/compile/sync.h"
 
@@ -29,9 +29,9 @@ struct ordering {
 			      has; NONE: a leaf or an input has it */
 	uint8_t *released; /* of each node: others wait for its step */
 	/*
-	 * Of lane l and class c, at l * n + c: 1 + the device copy of the class or, of a
-	 * leaf whose memory the lane can use, 1 + its sync point. In the
-	 * first loop: 1 + the last node of the lane that uses the class.
+	 * Of lane l and class c, at l * n + c: 1 + the device copy of the class
+	 * or, of a leaf whose memory the lane can use, 1 + its sync point. In
+	 * the first loop: 1 + the last node of the lane that uses the class.
 	 */
 	uint32_t *of;
 	/* Of lanes l and k, at l * n_lanes + k: steps of k that l waits for. */
@@ -169,7 +169,10 @@ static int no_memory(const struct ordering *s)
 	return weir__fail(-ENOMEM, "no memory for the order of %u nodes", s->n);
 }
 
-/* Before the next step of lane @l. Returns the sync point, for the caller to fill in. */
+/*
+ * Before the next step of lane @l. Returns the sync point, for the caller to
+ * fill in.
+ */
 static struct weir__sync_point *point_add(struct ordering *s, uint32_t l,
 					  enum weir__sync_kind kind,
 					  uint32_t of)
@@ -270,7 +273,10 @@ static void transfer_wait(struct ordering *s, uint32_t device_copy, uint32_t b)
 		*wait = s->o.step[b] + 1;
 }
 
-/* What the copy of a new device copy, whose first reader is @i, has to wait for. */
+/*
+ * What the copy of a new device copy, whose first reader is @i, has to wait
+ * for.
+ */
 static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
 			  uint32_t made)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass "sync": it gives each lane its steps, and finds the sync points between
- * them and the device copies that a lane needs. Arrays in, arrays out.
+ * The pass "sync": it gives each lane its steps, and finds the sync points
+ * between them and the device copies that a lane needs. Arrays in, arrays out.
  *
- * A lane is what one device computes of a graph. Its steps have the order in which
- * their nodes were made, which satisfies the edges of the pass "reach". So lanes
- * that wait for each other never wait in a circle.
+ * A lane is what one device computes of a graph. Its steps have the order in
+ * which their nodes were made, which satisfies the edges of the pass "reach".
+ * So lanes that wait for each other never wait in a circle.
  */
 #ifndef WEIR__GRAPH_SYNC_H
 #define WEIR__GRAPH_SYNC_H
@@ -24,8 +24,8 @@ enum weir__sync_kind {
 	WEIR__SYNC_TRANSFER, /* waits until device copy @of was copied */
 	WEIR__SYNC_IMPORT,   /* waits until device copy @of has arrived */
 	/*
-	 * Waits for nothing. The work of the device ends here, since other lanes
-	 * wait for the step before.
+	 * Waits for nothing. The work of the device ends here, since other
+	 * lanes wait for the step before.
 	 */
 	WEIR__SYNC_RELEASE
 };
@@ -44,8 +44,8 @@ enum weir__device_copy_kind {
 };
 
 /*
- * A copy of a class (an input, a result of another lane, or a leaf) in memory of a
- * lane whose device cannot use the memory in which the class is.
+ * A copy of a class (an input, a result of another lane, or a leaf) in memory
+ * of a lane whose device cannot use the memory in which the class is.
  */
 struct weir__device_copy {
 	uint32_t node;        /* the class: the node that has the bytes */
@@ -60,18 +60,18 @@ struct weir__sync {
 	/* The lane of each node: where it, or its class, is computed. */
 	uint8_t *lane;
 	/*
-	 * Lane l computes the nodes node[step_at[l]] to node[step_at[l + 1] - 1],
-	 * in this order. step_at has n_lanes + 1 entries.
+	 * Lane l computes the nodes node[step_at[l]] to node[step_at[l + 1] -
+	 * 1], in this order. step_at has n_lanes + 1 entries.
 	 */
 	uint32_t *step_at, *node;
 	/*
-	 * The step of each node in its lane. A node that is not computed has the
-	 * number of the next step.
+	 * The step of each node in its lane. A node that is not computed has
+	 * the number of the next step.
 	 */
 	uint32_t *step;
 	/*
-	 * Of each alias class, at its node: its bytes are used before this step of
-	 * its lane. 0: they are not used.
+	 * Of each alias class, at its node: its bytes are used before this step
+	 * of its lane. 0: they are not used.
 	 */
 	uint32_t *until;
 	uint8_t *exported; /* of each class: other lanes read the result */

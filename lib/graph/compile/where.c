@@ -46,7 +46,9 @@ static uint8_t why_of(const struct weir__draft *d, const struct weir_node *node)
 	return WEIR_NODE_PLANNED;
 }
 
-/* Where the class of a node is; its offset is that of the class's first byte. */
+/*
+ * Where the class of a node is; its offset is that of the class's first byte.
+ */
 static void class_place(const struct weir__draft *d,
 			const struct weir_node *storage,
 			struct weir__node_at *at)

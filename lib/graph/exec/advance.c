@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lane of a started run moves from sync point to sync point. It is one operation of its
- * stream, and at any time has one work in the device's queue, or waits for one
- * event, or is moved by one thread: that which issued the operation, completed the
- * work, or woke the waiter. So the thread that moves a lane needs no lock for it,
- * except for what the run's other lanes and the program look at.
+ * A lane of a started run moves from sync point to sync point. It is one
+ * operation of its stream, and at any time has one work in the device's queue,
+ * or waits for one event, or is moved by one thread: that which issued the
+ * operation, completed the work, or woke the waiter. So the thread that moves a
+ * lane needs no lock for it, except for what the run's other lanes and the
+ * program look at.
  */
 #include <stdarg.h>
 
@@ -59,7 +60,10 @@ static bool failure_keep(struct weir_run *run, const struct weir_failure *f)
 	return first;
 }
 
-/* The lane has ended, and its operation is about to end. @f: why it failed, or NULL. */
+/*
+ * The lane has ended, and its operation is about to end. @f: why it failed, or
+ * NULL.
+ */
 static void lane_ended(struct weir__run_lane *lane,
 		       const struct weir_failure *f)
 {
@@ -199,8 +203,8 @@ static bool observer_next(const struct weir__run_lane *lane)
 }
 
 /*
- * Other lanes go on with what is computed, but after the observer has seen it: it
- * may end the run.
+ * Other lanes go on with what is computed, but after the observer has seen it:
+ * it may end the run.
  */
 static void lane_publish(struct weir__run_lane *lane)
 {
@@ -413,7 +417,10 @@ static enum move lane_await(struct weir__run_lane *lane,
 	return lane_end(lane, &f);
 }
 
-/* True if the lane has to stop at the sync point. What it waits for may be done by now. */
+/*
+ * True if the lane has to stop at the sync point. What it waits for may be done
+ * by now.
+ */
 static bool point_stops(struct weir__run_lane *lane, uint32_t i)
 {
 	const struct weir__sync_point *point = &lane->of->point[i];
@@ -564,8 +571,9 @@ static void parts_ended(struct weir_run *run)
 	pthread_mutex_unlock(&run->lock);
 	atomic_fetch_sub(&run->running, 1);
 	/*
-	 * The earlier starts with this timeline ended well, or it would have been
-	 * replaced. The thread that ends the last of them may not have said so yet.
+	 * The earlier starts with this timeline ended well, or it would have
+	 * been replaced. The thread that ends the last of them may not have
+	 * said so yet.
 	 */
 	weir__progress_to(end, f.err ? number - 1 : number);
 	if (f.err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs as the program has them: a compiled graph, with the buffers and
- * events of one graph's leaves. Estimates and descriptions of them.
+ * Executable graphs as the program has them: a compiled graph, with the buffers
+ * and events of one graph's leaves. Estimates and descriptions of them.
  */
 #include <string.h>
 
@@ -134,8 +134,8 @@ static struct weir_exec *exec_alloc(const struct weir__compiled *cg)
 }
 
 /*
- * The leaves have the addresses for which the compiled graph was made, but perhaps other
- * buffers: -EINVAL if neighbours are not in one buffer any more.
+ * The leaves have the addresses for which the compiled graph was made, but
+ * perhaps other buffers: -EINVAL if neighbours are not in one buffer any more.
  */
 static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
 		       const struct weir__graph_lane *lane)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports runs to the race checker (races/races.h). The progress of a lane is an
- * actor, whose numbers are steps: it begins with what the lane's operation
- * knows, learns at sync points, and its accesses are checked when a work has ended.
+ * Reports runs to the race checker (races/races.h). The progress of a lane is
+ * an actor, whose numbers are steps: it begins with what the lane's operation
+ * knows, learns at sync points, and its accesses are checked when a work has
+ * ended.
  */
 #include "graph/exec/exec_races.h"
 
@@ -88,8 +89,9 @@ static void swap(int64_t *x, int64_t *y)
 }
 
 /*
- * The operand with its dimensions in the order of strides: the same bytes in fewer
- * rows, if its dimensions are permuted. Blocks stay in the last dimension.
+ * The operand with its dimensions in the order of strides: the same bytes in
+ * fewer rows, if its dimensions are permuted. Blocks stay in the last
+ * dimension.
  */
 static struct weir_tensor operand_bytes(const struct weir_operand *o)
 {

@@ -20,7 +20,9 @@ void weir__run_lane_races_knows(struct weir__run_lane *lane,
 				struct weir__timeline *tl, uint64_t number);
 /* The observer is called, or has returned. */
 void weir__run_lane_races_call(struct weir__run_lane *lane, bool ends);
-/* The steps from lane->step to lane->end are computed, and not published yet. */
+/*
+ * The steps from lane->step to lane->end are computed, and not published yet.
+ */
 void weir__run_lane_races_computed(const struct weir__run_lane *lane);
 /* The operation is about to end. */
 void weir__run_lane_races_end(struct weir__run_lane *lane);

@@ -63,7 +63,9 @@ void weir__progress_to(struct weir__progress *p, uint64_t number)
 {
 	uint64_t done = atomic_load(&p->done);
 
-	/* A thread that has ended a run may come after the end of the next one. */
+	/*
+	 * A thread that has ended a run may come after the end of the next one.
+	 */
 	while (done < number &&
 	       !atomic_compare_exchange_weak(&p->done, &done, number))
 		;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A timeline whose numbers are completed in their order by one thread at a time:
- * the steps that a lane of a run has computed, or the ends of a run. It fails
- * once, with all numbers that are not done; after that nothing more is done.
+ * A timeline whose numbers are completed in their order by one thread at a
+ * time: the steps that a lane of a run has computed, or the ends of a run. It
+ * fails once, with all numbers that are not done; after that nothing more is
+ * done.
  */
 #ifndef WEIR__GRAPH_PROGRESS_H
 #define WEIR__GRAPH_PROGRESS_H

@@ -296,8 +296,8 @@ struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 }
 
 /*
- * The next place of input @i: the input itself (*@k is 0), then its device copies. False:
- * there is no more.
+ * The next place of input @i: the input itself (*@k is 0), then its device
+ * copies. False: there is no more.
  */
 static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
 			struct weir_tensor *t, uint32_t *ret_lane)
@@ -405,8 +405,8 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 }
 
 /*
- * @changed: set if the copy, or a part of it, was queued, or the event has failed
- * and with it the stream.
+ * @changed: set if the copy, or a part of it, was queued, or the event has
+ * failed and with it the stream.
  */
 static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
 		      const struct weir_tensor *t, struct weir_event *event,

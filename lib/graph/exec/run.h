@@ -49,7 +49,10 @@ struct weir__run_lane {
 	uint32_t points;    /* number of sync points before its end */
 	uint32_t step, end; /* of the range; after it */
 	uint32_t point;     /* the next one */
-	/* Of each sync point, then of the copies of inputs in each lane's stream. */
+	/*
+	 * Of each sync point, then of the copies of inputs in each lane's
+	 * stream.
+	 */
 	struct weir__pending *pending;
 	struct weir__waiter waiter;
 	int64_t begun; /* of what it does now */
@@ -70,10 +73,10 @@ struct weir__run_part {
 /*
  * new ----> started ----> ended
  *              ^------------'
- * started: weir_run_start() or weir_stream_compute() has queued an operation for
- * each lane. ended: all operations are gone (weir__run_lane_gone): each has been
- * computed, has failed, was cancelled, or never began because its stream had
- * failed. With several lanes the copies between them have ended too.
+ * started: weir_run_start() or weir_stream_compute() has queued an operation
+ * for each lane. ended: all operations are gone (weir__run_lane_gone): each has
+ * been computed, has failed, was cancelled, or never began because its stream
+ * had failed. With several lanes the copies between them have ended too.
  */
 struct weir_run {
 	_Atomic uint32_t refs;  /* the program's, and those of operations */
@@ -88,7 +91,10 @@ struct weir_run {
 	_Atomic uint32_t running; /* operations, and the end, that are open */
 	uint32_t stop;            /* atomic: 1: begin nothing any more */
 
-	/* Where its newest end is recorded: that of its only operation, or @end. */
+	/*
+	 * Where its newest end is recorded: that of its only operation, or
+	 * @end.
+	 */
 	struct weir__timeline
 		*end_timeline; /* referenced; NULL: never started */
 	uint64_t end_number;
@@ -108,13 +114,19 @@ struct weir_run {
 	struct weir_run_report report;
 };
 
-/* advance.c: start() of the lane's operation. The thread that calls it moves the lane. */
+/*
+ * advance.c: start() of the lane's operation. The thread that calls it moves
+ * the lane.
+ */
 void weir__run_lane_begin(struct weir__stream_op *op);
 /* gone() of the lane's operation. @lane is a struct weir__run_lane. */
 void weir__run_lane_gone(void *lane);
 /* Begin no further operation, and end all waits of lanes. */
 void weir__run_stop(struct weir_run *run);
-/* Let the run of several lanes end when all its operations and copies have ended. */
+/*
+ * Let the run of several lanes end when all its operations and copies have
+ * ended.
+ */
 void weir__run_ends(struct weir_run *run);
 
 /* run.c */

@@ -101,7 +101,9 @@ static int default_devs(struct once *o)
 	return 0;
 }
 
-/* The outputs of the run; those that do not fit are found before it is started. */
+/*
+ * The outputs of the run; those that do not fit are found before it is started.
+ */
 static int find_outputs(struct once *o)
 {
 	for (size_t i = 0; i < o->n; i++) {

@@ -86,7 +86,9 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 	return r;
 }
 
-/* The devices, the memory in which each of them computes, and the prefetchers. */
+/*
+ * The devices, the memory in which each of them computes, and the prefetchers.
+ */
 static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 {
 	const uint64_t *weights = s->opts.weights;
@@ -170,14 +172,14 @@ int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 }
 
 /* The lock is held, as in all functions of lists. */
-static void plan_unlink(struct weir__compiled *cg)
+static void compiled_unlink(struct weir__compiled *cg)
 {
 	*cg->link = cg->next;
 	if (cg->next)
 		cg->next->link = cg->link;
 }
 
-static void plan_link(struct weir_sched *sched, struct weir__compiled *cg)
+static void compiled_link(struct weir_sched *sched, struct weir__compiled *cg)
 {
 	cg->next = sched->compiled;
 	cg->link = &sched->compiled;
@@ -187,8 +189,9 @@ static void plan_link(struct weir_sched *sched, struct weir__compiled *cg)
 }
 
 /*
- * Take the compiled graph off the list that was not in use for longest, for plans_free(); NULL:
- * none. Until it is freed its bytes count towards the budget.
+ * Take the compiled graph off the list that was not in use for longest, for
+ * plans_free(); NULL: none. Until it is freed its bytes count towards the
+ * budget.
  */
 static struct weir__compiled *kept_pop(struct weir_sched *sched)
 {
@@ -199,7 +202,7 @@ static struct weir__compiled *kept_pop(struct weir_sched *sched)
 			oldest = cg;
 	if (!oldest)
 		return NULL;
-	plan_unlink(oldest);
+	compiled_unlink(oldest);
 	sched->n_kept--;
 	sched->n_freeing++;
 	return oldest;
@@ -242,7 +245,7 @@ bool weir__sched_drop_kept(struct weir_sched *sched)
 
 /* Bytes that the compiled graph has of the budget of device @i, or of all. */
 #define ALL_DEVICES UINT32_MAX
-static uint64_t plan_bytes(const struct weir__compiled *cg, uint32_t i)
+static uint64_t compiled_bytes(const struct weir__compiled *cg, uint32_t i)
 {
 	uint64_t bytes = 0;
 
@@ -261,7 +264,7 @@ static uint64_t kept_bytes(const struct weir_sched *sched, uint32_t i)
 
 	for (cg = sched->compiled; cg; cg = cg->next)
 		if (!cg->refs)
-			bytes += plan_bytes(cg, i);
+			bytes += compiled_bytes(cg, i);
 	return bytes;
 }
 
@@ -272,7 +275,10 @@ static bool exceeds(uint64_t budget, uint64_t used, uint64_t bytes)
 	return budget && (weir__add_over(used, bytes, &all) || all > budget);
 }
 
-/* @kept: if compiled graphs that are only kept stay. < 0 with a sentence, unless @kept. */
+/*
+ * @kept: if compiled graphs that are only kept stay. < 0 with a sentence,
+ * unless @kept.
+ */
 static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 			 bool kept)
 {
@@ -363,8 +369,8 @@ static struct weir__compiled *find_locked(struct weir_sched *sched,
 		weir__refs_add(&sched->refs, 1);
 	}
 	cg->times++;
-	plan_unlink(cg);
-	plan_link(sched, cg);
+	compiled_unlink(cg);
+	compiled_link(sched, cg);
 	return cg;
 }
 
@@ -383,7 +389,7 @@ struct weir__compiled *weir__sched_find(struct weir_sched *sched,
 void weir__sched_add(struct weir_sched *sched, struct weir__compiled *cg)
 {
 	pthread_mutex_lock(&sched->lock);
-	plan_link(sched, cg);
+	compiled_link(sched, cg);
 	cg->times = 1;
 	weir__refs_add(&sched->refs, 1);
 	pthread_mutex_unlock(&sched->lock);
@@ -391,8 +397,8 @@ void weir__sched_add(struct weir_sched *sched, struct weir__compiled *cg)
 
 /*
  * The lock is held. Take what is too much off the list: all if the program has
- * freed the scheduler, else all but the compiled graph that was used last if they are too
- * many or too large.
+ * freed the scheduler, else all but the compiled graph that was used last if
+ * they are too many or too large.
  */
 static struct weir__compiled *kept_excess(struct weir_sched *sched)
 {
@@ -434,8 +440,8 @@ void weir__compiled_put(struct weir__compiled *cg)
 		pthread_mutex_unlock(&sched->lock);
 		return;
 	}
-	plan_unlink(cg);
-	plan_link(sched, cg);
+	compiled_unlink(cg);
+	compiled_link(sched, cg);
 	sched->n_kept++;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);

@@ -12,7 +12,10 @@
 #include "graph/compile/pins.h"
 #include "graph/compile/compiled.h"
 
-/* Plans that no executable graph uses, at most; and their bytes, if they are several. */
+/*
+ * Plans that no executable graph uses, at most; and their bytes, if they are
+ * several.
+ */
 #define WEIR__SCHED_KEPT 8u
 #define WEIR__SCHED_KEPT_BYTES ((uint64_t)64 << 20)
 #define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
@@ -72,7 +75,8 @@ struct weir_exec {
 	_Atomic uint32_t refs; /* the program's, and runs' */
 	struct weir__compiled *compiled;
 	/*
-	 * Of each sync point, then of each device copy: what it waits for; NULL: nothing.
+	 * Of each sync point, then of each device copy: what it waits for;
+	 * NULL: nothing.
 	 */
 	struct weir_event **event;
 	struct weir_tensor *port; /* of each port; placed if it is in a leaf */
@@ -89,8 +93,8 @@ struct weir_exec {
 };
 
 /*
- * Free the compiled graphs that are only kept, and wait for those that other threads free.
- * False: there are none.
+ * Free the compiled graphs that are only kept, and wait for those that other
+ * threads free. False: there are none.
  */
 bool weir__sched_drop_kept(struct weir_sched *sched);
 /* True if the device can compute in memory of this kind. */
@@ -100,15 +104,16 @@ bool weir__sched_can_use(const struct weir__sched_dev *d,
 uint32_t weir__sched_index(const struct weir_sched *sched,
 			   const struct weir_dev *dev);
 /*
- * Count bytes[i] towards the budget of each device i; frees compiled graphs that are only
- * kept if that is what it takes, and waits for those that other threads free.
+ * Count bytes[i] towards the budget of each device i; frees compiled graphs
+ * that are only kept if that is what it takes, and waits for those that other
+ * threads free.
  * -ENOMEM with both numbers; nothing has changed then. No lock is held.
  */
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
 void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
 /*
- * A compiled graph with this fingerprint that was made with an equal choice, and a reference
- * to it; NULL: there is none.
+ * A compiled graph with this fingerprint that was made with an equal choice,
+ * and a reference to it; NULL: there is none.
  */
 struct weir__compiled *weir__sched_find(struct weir_sched *sched,
 					const uint64_t fingerprint[2],

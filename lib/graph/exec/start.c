@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting a run: one operation of a stream for each lane, and the copies between
- * lanes.
+ * Starting a run: one operation of a stream for each lane, and the copies
+ * between lanes.
  */
 #include <string.h>
 
@@ -154,8 +154,9 @@ static void start_inputs(struct weir__run_lane *lane)
 }
 
 /*
- * True if the sync point is after all nodes before @end, whose steps are those before @until.
- * That of a leaf which is only observed has the step that comes next.
+ * True if the sync point is after all nodes before @end, whose steps are those
+ * before @until. That of a leaf which is only observed has the step that comes
+ * next.
  */
 static bool point_is_after(const struct weir__graph_lane *of, uint32_t i,
 			   uint32_t end, uint32_t until)
@@ -210,8 +211,8 @@ static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 }
 
 /*
- * A timeline that has failed is replaced: its numbers keep their failure, and the
- * thread that has ended the run may still be about to complete them.
+ * A timeline that has failed is replaced: its numbers keep their failure, and
+ * the thread that has ended the run may still be about to complete them.
  */
 static int start_progress(struct weir_run *run)
 {
@@ -266,11 +267,11 @@ static void end_set(struct weir_run *run, struct weir__timeline *tl,
 }
 
 /*
- * Transfers are copies of results and leaves into memory of the lanes that read them.
- * A run has one stream for each device and direction. There each copy waits for the
- * progress of the lanes that write its source, and the reader waits for the copy.
- * Copies are queued in the order of the nodes that they come after, so none waits for a
- * lane that waits for a later copy.
+ * Transfers are copies of results and leaves into memory of the lanes that read
+ * them. A run has one stream for each device and direction. There each copy
+ * waits for the progress of the lanes that write its source, and the reader
+ * waits for the copy. Copies are queued in the order of the nodes that they
+ * come after, so none waits for a lane that waits for a later copy.
  */
 static int copier_own(struct weir_run *run, uint32_t c)
 {
@@ -285,8 +286,8 @@ static int copier_own(struct weir_run *run, uint32_t c)
 }
 
 /*
- * @s waits for the operation of the newest run in lane @of, whether it succeeds or not.
- * sched->start_lock is held.
+ * @s waits for the operation of the newest run in lane @of, whether it succeeds
+ * or not. sched->start_lock is held.
  */
 static int wait_for_last(struct weir_stream *s,
 			 const struct weir__graph_lane *of)
@@ -374,8 +375,8 @@ static int transfers_queue(struct weir_run *run)
 }
 
 /*
- * After the run of this compiled graph that was queued last, well or not: both write the
- * lane's results.
+ * After the run of this compiled graph that was queued last, well or not: both
+ * write the lane's results.
  */
 static int lane_wait_last(struct weir__run_lane *lane)
 {
@@ -533,7 +534,10 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	return r;
 }
 
-/* -EOPNOTSUPP, unless the executable graph has one lane. @what: what needs that. */
+/*
+ * -EOPNOTSUPP, unless the executable graph has one lane. @what: what needs
+ * that.
+ */
 static int check_one_lane(const struct weir__compiled *cg, const char *what)
 {
 	return cg->n_lanes == 1

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Read-through: a node reads a prefetched leaf from the file itself. While the file is
- * in the page cache, a prefetch is a copy by a CPU whose bytes go to memory and back.
- * The node instead gets the bytes where the page cache has them, or a few rows at a
- * time, which stay in the CPU's cache. README.md says when; bench/EPYC.md has figures.
+ * Read-through: a node reads a prefetched leaf from the file itself. While the
+ * file is in the page cache, a prefetch is a copy by a CPU whose bytes go to
+ * memory and back. The node instead gets the bytes where the page cache has
+ * them, or a few rows at a time, which stay in the CPU's cache. README.md says
+ * when; bench/EPYC.md has figures.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -114,9 +115,9 @@ weir__prefetch_list_reader(struct weir__prefetch_list *list, uint32_t k,
 }
 
 /*
- * True if something in flight writes to the place of @reader. That may be a read that
- * no run needs any more. The stream would order a later read after it, but not a node
- * that writes there.
+ * True if something in flight writes to the place of @reader. That may be a
+ * read that no run needs any more. The stream would order a later read after
+ * it, but not a node that writes there.
  */
 static bool is_written(const struct weir__prefetcher *prefetcher,
 		       const struct weir_backend_reader *p)

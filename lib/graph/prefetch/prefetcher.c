@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the entries of lists need is queued in the order of the runs, as far ahead as
- * the buffer has room. One thread at a time advances a prefetcher; another thread
- * that has news sets a flag for it.
+ * What the entries of lists need is queued in the order of the runs, as far
+ * ahead as the buffer has room. One thread at a time advances a prefetcher;
+ * another thread that has news sets a flag for it.
  */
 #include "graph/prefetch/prefetcher.h"
 
@@ -49,8 +49,8 @@ static const struct weir__timeline_ops arrivals_ops = {
 };
 
 /*
- * Its reads begin when those of @before have ended, unless that is NULL. -ENOMEM, and
- * errors of weir__stream_new().
+ * Its reads begin when those of @before have ended, unless that is NULL.
+ * -ENOMEM, and errors of weir__stream_new().
  */
 static int arrivals_new(struct weir__prefetcher *p,
 			struct weir__arrivals *before,
@@ -151,8 +151,8 @@ static void wait_woken(struct weir__waiter *waiter)
 }
 
 /*
- * Advance the prefetcher again when the number is done or has failed. False: it is
- * already.
+ * Advance the prefetcher again when the number is done or has failed. False: it
+ * is already.
  */
 static bool prefetcher_await(struct weir__prefetcher *p,
 			     struct weir__prefetch_wait *wait,
@@ -220,10 +220,11 @@ static bool overlap(const struct weir__prefetch_entry *a,
 }
 
 /*
- * The first entry of @prefetch whose bytes in the buffer @entry would overwrite too
- * early, or n. With @read_through the node of @entry reads it itself. Then entries that
- * their nodes read themselves do not block it: the nodes of a lane are computed one
- * after the other, and none needs what another has read to the place.
+ * The first entry of @prefetch whose bytes in the buffer @entry would overwrite
+ * too early, or n. With @read_through the node of @entry reads it itself. Then
+ * entries that their nodes read themselves do not block it: the nodes of a lane
+ * are computed one after the other, and none needs what another has read to the
+ * place.
  */
 static uint32_t prefetch_blocker(struct weir__prefetch *prefetch,
 				 const struct weir__prefetch_entry *entry,
@@ -270,7 +271,9 @@ static bool has_place(struct weir__prefetcher *p,
 		       p->ahead.list->n;
 }
 
-/* The prefetch whose entries are queued next; that for the next run comes last. */
+/*
+ * The prefetch whose entries are queued next; that for the next run comes last.
+ */
 static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 {
 	struct weir__prefetch *prefetch = p->prefetches;
@@ -283,8 +286,8 @@ static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 }
 
 /*
- * References the bytes of a placed leaf: the executable graph that has them may be
- * freed before they are copied.
+ * References the bytes of a placed leaf: the executable graph that has them may
+ * be freed before they are copied.
  */
 static void todo_source(struct todo *todo, struct weir *weir,
 			const struct weir__import_src *src)
@@ -316,8 +319,8 @@ static void todo_set(struct todo *todo, const struct weir__prefetch *prefetch,
 }
 
 /*
- * Find the next entry that has to be queued, and skip those that need not be. False:
- * nothing can be queued now.
+ * Find the next entry that has to be queued, and skip those that need not be.
+ * False: nothing can be queued now.
  */
 static bool prefetcher_next(struct weir__prefetcher *p, struct todo *todo)
 {
@@ -329,7 +332,9 @@ static bool prefetcher_next(struct weir__prefetcher *p, struct todo *todo)
 		const struct weir__prefetch_entry *entry =
 			&prefetch->list->entry[k];
 		struct weir__kept_leaf *kept = entry->kept;
-		/* A run of a part does not need what only earlier steps read. */
+		/*
+		 * A run of a part does not need what only earlier steps read.
+		 */
 		bool over = is_released(prefetch, k), read_through;
 
 		if (weir__entry_by_rows(entry)) {
@@ -409,8 +414,8 @@ static void todo_drop(struct todo *todo)
 }
 
 /*
- * Tell the race checker which steps this thread has seen done: the next read overwrites
- * bytes that they have read.
+ * Tell the race checker which steps this thread has seen done: the next read
+ * overwrites bytes that they have read.
  */
 static void prefetcher_knows(const struct weir__prefetcher *p,
 			     struct weir_stream *s)
@@ -423,8 +428,9 @@ static void prefetcher_knows(const struct weir__prefetcher *p,
 }
 
 /*
- * The lock is released while the read is queued. A stream that has failed refuses it;
- * the read that failed reports the cause when its outcome is collected.
+ * The lock is released while the read is queued. A stream that has failed
+ * refuses it; the read that failed reports the cause when its outcome is
+ * collected.
  */
 static void prefetcher_queue(struct weir__prefetcher *p, struct todo *todo)
 {
@@ -501,8 +507,8 @@ static void prefetcher_advance(struct weir__prefetcher *p)
 }
 
 /*
- * Give numbers to the entries of a prefetch. It takes over what was read ahead for its
- * list. The lock is held.
+ * Give numbers to the entries of a prefetch. It takes over what was read ahead
+ * for its list. The lock is held.
  */
 static void prefetch_number(struct weir__prefetcher *p,
 			    struct weir__prefetch *prefetch)
@@ -543,11 +549,11 @@ static void prefetch_append(struct weir__prefetcher *p,
 }
 
 /*
- * Replace a timeline that has failed. store_lock is held, so only one thread makes one.
- * lock is held, and released while the timeline is made. The caller appends a prefetch
- * before it unlocks: a timeline fails under the lock, so the timeline of a prefetch
- * worked when the prefetch joined it. *ret_old: a timeline to be dropped after the
- * unlock, or NULL.
+ * Replace a timeline that has failed. store_lock is held, so only one thread
+ * makes one. lock is held, and released while the timeline is made. The caller
+ * appends a prefetch before it unlocks: a timeline fails under the lock, so the
+ * timeline of a prefetch worked when the prefetch joined it. *ret_old: a
+ * timeline to be dropped after the unlock, or NULL.
  */
 static int arrivals_renew(struct weir__prefetcher *p,
 			  struct weir__arrivals **ret_old)
@@ -629,8 +635,9 @@ void weir__prefetch_end(struct weir__prefetch *prefetch)
 }
 
 /*
- * Returns what the wait has referenced; the caller drops it, and a reference to the
- * prefetcher, after it has unlocked. NULL: it does not wait. The lock is held.
+ * Returns what the wait has referenced; the caller drops it, and a reference to
+ * the prefetcher, after it has unlocked. NULL: it does not wait. The lock is
+ * held.
  */
 static struct weir__timeline *wait_cancel(struct weir__prefetch_wait *wait)
 {
@@ -685,8 +692,8 @@ uint64_t weir__prefetch_bytes(struct weir__prefetch *prefetch)
 }
 
 /*
- * Remember which leaves are loaded before their files are checked. check_lock is
- * held, as in the next three functions.
+ * Remember which leaves are loaded before their files are checked. check_lock
+ * is held, as in the next three functions.
  */
 static void kept_mark(struct weir__prefetch_list *list)
 {
@@ -736,9 +743,10 @@ static bool kept_checked(const struct weir__prefetch_list *list)
 }
 
 /*
- * A run must not succeed with weights of two versions of a file. Prefetched leaves are
- * read again in each run, so each run checks their files. A kept leaf is checked once,
- * after it was loaded: its copy stays right, whatever becomes of the file.
+ * A run must not succeed with weights of two versions of a file. Prefetched
+ * leaves are read again in each run, so each run checks their files. A kept
+ * leaf is checked once, after it was loaded: its copy stays right, whatever
+ * becomes of the file.
  */
 int weir__prefetch_list_check_files(struct weir__prefetch_list *list)
 {

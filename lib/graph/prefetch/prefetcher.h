@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The prefetcher of a device brings constant leaves into the device's memory. Some
- * are kept there. The others are prefetched: each run reads them again, in the order
- * of use and ahead of the steps that need them, into a buffer whose bytes they share.
- * README.md describes the objects, threads and locks.
+ * The prefetcher of a device brings constant leaves into the device's memory.
+ * Some are kept there. The others are prefetched: each run reads them again, in
+ * the order of use and ahead of the steps that need them, into a buffer whose
+ * bytes they share. README.md describes the objects, threads and locks.
  */
 #ifndef WEIR__GRAPH_PREFETCHER_H
 #define WEIR__GRAPH_PREFETCHER_H
@@ -20,7 +20,10 @@
 #include "io/file.h"
 #include "mem/buf.h"
 
-/* Reads and copies of a prefetcher that are in flight at the same time, at most. */
+/*
+ * Reads and copies of a prefetcher that are in flight at the same time, at
+ * most.
+ */
 #define WEIR__PREFETCH_OPS 32u
 #define WEIR__PREFETCH_BUCKETS 256u
 
@@ -28,8 +31,9 @@
 struct weir__import {
 	uint64_t bytes;
 	/*
-	 * Not 0: if the leaf is prefetched, its only reader gets this many bytes of
-	 * it, some of its rows, and the leaf has no place in the buffer.
+	 * Not 0: if the leaf is prefetched, its only reader gets this many
+	 * bytes of it, some of its rows, and the leaf has no place in the
+	 * buffer.
 	 */
 	uint64_t by_rows;
 	uint32_t first, last;   /* the first and last step that read it */
@@ -37,13 +41,18 @@ struct weir__import {
 	uint64_t at;            /* offset in the file, or address */
 };
 
-/* Where the bytes of a placed import come from. It belongs to an executable graph. */
+/*
+ * Where the bytes of a placed import come from. It belongs to an executable
+ * graph.
+ */
 struct weir__import_src {
 	struct weir_tensor t;     /* the bytes, as U8 */
 	struct weir_event *event; /* after which they are valid, or NULL */
 };
 
-/* A copy of a leaf that stays in the device's memory and that all lists share. */
+/*
+ * A copy of a leaf that stays in the device's memory and that all lists share.
+ */
 struct weir__kept_leaf {
 	struct weir__kept_leaf *next; /* in the same bucket */
 	struct weir_file *file;       /* referenced, or NULL: placed */
@@ -108,10 +117,10 @@ struct weir__prefetch_list {
 };
 
 /*
- * The prefetch of a list for one run. The run owns the struct; the prefetcher uses
- * it from weir__prefetch_start() to weir__prefetch_end(). Number first + k of
- * @arrivals is done when entry k has arrived. The entry is released when number
- * base + last step + 1 of @progress is done or has failed.
+ * The prefetch of a list for one run. The run owns the struct; the prefetcher
+ * uses it from weir__prefetch_start() to weir__prefetch_end(). Number first + k
+ * of @arrivals is done when entry k has arrived. The entry is released when
+ * number base + last step + 1 of @progress is done or has failed.
  */
 struct weir__prefetch {
 	struct weir__arrivals *arrivals; /* referenced */
@@ -139,9 +148,9 @@ struct weir__prefetch_op {
 };
 
 /*
- * A timeline of entries, and the stream whose reads complete its numbers in order. When
- * a read fails, its number and all later ones fail, and the prefetcher makes a new
- * timeline for the next run.
+ * A timeline of entries, and the stream whose reads complete its numbers in
+ * order. When a read fails, its number and all later ones fail, and the
+ * prefetcher makes a new timeline for the next run.
  */
 struct weir__arrivals {
 	struct weir__timeline timeline; /* first member */
@@ -202,9 +211,9 @@ int weir__prefetcher_new(struct weir_dev *dev, struct weir_buft *buft,
 void weir__prefetcher_put(struct weir__prefetcher *prefetcher);
 
 /*
- * Decide which imports are kept and which are prefetched, and allocate memory for
- * them. Nothing is read yet. No step may need two imports with the same bytes. The
- * list references the files. May block. -ENOMEM with both numbers.
+ * Decide which imports are kept and which are prefetched, and allocate memory
+ * for them. Nothing is read yet. No step may need two imports with the same
+ * bytes. The list references the files. May block. -ENOMEM with both numbers.
  */
 int weir__prefetch_list_new(struct weir__prefetcher *prefetcher,
 			    const struct weir__import *imports, uint32_t n,
@@ -212,8 +221,8 @@ int weir__prefetch_list_new(struct weir__prefetcher *prefetcher,
 /* No prefetch may use the list. NULL is allowed. */
 void weir__prefetch_list_free(struct weir__prefetch_list *list);
 /*
- * Set ret_same[i] to the first import with the same bytes as import @i, which may be
- * @i itself. -ENOMEM.
+ * Set ret_same[i] to the first import with the same bytes as import @i, which
+ * may be @i itself. -ENOMEM.
  */
 int weir__imports_same(const struct weir__import *imports, uint32_t n,
 		       uint32_t *ret_same);
@@ -228,26 +237,27 @@ int weir__prefetch_measure(const struct weir__prefetcher *prefetcher,
 			   const struct weir__import *imports, uint32_t n,
 			   struct weir__prefetch_sizes *ret);
 /*
- * An executable graph begins or ends to use the list. Copies of placed leaves are
- * valid while one uses it; afterwards the program may change the leaves.
+ * An executable graph begins or ends to use the list. Copies of placed leaves
+ * are valid while one uses it; afterwards the program may change the leaves.
  */
 void weir__prefetch_list_use(struct weir__prefetch_list *list);
 void weir__prefetch_list_unuse(struct weir__prefetch_list *list,
 			       const struct weir__import_src *src);
 
 /*
- * prefetcher.c: free it after all lists were freed. What is in flight keeps what it
- * needs. Never blocks. NULL is allowed.
+ * prefetcher.c: free it after all lists were freed. What is in flight keeps
+ * what it needs. Never blocks. NULL is allowed.
  */
 void weir__prefetcher_free(struct weir__prefetcher *prefetcher);
 /*
- * Start a prefetch; the caller has filled in the members from @list to @base. The
- * prefetches of a prefetcher are served in the order of their starts. -ENOMEM.
+ * Start a prefetch; the caller has filled in the members from @list to @base.
+ * The prefetches of a prefetcher are served in the order of their starts.
+ * -ENOMEM.
  */
 int weir__prefetch_start(struct weir__prefetch *prefetch);
 /*
- * The run has ended and reads no entry any more. Entries that are not queued yet will
- * not be.
+ * The run has ended and reads no entry any more. Entries that are not queued
+ * yet will not be.
  */
 void weir__prefetch_end(struct weir__prefetch *prefetch);
 uint64_t weir__prefetch_bytes(struct weir__prefetch *prefetch);
@@ -255,26 +265,30 @@ uint64_t weir__prefetch_bytes(struct weir__prefetch *prefetch);
 void weir__prefetcher_forget(struct weir__prefetcher *prefetcher,
 			     const struct weir__prefetch_list *list);
 /*
- * A run that used @list has computed its last step. -ESTALE with a sentence: a file
- * that it read has changed since it was opened. May block as fstat(2) does.
+ * A run that used @list has computed its last step. -ESTALE with a sentence: a
+ * file that it read has changed since it was opened. May block as fstat(2)
+ * does.
  */
 int weir__prefetch_list_check_files(struct weir__prefetch_list *list);
 
 /*
- * entry_reader.c: make a reader of entry @k for the only node that needs it, before
- * the first prefetch. @node: number of the leaf. NULL: the entry cannot be read by a
- * node.
+ * entry_reader.c: make a reader of entry @k for the only node that needs it,
+ * before the first prefetch. @node: number of the leaf. NULL: the entry cannot
+ * be read by a node.
  */
 struct weir_backend_reader *
 weir__prefetch_list_reader(struct weir__prefetch_list *list, uint32_t k,
 			   uint32_t node);
 /*
- * True if the node may read the entry itself now: the file is in the page cache, and
- * nothing in flight writes to the entry's place. prefetcher->lock is held.
+ * True if the node may read the entry itself now: the file is in the page
+ * cache, and nothing in flight writes to the entry's place. prefetcher->lock is
+ * held.
  */
 bool weir__entry_may_read_through(const struct weir__prefetcher *prefetcher,
 				  const struct weir__prefetch_entry *entry);
-/* True if the entry is prefetched by rows, which its node always reads itself. */
+/*
+ * True if the entry is prefetched by rows, which its node always reads itself.
+ */
 static inline bool weir__entry_by_rows(const struct weir__prefetch_entry *entry)
 {
 	return !entry->kept && entry->import.by_rows;

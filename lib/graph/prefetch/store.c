@@ -107,7 +107,9 @@ static struct weir__kept_leaf *kept_find(struct weir__prefetcher *p,
 	return kept;
 }
 
-/* True if a read into its memory is in flight: it stays until that has ended. */
+/*
+ * True if a read into its memory is in flight: it stays until that has ended.
+ */
 static bool is_loading(struct weir__prefetcher *p,
 		       const struct weir__kept_leaf *kept)
 {
@@ -177,7 +179,10 @@ int weir__imports_same(const struct weir__import *imports, uint32_t n,
 	return r < 0 ? weir__fail(r, "no memory for %u constant leaves", n) : 0;
 }
 
-/* The arrays of imports that the pass takes, and the kept leaf of each, or NULL. */
+/*
+ * The arrays of imports that the pass takes, and the kept leaf of each, or
+ * NULL.
+ */
 struct import_arrays {
 	uint64_t *bytes, *by_rows;
 	uint32_t *first, *last, *phase, *same;
@@ -345,8 +350,8 @@ static int kept_new(struct weir__prefetcher *p,
 }
 
 /*
- * Give each entry its memory. After a failure list_drop() frees the entries that were
- * made.
+ * Give each entry its memory. After a failure list_drop() frees the entries
+ * that were made.
  */
 static int list_fill(struct weir__prefetch_list *list,
 		     const struct weir__import *imports,
@@ -489,8 +494,8 @@ static int list_try(struct weir__prefetcher *p,
 }
 
 /*
- * Plan as if leaves were not kept that no list has: they may be evicted. True if there
- * are any.
+ * Plan as if leaves were not kept that no list has: they may be evicted. True
+ * if there are any.
  */
 static bool forget_unused(struct import_arrays *a, uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first bytes of a file decide which reader it gets. Files that are not models
- * are recognised as well, so that the error can say what they are.
+ * The first bytes of a file decide which reader it gets. Files that are not
+ * models are recognised as well, so that the error can say what they are.
  */
 #include "model/format/format.h"
 

@@ -116,9 +116,9 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 		      struct weir__value **ret_value);
 /*
- * End a header that was begun. Checks sizes and places of its records, and sorts
- * them by offset, unless @ranges is NULL because reading has failed. The table of
- * names becomes the model's if it is right and complete, or is freed.
+ * End a header that was begun. Checks sizes and places of its records, and
+ * sorts them by offset, unless @ranges is NULL because reading has failed. The
+ * table of names becomes the model's if it is right and complete, or is freed.
  */
 int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges);
 

@@ -92,8 +92,8 @@ static bool all_crlf(const unsigned char *p, size_t n)
 }
 
 /*
- * True if all that was read is UTF-8 with U+FFFD in it. Numbers whose low byte is not
- * ASCII are not UTF-8, unless something has replaced those bytes.
+ * True if all that was read is UTF-8 with U+FFFD in it. Numbers whose low byte
+ * is not ASCII are not UTF-8, unless something has replaced those bytes.
  */
 static bool all_utf8(const unsigned char *p, size_t n)
 {

@@ -197,8 +197,8 @@ static int check_size(const struct weir_model *m,
 }
 
 /*
- * @rec does not begin where the tensor before it ends (at @at, padded). 0 if it may
- * begin elsewhere.
+ * @rec does not begin where the tensor before it ends (at @at, padded). 0 if it
+ * may begin elsewhere.
  */
 static int check_gap(const struct weir_model *m, const struct weir__record *rec,
 		     uint64_t at, const struct weir__ranges *ranges)

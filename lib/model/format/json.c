@@ -261,9 +261,9 @@ static const bool plain[256] = {
 #define EIGHT(c) (0x0101010101010101u * (uint64_t)(c))
 
 /*
- * Skip plain bytes, eight at a time while there are eight. Each of the four terms
- * sets the highest bit of a byte that is not plain. Borrows make wrong bits only
- * in bytes above the first such byte, and only the first is used.
+ * Skip plain bytes, eight at a time while there are eight. Each of the four
+ * terms sets the highest bit of a byte that is not plain. Borrows make wrong
+ * bits only in bytes above the first such byte, and only the first is used.
  */
 static unsigned char *skip_plain(unsigned char *p, const unsigned char *end)
 {

@@ -157,8 +157,8 @@ struct weir__value weir__value_item(const struct weir_model *m,
 
 /*
  * Arrays of strings stay as they are in a header: each string after its length.
- * Where the strings begin is noted when a program first asks for one that is not
- * among the first few.
+ * Where the strings begin is noted when a program first asks for one that is
+ * not among the first few.
  */
 #define FIRST_FEW 64u /* they are found without an index */
 

@@ -98,7 +98,10 @@ int weir__model_new(struct weir *weir, struct weir_model **ret_model)
 
 	if (!m)
 		return -ENOMEM;
-	/* Never NULL: dims + shape is valid for tensors without dimensions, too. */
+	/*
+	 * Never NULL: dims + shape is valid for tensors without dimensions,
+	 * too.
+	 */
 	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
 	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
 	if (r < 0) {

@@ -51,9 +51,9 @@ struct weir__model_spare {
 
 /*
  * The thread that opens a model builds it. Then nothing changes but its spare
- * memory and the indexes of its arrays, and any number of threads use it without
- * a lock. It is referenced by the caller and by each plan, load and weights made
- * from it, and references its files and the root.
+ * memory and the indexes of its arrays, and any number of threads use it
+ * without a lock. It is referenced by the caller and by each plan, load and
+ * weights made from it, and references its files and the root.
  */
 struct weir_model {
 	_Atomic uint32_t refs;

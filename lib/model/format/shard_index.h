@@ -33,9 +33,9 @@ struct weir__index {
 };
 
 /*
- * Parse @text, the index of @m (NULL: its memory is not counted), which has @len
- * bytes and a NUL. It is written to, and must stay until weir__index_fini, which
- * is called whatever this returns. -EBADMSG.
+ * Parse @text, the index of @m (NULL: its memory is not counted), which has
+ * @len bytes and a NUL. It is written to, and must stay until weir__index_fini,
+ * which is called whatever this returns. -EBADMSG.
  * -EOPNOTSUPP: too many shards.
  */
 int weir__index_parse(struct weir__index *x, struct weir_model *m,

@@ -35,9 +35,9 @@ struct weir__arrival {
 	struct weir__timeline timeline;
 	size_t n;
 	/*
-	 * Bytes of each tensor whose copy is not submitted to the driver yet, and the
-	 * backend of all copies. NULL: tensors do not all go to one backend of
-	 * devices.
+	 * Bytes of each tensor whose copy is not submitted to the driver yet,
+	 * and the backend of all copies. NULL: tensors do not all go to one
+	 * backend of devices.
 	 */
 	_Atomic uint64_t *unsubmitted;
 	const struct weir_backend_queue_ops *copies_by;
@@ -71,7 +71,8 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
  * All tensors are copied by queues of @by: count also the bytes whose copies
- * are not submitted to the driver. Before the job starts. -ENOMEM, without a sentence.
+ * are not submitted to the driver. Before the job starts. -ENOMEM, without a
+ * sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir_backend_queue_ops *by);

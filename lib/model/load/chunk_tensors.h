@@ -20,8 +20,8 @@ struct weir__chunk_tensors {
 };
 
 /*
- * Before the first tensor of bytes [from, to) of the file, in @span. If the span
- * is of a tensor in rows, the range begins and ends at rows.
+ * Before the first tensor of bytes [from, to) of the file, in @span. If the
+ * span is of a tensor in rows, the range begins and ends at rows.
  */
 struct weir__chunk_tensors
 weir__chunk_tensors_begin(const struct weir__layout *layout,

@@ -74,8 +74,8 @@ int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,
 			   size_t *ret_i);
 
 /*
- * The descriptor, made by the first call: readable while weir__completions_take would
- * not block. -EMFILE, -ENFILE, -ENOMEM. Any thread.
+ * The descriptor, made by the first call: readable while weir__completions_take
+ * would not block. -EMFILE, -ENFILE, -ENOMEM. Any thread.
  */
 int weir__completions_fd(struct weir__completions *e);
 /* Close the descriptor. Nobody asks for it any more. */

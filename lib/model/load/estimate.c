@@ -15,7 +15,9 @@ struct need {
 	uint64_t whole; /* its bytes in whole pages: they count for a budget */
 };
 
-/* True if both kinds allocate from the same memory: the host's, or one GPU's. */
+/*
+ * True if both kinds allocate from the same memory: the host's, or one GPU's.
+ */
 static bool share(const struct weir_buft *a, const struct weir_buft *b)
 {
 	const struct weir_dev *x = a->dev, *y = b->dev;
@@ -138,8 +140,8 @@ static void add(uint64_t *sum, uint64_t bytes)
 }
 
 /*
- * It fits if its own memory has room for it, and the shared memory for all kinds
- * that allocate from that, and the budgets.
+ * It fits if its own memory has room for it, and the shared memory for all
+ * kinds that allocate from that, and the budgets.
  */
 static void compare(struct need *all, unsigned n, struct weir_estimate *e)
 {

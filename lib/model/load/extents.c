@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The extents of a load's job. The page cache decides what is read directly and
- * what buffered. A long span of the layout that is cached only in part is divided
- * into units, for each of which this is decided; neighbouring units that are read
- * alike make one extent. Short spans that are close together share a decision.
+ * what buffered. A long span of the layout that is cached only in part is
+ * divided into units, for each of which this is decided; neighbouring units
+ * that are read alike make one extent. Short spans that are close together
+ * share a decision.
  */
 #include <errno.h>
 
@@ -19,12 +20,13 @@
 #define MAX_UNITS 1024u     /* in one span: long spans have larger units */
 #define MAX_GAP (64u << 10) /* between spans that share a decision */
 /*
- * Per mille in the page cache from which on buffered reads are faster, of long and
- * of short runs, where copiers request missing pages before they need them
- * (lib/io/op_task.c). Measured with a file of 2.2 GB of which parts of 4 MiB were
- * missing, in times of a load that reads with WEIR__RESIDENT: long runs, 17 and 39 %
- * missing, 0.53 and 0.79; rows, 14, 47 and 71 %, 0.65, 0.90 and 1.37; conversions,
- * 19, 52 and 72 %, 0.79, 1.06 and 1.37. Merged small tensors were not measured.
+ * Per mille in the page cache from which on buffered reads are faster, of long
+ * and of short runs, where copiers request missing pages before they need them
+ * (lib/io/op_task.c). Measured with a file of 2.2 GB of which parts of 4 MiB
+ * were missing, in times of a load that reads with WEIR__RESIDENT: long runs,
+ * 17 and 39 % missing, 0.53 and 0.79; rows, 14, 47 and 71 %, 0.65, 0.90 and
+ * 1.37; conversions, 19, 52 and 72 %, 0.79, 1.06 and 1.37. Merged small tensors
+ * were not measured.
  */
 #define PARTLY 250u
 #define MOSTLY 600u
@@ -181,8 +183,8 @@ static const struct weir__load_span *span_at(const struct reading *rd, size_t i)
 }
 
 /*
- * The next short spans that are close together in one file, up to a unit in all:
- * the page cache is asked once for all of them.
+ * The next short spans that are close together in one file, up to a unit in
+ * all: the page cache is asked once for all of them.
  */
 static size_t group_end(const struct reading *rd)
 {
@@ -203,7 +205,10 @@ static size_t group_end(const struct reading *rd)
 	return i;
 }
 
-/* Spans of targets have their buffers in any order: the CPU fetches a later one. */
+/*
+ * Spans of targets have their buffers in any order: the CPU fetches a later
+ * one.
+ */
 static void fetch_later(const struct reading *rd)
 {
 	const struct weir__layout *layout = rd->l->weights->layout;

@@ -317,8 +317,8 @@ static void permute_spans(struct weir__load_span *span, struct read_key *key,
 }
 
 /*
- * Put the spans into the order of reading: by priority, then in the order of the
- * files. A load then accesses them one after the other.
+ * Put the spans into the order of reading: by priority, then in the order of
+ * the files. A load then accesses them one after the other.
  */
 static int sort_spans(const struct weir_model *model, struct weir__layout *l)
 {

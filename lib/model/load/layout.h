@@ -90,9 +90,9 @@ struct weir__layout_places {
 };
 
 /*
- * The large arrays of a load. With thousands of buffers the kernel needs as long
- * to clear new pages for them as weir to fill them in. So a layout that a plan
- * keeps has the arrays of a load that has ended, for the next one.
+ * The large arrays of a load. With thousands of buffers the kernel needs as
+ * long to clear new pages for them as weir to fill them in. So a layout that a
+ * plan keeps has the arrays of a load that has ended, for the next one.
  */
 struct weir__load_arrays {
 	struct weir__extent *ext;
@@ -105,7 +105,9 @@ struct weir__layout {
 	/* Of selections, in the order of the model, then those of targets. */
 	struct weir__tensor_placement *placement;
 	size_t n;
-	/* Numbers of placements, by buffer and place; it follows placement[]. */
+	/*
+	 * Numbers of placements, by buffer and place; it follows placement[].
+	 */
 	size_t *order;
 	size_t n_order;
 	struct weir__load_span *span; /* in the order of reading */
@@ -114,8 +116,8 @@ struct weir__layout {
 	size_t n_bufs, max_bufs;
 	size_t n_selected_bufs; /* those of targets follow, by address */
 	/*
-	 * Rows may be interleaved: the most bytes, from its first to its last, of
-	 * a tensor that ends after the next one begins. 0: there is none.
+	 * Rows may be interleaved: the most bytes, from its first to its last,
+	 * of a tensor that ends after the next one begins. 0: there is none.
 	 */
 	uint64_t interleaved;
 	struct weir__slice *slice; /* those that are not plain */
@@ -155,7 +157,9 @@ int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* layout_place.c: place the tensors that are listed. -ENOSPC, -ENOMEM. */
 int weir__layout_place(struct weir__layout *l, const struct weir_plan *plan);
 
-/* The arrays that the layout keeps, or new ones. NULL: no memory. Any thread. */
+/*
+ * The arrays that the layout keeps, or new ones. NULL: no memory. Any thread.
+ */
 struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
 /* The load has ended, and gives them back. NULL is allowed. Any thread. */
 void weir__load_arrays_give(struct weir__layout *layout,

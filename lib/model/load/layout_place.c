@@ -97,7 +97,9 @@ static struct weir__layout_buf *current_buf(const struct placer *p)
 	return &p->l->buf[p->l->n_bufs - 1];
 }
 
-/* A new buffer begins at a multiple of its align: weights.c moves the tensors. */
+/*
+ * A new buffer begins at a multiple of its align: weights.c moves the tensors.
+ */
 static int open_buf(struct placer *p)
 {
 	const struct weir__selection *sel = p->s->sel;
@@ -235,9 +237,9 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 
 /*
  * The largest gap in the file that a span may contain. In memory the gap is
- * wasted. So there is none under a capacity, nor in the program's buffers, whose
- * other bytes may be in use, nor between slices, where the gaps are most of the
- * tensors.
+ * wasted. So there is none under a capacity, nor in the program's buffers,
+ * whose other bytes may be in use, nor between slices, where the gaps are most
+ * of the tensors.
  */
 static uint64_t max_gap(const struct weir__selection *sel)
 {
@@ -515,7 +517,9 @@ struct selections {
 	struct weir__layout *l;
 	struct given *given; /* those that need bytes of the program's memory */
 	size_t n_given;
-	/* Placements of selection i: number[first[i]] to number[first[i + 1]]. */
+	/*
+	 * Placements of selection i: number[first[i]] to number[first[i + 1]].
+	 */
 	size_t *first, *number; /* n_selections + 2, n: after given[] */
 	union {                 /* of these, if they are few */
 		struct given given;
@@ -546,7 +550,10 @@ static int sort_by_selection(struct selections *g)
 		return no_memory(plan, n_first + plan->n, sizeof(*g->first));
 	g->first = (size_t *)(g->given + plan->n_selections);
 	g->number = g->first + n_first;
-	/* first[i + 1] grows to the end of selection i: where its next one goes. */
+	/*
+	 * first[i + 1] grows to the end of selection i: where its next one
+	 * goes.
+	 */
 	next = g->first + 1;
 	for (unsigned i = 0; i < plan->n_selections; i++)
 		next[i + 1] = next[i] + plan->selection[i].tensors;
@@ -579,7 +586,9 @@ static struct given given_memory(const struct weir__selection *sel,
 	};
 }
 
-/* Place what goes to new memory, mappings and sinks; list the others in given. */
+/*
+ * Place what goes to new memory, mappings and sinks; list the others in given.
+ */
 static int place_new(struct selections *g)
 {
 	int r = 0;
@@ -601,7 +610,9 @@ static int place_new(struct selections *g)
 	return r;
 }
 
-/* Place given[i] to given[j - 1], which begin at the same byte, before @limit. */
+/*
+ * Place given[i] to given[j - 1], which begin at the same byte, before @limit.
+ */
 static int place_same_start(struct selections *g, size_t i, size_t j,
 			    uint64_t limit, bool tight)
 {

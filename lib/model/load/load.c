@@ -152,7 +152,9 @@ static void check_files(struct weir_load *l)
 
 	if (l->flags & WEIR_LOAD_UNCHECKED)
 		return;
-	/* On the calling thread weir_load_start(), which succeeds, does this. */
+	/*
+	 * On the calling thread weir_load_start(), which succeeds, does this.
+	 */
 	weir__error_save(&saved);
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		int r = weir__file_unchanged(m->file[i]);
@@ -323,7 +325,10 @@ static bool load_at_once(struct weir_load *l)
 	return true;
 }
 
-/* If all tensors go to devices of one backend, count the copies that are submitted. */
+/*
+ * If all tensors go to devices of one backend, count the copies that are
+ * submitted.
+ */
 static int count_copies(struct weir_load *l)
 {
 	const struct weir_backend_queue_ops *by = NULL;

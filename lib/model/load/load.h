@@ -71,7 +71,10 @@ weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
 
-/* load_writes.c: blocking calls wait for the load's tensors; fork(2) hides them. */
+/*
+ * load_writes.c: blocking calls wait for the load's tensors; fork(2) hides
+ * them.
+ */
 void weir__load_writes_begin(struct weir_load *l);
 /* @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
@@ -81,7 +84,9 @@ int weir__load_prefault(struct weir_load *l);
 /* The load has ended: stop, and note which memory has been prefaulted. */
 void weir__load_prefault_stop(struct weir_load *l);
 
-/* load_writes.c: tell the race checker of all writes, before the load begins. */
+/*
+ * load_writes.c: tell the race checker of all writes, before the load begins.
+ */
 void weir__load_report_writes(struct weir_load *l);
 /* The program has asked how far the load is, so it knows if all has arrived. */
 void weir__load_arrival_seen(struct weir_load *l);

@@ -23,8 +23,8 @@ static void wake_job(void *arg)
 }
 
 /*
- * The fresh memory of buffer @number; of a buffer of the caller, only that of the
- * bytes that are loaded. False: it is not worth the threads.
+ * The fresh memory of buffer @number; of a buffer of the caller, only that of
+ * the bytes that are loaded. False: it is not worth the threads.
  */
 static bool fresh_range(const struct weir_load *l, size_t number,
 			struct weir__prefault_range *ret)

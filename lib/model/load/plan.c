@@ -29,7 +29,9 @@ static void spare_free(struct weir__model_spare *spare)
 	weir__free(p);
 }
 
-/* An empty plan: the one that the model keeps, or a new one. NULL: no memory. */
+/*
+ * An empty plan: the one that the model keeps, or a new one. NULL: no memory.
+ */
 static struct weir_plan *plan_take(struct weir_model *model)
 {
 	struct weir__model_spare *spare = atomic_exchange(&model->spare, NULL);
@@ -64,7 +66,9 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	return 0;
 }
 
-/* No record is chosen any more. Reads those from the first to the last chosen. */
+/*
+ * No record is chosen any more. Reads those from the first to the last chosen.
+ */
 static void choices_clear(struct weir_plan *plan)
 {
 	for (size_t i = 0; i < weir__plan_n_targets(plan); i++) {
@@ -80,7 +84,9 @@ static void choices_clear(struct weir_plan *plan)
 	plan->first = plan->model->n_recs;
 }
 
-/* Make the plan as it was when it was new. A small array of selections stays. */
+/*
+ * Make the plan as it was when it was new. A small array of selections stays.
+ */
 static void plan_clear(struct weir_plan *plan)
 {
 	for (unsigned i = 0; i < plan->n_selections; i++)
@@ -219,7 +225,9 @@ static int check_selection(const struct weir_plan *plan, struct weir_buft *buft,
 	return check_buf(buft, o);
 }
 
-/* fnmatch(3) sees no more than a C string: a name with a NUL matches only "*". */
+/*
+ * fnmatch(3) sees no more than a C string: a name with a NUL matches only "*".
+ */
 static bool matches(const char *glob, const struct weir_model *m, size_t i)
 {
 	const char *name = weir__record_name(m, i);
@@ -230,9 +238,9 @@ static bool matches(const char *glob, const struct weir_model *m, size_t i)
 }
 
 /*
- * The records that @glob can match: all of them, or if it has no wildcard the one
- * of that name. So a plan with a selection for each tensor takes linear time. True: it
- * matches all of these.
+ * The records that @glob can match: all of them, or if it has no wildcard the
+ * one of that name. So a plan with a selection for each tensor takes linear
+ * time. True: it matches all of these.
  */
 static bool candidates(const struct weir_model *m, const char *glob,
 		       size_t *ret_first, size_t *ret_end)
@@ -268,8 +276,8 @@ static bool same_selection(const struct weir__selection *a,
 
 /*
  * Calls in a row for new memory that differ in nothing but the tensors make one
- * selection, with one buffer: a program may make a call for each tensor. Calls with
- * an equal sink always do, so that it is called by one thread. Returns the
+ * selection, with one buffer: a program may make a call for each tensor. Calls
+ * with an equal sink always do, so that it is called by one thread. Returns the
  * number of the selection.
  */
 static int find_selection(const struct weir_plan *plan,
@@ -560,8 +568,9 @@ static void layers_fit(struct layers *l, uint64_t capacity)
 }
 
 /*
- * Choose the layers that fit the capacity. Each tensor is counted as if it began
- * at a multiple of the greatest alignment; its place needs no more than that.
+ * Choose the layers that fit the capacity. Each tensor is counted as if it
+ * began at a multiple of the greatest alignment; its place needs no more than
+ * that.
  */
 static int choose_layers(struct choice *c, uint64_t capacity)
 {

@@ -120,7 +120,9 @@ int weir__plan_check_align(uint64_t align);
 /* The alignment in memory of a tensor of @dtype that @sel has chosen. */
 uint64_t weir__selection_align(const struct weir__selection *sel,
 			       enum weir_dtype dtype);
-/* The slice of a record that @sel has chosen, and its dtype in memory. -EINVAL. */
+/*
+ * The slice of a record that @sel has chosen, and its dtype in memory. -EINVAL.
+ */
 int weir__selection_slice(const struct weir_model *model,
 			  const struct weir__selection *sel, size_t record,
 			  struct weir__slice *ret_slice,

@@ -103,8 +103,8 @@ static void choose_windows(struct weir__sink *s)
 }
 
 /*
- * Memory for all windows; if that is more than is available, for fewer. A budget
- * is not stretched so: what an estimate says remains true.
+ * Memory for all windows; if that is more than is available, for fewer. A
+ * budget is not stretched so: what an estimate says remains true.
  */
 static int take_buffer(struct weir__sink *s)
 {

@@ -11,7 +11,10 @@
 #include "mem/tensor.h"
 #include "model/format/model.h"
 
-/* Types that weir_select_opts.dtype converts; not integers, packed types, scales. */
+/*
+ * Types that weir_select_opts.dtype converts; not integers, packed types,
+ * scales.
+ */
 static bool is_converted(enum weir_dtype dtype)
 {
 	switch (dtype) {

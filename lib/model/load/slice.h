@@ -2,10 +2,10 @@
 /*
  * Slices: which bytes of a tensor are read, and how they are stored in memory.
  *
- * The program names indices of dimension d (struct weir_slice). In the file they
- * are rows: one for each index of the dimensions outside of d, each with the
- * bytes of those indices and of the dimensions inside. A destination may be a
- * view, which has rows of its own.
+ * The program names indices of dimension d (struct weir_slice). In the file
+ * they are rows: one for each index of the dimensions outside of d, each with
+ * the bytes of those indices and of the dimensions inside. A destination may be
+ * a view, which has rows of its own.
  */
 #ifndef WEIR__MODEL_SLICE_H
 #define WEIR__MODEL_SLICE_H

@@ -277,7 +277,9 @@ struct unplaced {
 	bool congruent;  /* its address may be congruent to its offset */
 };
 
-/* True if bytes may be read directly into memory that is congruent to the file. */
+/*
+ * True if bytes may be read directly into memory that is congruent to the file.
+ */
 static bool fits_direct(const struct weir__slice *slice)
 {
 	if (weir__slice_is_plain(slice))

@@ -246,8 +246,8 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 }
 
 /*
- * The first of the @n placements @order[], which are sorted by record (NULL: they
- * are placements 0 to n - 1), that is of @record.
+ * The first of the @n placements @order[], which are sorted by record (NULL:
+ * they are placements 0 to n - 1), that is of @record.
  */
 static size_t find_place(const struct weir_weights *w, const size_t *order,
 			 size_t n, size_t record)

@@ -22,7 +22,9 @@ struct weir_weights {
 	struct weir__layout *layout; /* referenced; of one load, or constant */
 	size_t n_selected; /* tensors of selections; those of targets follow */
 	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
-	/* Of the plan: with the tensors of targets. References their buffers. */
+	/*
+	 * Of the plan: with the tensors of targets. References their buffers.
+	 */
 	struct weir__targets *targets;
 	pthread_mutex_t lock; /* guards arrival and by_record */
 	struct weir__arrival *arrival;
@@ -48,9 +50,9 @@ size_t weir__weights_lookup(struct weir_weights *w, const char *name);
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
- * 0: a load of @model with @layout can fill @w again. -EINVAL: tensors or places
- * differ. -ESTALE: a mapped file was replaced. The weights keep the names and
- * entries of the model that made them.
+ * 0: a load of @model with @layout can fill @w again. -EINVAL: tensors or
+ * places differ. -ESTALE: a mapped file was replaced. The weights keep the
+ * names and entries of the model that made them.
  */
 int weir__weights_reuse(const struct weir_weights *w,
 			const struct weir_model *model,

@@ -111,7 +111,9 @@ static void odd_numbers(void)
 	clear();
 }
 
-/* Each call makes the next of two results, of which only some elements differ. */
+/*
+ * Each call makes the next of two results, of which only some elements differ.
+ */
 struct two {
 	double f64[2];
 	int64_t i64[2];

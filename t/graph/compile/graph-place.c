@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The passes that order and place, on random graphs: two results that are needed
- * at the same time share no byte, compared by plain loops.
+ * The passes that order and place, on random graphs: two results that are
+ * needed at the same time share no byte, compared by plain loops.
  */
 #include <stdlib.h>
 

@@ -27,7 +27,10 @@ extern struct net {
 	struct weir__assign out;
 } net;
 
-/* @n devices: a GFLOP, a GB and a link of a GB in a second, memory of their own. */
+/*
+ * @n devices: a GFLOP, a GB and a link of a GB in a second, memory of their
+ * own.
+ */
 void net_new(uint32_t n);
 /* A node that all devices support, with marks and flags of passes. */
 uint32_t net_add(uint8_t marks, uint8_t flags, uint64_t bytes);

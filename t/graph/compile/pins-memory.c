@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each allocation of a thread fails once, from a scheduler for two devices with
- * pins to its executable graph; and pins that are changed while executable graphs are made.
+ * pins to its executable graph; and pins that are changed while executable
+ * graphs are made.
  */
 #include <pthread.h>
 #include <stdatomic.h>

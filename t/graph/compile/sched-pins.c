@@ -143,7 +143,10 @@ static void keys(void)
 	weir_graph_free(other);
 }
 
-/* Three operations, which an executable graph computes on these devices, as digits. */
+/*
+ * Three operations, which an executable graph computes on these devices, as
+ * digits.
+ */
 static const char *devices_of(struct weir_exec *s)
 {
 	static char text[4];

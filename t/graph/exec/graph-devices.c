@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass that assigns nodes, for graphs and devices: what devices say that they
- * support, where leaves are, and the sentences for what cannot be assigned.
+ * The pass that assigns nodes, for graphs and devices: what devices say that
+ * they support, where leaves are, and the sentences for what cannot be
+ * assigned.
  */
 #include <errno.h>
 

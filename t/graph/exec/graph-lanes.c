@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pass that gives lanes their steps and sync points, on random arrays: lanes that
- * only stop at their sync points, in any order, compute each node after all that it
- * needs, and none waits for ever.
+ * The pass that gives lanes their steps and sync points, on random arrays:
+ * lanes that only stop at their sync points, in any order, compute each node
+ * after all that it needs, and none waits for ever.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +196,9 @@ static uint32_t lanes_run(const struct net *x, unsigned *wrong)
 	return left;
 }
 
-/* A source in memory that its reader cannot use has a device copy of its lane. */
+/*
+ * A source in memory that its reader cannot use has a device copy of its lane.
+ */
 static unsigned device_copies_wrong(const struct net *x)
 {
 	const struct weir__sync *o = &x->sync;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parts of a leaf that one device writes and another reads: apart, where it reads
- * from a copy of the leaf, and in shared memory.
+ * Parts of a leaf that one device writes and another reads: apart, where it
+ * reads from a copy of the leaf, and in shared memory.
  */
 #include <weir/ops.h>
 
@@ -141,7 +141,10 @@ static void read_after(bool result)
 	end();
 }
 
-/* The second device uses the leaf first, and observes what the first one writes. */
+/*
+ * The second device uses the leaf first, and observes what the first one
+ * writes.
+ */
 static void observe_after(void)
 {
 	begin("CPU:devices=2");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random graphs, run by executable graphs over 1 to 4 devices with 1 to 3 threads and
- * random pins, and compared with the plain evaluator: outputs, observed nodes and
- * caches. WEIR_T_NODES is about how many nodes are made on each kind of devices,
- * WEIR_T_SEED the seed of the first graph; each graph has the next one.
+ * Random graphs, run by executable graphs over 1 to 4 devices with 1 to 3
+ * threads and random pins, and compared with the plain evaluator: outputs,
+ * observed nodes and caches. WEIR_T_NODES is about how many nodes are made on
+ * each kind of devices, WEIR_T_SEED the seed of the first graph; each graph has
+ * the next one.
  */
 #include <errno.h>
 #include <math.h>
@@ -197,8 +198,8 @@ static void pins_set(struct weir_sched *s, unsigned devs)
 }
 
 /*
- * For every second graph by the scheduler that prefetches leaves; by the other one if
- * its memory for leaves is too small for an operation.
+ * For every second graph by the scheduler that prefetches leaves; by the other
+ * one if its memory for leaves is too small for an operation.
  */
 static struct weir_exec *exec_new(unsigned last)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random graphs whose results are known well enough to compare two ways of
- * computing them. Of each node there is a bound of its elements, and how far two
- * right results can be apart. Many nodes are exact: their elements are small
- * multiples of a power of two, so every order of additions gives the same.
- * What grows too large or too uncertain is not used as a source.
+ * computing them. Of each node there is a bound of its elements, and how far
+ * two right results can be apart. Many nodes are exact: their elements are
+ * small multiples of a power of two, so every order of additions gives the
+ * same. What grows too large or too uncertain is not used as a source.
  */
 #ifndef RANDOM_GRAPH_H
 #define RANDOM_GRAPH_H

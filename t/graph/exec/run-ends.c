@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run over several devices that its observer, an operation or the program ends:
- * it ends on all of them.
+ * A run over several devices that its observer, an operation or the program
+ * ends: it ends on all of them.
  */
 #include <errno.h>
 

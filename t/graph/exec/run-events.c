@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs whose leaves are not there yet: late, failed, cancelled, in any order. */
+/*
+ * Runs whose leaves are not there yet: late, failed, cancelled, in any order.
+ */
 #include <errno.h>
 
 #include "gdev.h"
@@ -12,8 +14,8 @@ static struct weir_dev *dev;
 static struct weir_sched *sched;
 
 /*
- * x + w0 + w1 + w2: nodes 0 is x, 1 to 3 the leaves, 4 to 6 the sums. Leaf i has
- * an event, which a stream with a gate records.
+ * x + w0 + w1 + w2: nodes 0 is x, 1 to 3 the leaves, 4 to 6 the sums. Leaf i
+ * has an event, which a stream with a gate records.
  */
 struct late {
 	struct weir_graph *g;

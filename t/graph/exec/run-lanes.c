@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs over two devices: the CPU, which uses all memory, and a test device, which
- * uses its own: results, failures, cancelling, runs that overlap.
+ * Runs over two devices: the CPU, which uses all memory, and a test device,
+ * which uses its own: results, failures, cancelling, runs that overlap.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static int observed_err; /* that the observer returns */
 static _Atomic unsigned observed;
 
 /*
- * out = ((x + w) * v + x) * w, of which the CPU computes the sum of x and w and the
- * last product. Nodes 0 to 2 are leaves and input, 3 to 6 are computed.
+ * out = ((x + w) * v + x) * w, of which the CPU computes the sum of x and w and
+ * the last product. Nodes 0 to 2 are leaves and input, 3 to 6 are computed.
  */
 struct both {
 	struct weir_graph *g;
@@ -353,7 +353,9 @@ static void leaf_fails(void)
 	weir_event_free(event);
 }
 
-/* The run is freed while the device holds it; its memory stays until it ends. */
+/*
+ * The run is freed while the device holds it; its memory stays until it ends.
+ */
 static void freed(void)
 {
 	struct both b = both_make(sched, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that ends a start of a run is late: the run is not running any more, and
- * the next start has ended before the end of the first one is completed.
+ * The thread that ends a start of a run is late: the run is not running any
+ * more, and the next start has ended before the end of the first one is
+ * completed.
  */
 #include <errno.h>
 #include <semaphore.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Graphs on the CPU whose leaves are tensors of a load that is running: they are
- * computed as far as the tensors have arrived.
+ * Graphs on the CPU whose leaves are tensors of a load that is running: they
+ * are computed as far as the tensors have arrived.
  */
 #include "held.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedulers: options, plans that are kept, the budget, the order of freeing. */
+/*
+ * Schedulers: options, plans that are kept, the budget, the order of freeing.
+ */
 #include <errno.h>
 #include <pthread.h>
 
@@ -211,8 +213,8 @@ static void maker_start(struct maker *m)
 }
 
 /*
- * Two threads make executable graphs while the plan of @kept is only kept, and its memory is
- * freed slowly for the first of them.
+ * Two threads make executable graphs while the plan of @kept is only kept, and
+ * its memory is freed slowly for the first of them.
  */
 static void while_freed(const struct weir_sched_opts *o,
 			struct weir_graph *kept, struct weir_graph *first,
@@ -374,7 +376,10 @@ static void orders_of_freeing(void)
 	float x[16] = { 1 };
 	bool well = true;
 
-	/* Each order of freeing scheduler, executable graph and run, which runs. */
+	/*
+	 * Each order of freeing scheduler, executable graph and run, which
+	 * runs.
+	 */
 	for (int order = 0; order < 6; order++) {
 		const int first = order / 2,
 			  second = (first + 1 + order % 2) % 3;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A prefetch fails while passes are started. A thread stops after it has unlocked a lock
- * of the prefetcher, at each of its unlocks in turn, until others have done what they
- * can meanwhile.
+ * A prefetch fails while passes are started. A thread stops after it has
+ * unlocked a lock of the prefetcher, at each of its unlocks in turn, until
+ * others have done what they can meanwhile.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -29,15 +29,17 @@ static bool has_failed(void)
 	return atomic_load(&first->failed);
 }
 
-/* The first run goes on: its prefetcher reads on, and finds the file too short. */
+/*
+ * The first run goes on: its prefetcher reads on, and finds the file too short.
+ */
 static void let_fail(void)
 {
 	advance(&run[0], run[0].prefetch.base + PARTS / 2);
 }
 
 /*
- * Until the prefetch has failed. If the prefetcher is being moved all the time, this thread
- * moves it: then the others can do nothing more.
+ * Until the prefetch has failed. If the prefetcher is being moved all the time,
+ * this thread moves it: then the others can do nothing more.
  */
 static void await_failure(void)
 {
@@ -103,7 +105,10 @@ static void *other_thread(void *arg)
 	return arg;
 }
 
-/* Start a run while another thread has stopped, or after the prefetch has failed. */
+/*
+ * Start a run while another thread has stopped, or after the prefetch has
+ * failed.
+ */
 static void start_meanwhile(void)
 {
 	pthread_t other;
@@ -119,9 +124,9 @@ static void start_meanwhile(void)
 }
 
 /*
- * The buffer has no room for all entries, so the last one is not there yet. Those that
- * arrive have their bytes, and none arrives after one that has failed. False: an
- * entry is wrong.
+ * The buffer has no room for all entries, so the last one is not there yet.
+ * Those that arrive have their bytes, and none arrives after one that has
+ * failed. False: an entry is wrong.
  */
 static bool run_holds(struct run *r, bool *ret_failed)
 {

@@ -381,8 +381,8 @@ static void files_change(void)
 }
 
 /*
- * Two devices: the second computes the products, the first @norms or NULL. Leaves
- * are in memory of the first, which the second cannot use.
+ * Two devices: the second computes the products, the first @norms or NULL.
+ * Leaves are in memory of the first, which the second cannot use.
  */
 struct apart {
 	struct engine e;
@@ -488,7 +488,10 @@ static void starts_without_memory(void)
 	       "a run that was not started for want of memory has been prefetched nothing, and is started again");
 }
 
-/* Two runs of an executable graph with two copies, made without memory at any point. */
+/*
+ * Two runs of an executable graph with two copies, made without memory at any
+ * point.
+ */
 static void execs_without_memory(void)
 {
 	unsigned n = 0, wrong = 0;

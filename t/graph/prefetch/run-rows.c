@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs that read rows of a table which does not fit in the memory for weights. */
+/*
+ * Runs that read rows of a table which does not fit in the memory for weights.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

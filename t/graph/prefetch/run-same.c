@@ -181,7 +181,9 @@ static void at_once(void)
 	weir_graph_free(g);
 }
 
-/* The second device computes the products, and cannot use the weights' memory. */
+/*
+ * The second device computes the products, and cannot use the weights' memory.
+ */
 static void placed_apart(void)
 {
 	static const int list[] = { 0, 1, 2, 0, 1, 2, 0 };

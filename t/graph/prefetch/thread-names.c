@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of the threads that load, prefetch and compute, as the kernel has them. */
+/*
+ * The names of the threads that load, prefetch and compute, as the kernel has
+ * them.
+ */
 #include <dirent.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +18,10 @@
 #define PARTS 8
 #define BYTES ((uint64_t)N * N * 4) /* of a weight */
 
-/* Those of weir-io(7), without numbers; "weir/" is that of a stream without a name. */
+/*
+ * Those of weir-io(7), without numbers; "weir/" is that of a stream without a
+ * name.
+ */
 static const char *const documented[] = {
 	"weir-io",       "weir-cp",    "weir-rd",   "weir-prefault",
 	"weir-sink",     "weir-watch", "weir-free", "weir-lease",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small models of which one file is cut after each byte, or has another value in
- * one byte: opening the model fails, or finds what a second reader finds. All
- * files are written before the first is opened, since opening a file waits after
- * a write. (t/fuzz/replay.c tries all values of a byte, without files.)
+ * Small models of which one file is cut after each byte, or has another value
+ * in one byte: opening the model fails, or finds what a second reader finds.
+ * All files are written before the first is opened, since opening a file waits
+ * after a write. (t/fuzz/replay.c tries all values of a byte, without files.)
  */
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,9 @@
 #define TEXT(s) s, sizeof(s) - 1
 #define TEN(x) x x x x x x x x x x
 
-/* Numbers of 4 and 8 bytes, whose lowest byte is b, or whose all bytes are FF. */
+/*
+ * Numbers of 4 and 8 bytes, whose lowest byte is b, or whose all bytes are FF.
+ */
 #define D(b) b "\0\0\0"
 #define Q(b) b "\0\0\0\0\0\0\0"
 #define FF4 "\xff\xff\xff\xff"

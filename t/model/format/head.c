@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The first bytes of a file: the length of a safetensors header, or another format. */
+/*
+ * The first bytes of a file: the length of a safetensors header, or another
+ * format.
+ */
 #include <string.h>
 
 #include "core/error.h"

@@ -295,7 +295,9 @@ static void tokens_are_pulled(void)
 	       "an error counts bytes of the file and names the tensor");
 }
 
-/* Each byte at each place of an 8-byte word, and in the bytes after the last. */
+/*
+ * Each byte at each place of an 8-byte word, and in the bytes after the last.
+ */
 static void bytes_are_alike_everywhere(void)
 {
 	char text[] = "\"0123456789012345678\"";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model of a format that the library does not know (toy.h), from its first bytes
- * to its bytes in memory: a new format needs one file and one row of the list.
+ * A model of a format that the library does not know (toy.h), from its first
+ * bytes to its bytes in memory: a new format needs one file and one row of the
+ * list.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* GGUF models as a program sees them: typed metadata, headers of any length, splits. */
+/*
+ * GGUF models as a program sees them: typed metadata, headers of any length,
+ * splits.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A model that is one file: opening it, its getters, and files that are refused. */
+/*
+ * A model that is one file: opening it, its getters, and files that are
+ * refused.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Loads whose reads are short, fail, are refused or hang. The test replaces
- * pread(2), so the method is sync; both methods handle the results of reads by the
- * same code.
+ * pread(2), so the method is sync; both methods handle the results of reads by
+ * the same code.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places of tensors: selections that share buffers of the caller, and alignments.
- * In host memory, or that of the device WEIR_T_DEVICE.
+ * The places of tensors: selections that share buffers of the caller, and
+ * alignments. In host memory, or that of the device WEIR_T_DEVICE.
  */
 #include "model/load/layout.h"
 #include "plans.h"
@@ -200,7 +200,10 @@ static void new_memory_is_aligned(void)
 	}
 }
 
-/* The selections of a round: offset, alignment, end, and whether they have bytes. */
+/*
+ * The selections of a round: offset, alignment, end, and whether they have
+ * bytes.
+ */
 static struct {
 	uint64_t offset, align, end;
 	bool bytes;
@@ -293,7 +296,10 @@ static uint64_t limit_of(size_t k)
 	return UINT64_MAX;
 }
 
-/* How many tensors are not aligned, or not within the bounds of their selection. */
+/*
+ * How many tensors are not aligned, or not within the bounds of their
+ * selection.
+ */
 static size_t misplaced(struct weir_buf *buf, const struct weir_weights *w)
 {
 	uint64_t base = address(buf);

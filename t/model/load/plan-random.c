@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random plans: selections, targets, slices, views, conversions, priorities and ways,
- * compared with loops over elements. In host memory, or that of the device
- * WEIR_T_DEVICE. The chunks are small, so that rows and tensors have several.
+ * Random plans: selections, targets, slices, views, conversions, priorities and
+ * ways, compared with loops over elements. In host memory, or that of the
+ * device WEIR_T_DEVICE. The chunks are small, so that rows and tensors have
+ * several.
  */
 #include "cuts.h"
 #include "plans.h"

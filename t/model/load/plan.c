@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plans: names, many selections, estimates, empty tensors. In host memory, or that of
- * the device WEIR_T_DEVICE.
+ * Plans: names, many selections, estimates, empty tensors. In host memory, or
+ * that of the device WEIR_T_DEVICE.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -233,7 +233,10 @@ struct planner {
 	unsigned wrong;
 };
 
-/* Does a selection of one tensor leave the others, and nothing else, to the next? */
+/*
+ * Does a selection of one tensor leave the others, and nothing else, to the
+ * next?
+ */
 static void *plan_often(void *arg)
 {
 	struct planner *self = arg;

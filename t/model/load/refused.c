@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Arguments that plans, loads, weights and files refuse, and calls that take NULL. */
+/*
+ * Arguments that plans, loads, weights and files refuse, and calls that take
+ * NULL.
+ */
 #include <sys/socket.h>
 #include <sys/un.h>
 

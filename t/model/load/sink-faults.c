@@ -275,7 +275,9 @@ static void reads_are_limited(void)
 	finish(l, p, m);
 }
 
-/* The engine has one read in flight, so others of the sink's buffer are queued. */
+/*
+ * The engine has one read in flight, so others of the sink's buffer are queued.
+ */
 static void a_cancel_ends_reads(void)
 {
 	struct weir_model *m;

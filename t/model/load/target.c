@@ -54,7 +54,9 @@ static void tensors_go_to_their_targets(void)
 	for (size_t i = 0; i < MANY; i++)
 		end += bytes_of(i) + some(40);
 	buf = buffer(end + 40 * MANY);
-	/* In the order of the file, but from the last to the first in memory. */
+	/*
+	 * In the order of the file, but from the last to the first in memory.
+	 */
 	for (size_t i = 0; i < MANY; i++) {
 		end -= bytes_of(i);
 		dst[i] = place(m, i, buf, end);
@@ -83,7 +85,9 @@ static void tensors_go_to_their_targets(void)
 	weir_buf_free(buf);
 }
 
-/* Tensors of 1000 bytes that are in another order in memory than in the file. */
+/*
+ * Tensors of 1000 bytes that are in another order in memory than in the file.
+ */
 static void small_targets_are_read_together(uint32_t way)
 {
 	struct weir_load_report rep = { .size = sizeof(rep) };
@@ -420,7 +424,10 @@ static struct weir_buf *wrap(void *mem, size_t bytes)
 	return buf;
 }
 
-/* A joined buffer of memory of the kind, and then of @bytes of the model's file. */
+/*
+ * A joined buffer of memory of the kind, and then of @bytes of the model's
+ * file.
+ */
 static struct weir_buf *join_with_mapped(size_t bytes)
 {
 	struct weir_buf *m[2] = { buffer(bytes) }, *all;
