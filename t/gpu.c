@@ -24,6 +24,30 @@ void *fake_symbol(const char *name)
 	return symbol;
 }
 
+void enter_context(void)
+{
+	int (*retain)(void **ret_ctx, int dev);
+	int (*push)(void *ctx);
+	void *ctx;
+
+	*(void **)&retain = fake_symbol("cuDevicePrimaryCtxRetain");
+	*(void **)&push = fake_symbol("cuCtxPushCurrent_v2");
+	if (retain(&ctx, 0) || push(ctx))
+		bail("no context");
+}
+
+void leave_context(void)
+{
+	int (*pop)(void **ret_ctx);
+	int (*release)(int dev);
+	void *ctx;
+
+	*(void **)&pop = fake_symbol("cuCtxPopCurrent_v2");
+	*(void **)&release = fake_symbol("cuDevicePrimaryCtxRelease_v2");
+	pop(&ctx);
+	release(0);
+}
+
 void open_fake(void)
 {
 	const char *dir = getenv("WEIR_T_FAKECUDA");

@@ -30,6 +30,12 @@ void open_driver(void);
 bool on_fake(unsigned n);
 /* A function of the stand-in. */
 void *fake_symbol(const char *name);
+/*
+ * Make the primary context of device 0 current for this thread, as a program of its
+ * own would, and undo it.
+ */
+void enter_context(void);
+void leave_context(void);
 
 /* The stand-in's controls (fakecuda/control.h). */
 extern struct fake_calls {

@@ -9,8 +9,6 @@
 #define N ((size_t)1 << 20)
 
 static struct driver {
-	int (*push)(void *ctx);
-	int (*retain)(void **ret_ctx, int dev);
 	int (*set)(uint64_t at, unsigned char byte, size_t n, void *stream);
 	int (*create)(void **ret_stream, unsigned flags);
 	int (*begin)(void *stream, int mode);
@@ -21,18 +19,13 @@ static struct weir *weir;
 
 static void open_all(void)
 {
-	void *ctx;
-
 	weir = open_cuda();
 	weir_stream_free(gpu_stream(weir, "first", 0));
-	*(void **)&drv.push = fake_symbol("cuCtxPushCurrent_v2");
-	*(void **)&drv.retain = fake_symbol("cuDevicePrimaryCtxRetain");
 	*(void **)&drv.set = fake_symbol("cuMemsetD8Async");
 	*(void **)&drv.create = fake_symbol("cuStreamCreate");
 	*(void **)&drv.begin = fake_symbol("cuStreamBeginCapture_v2");
 	*(void **)&drv.end = fake_symbol("cuStreamEndCapture");
-	if (drv.retain(&ctx, 0) || drv.push(ctx))
-		bail("no context");
+	enter_context();
 }
 
 static struct weir_stream *wrapped(void **ret_handle)

@@ -56,20 +56,17 @@ static struct weir *open_root_with(int64_t close_timeout, uint64_t budget)
 /* Work of the program, in a stream that the library does not know. */
 static void program_hangs(void)
 {
-	int (*retain)(void **, int), (*push)(void *);
 	int (*alloc)(uint64_t *, size_t);
 	int (*stream_new)(void **, unsigned);
 	int (*fill)(uint64_t, unsigned char, size_t, void *);
 	uint64_t at;
-	void *ctx, *stream;
+	void *stream;
 
-	*(void **)&retain = fake_symbol("cuDevicePrimaryCtxRetain");
-	*(void **)&push = fake_symbol("cuCtxPushCurrent_v2");
 	*(void **)&alloc = fake_symbol("cuMemAlloc_v2");
 	*(void **)&stream_new = fake_symbol("cuStreamCreate");
 	*(void **)&fill = fake_symbol("cuMemsetD8Async");
-	if (retain(&ctx, 0) || push(ctx) || alloc(&at, N) ||
-	    stream_new(&stream, 1))
+	enter_context();
+	if (alloc(&at, N) || stream_new(&stream, 1))
 		bail("no stream of the program");
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	if (fill(at, 0, N, stream))

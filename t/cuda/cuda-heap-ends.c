@@ -12,10 +12,6 @@
 static struct weir *weir;
 
 static struct driver {
-	int (*push)(void *ctx);
-	int (*pop)(void **ret_ctx);
-	int (*retain)(void **ret_ctx, int dev);
-	int (*release)(int dev);
 	int (*set)(uint64_t at, unsigned char byte, size_t n, void *stream);
 	int (*create)(void **ret_stream, unsigned flags);
 	int (*destroy)(void *stream);
@@ -25,27 +21,12 @@ static struct driver {
 
 static void find_driver(void)
 {
-	void *ctx;
-
-	*(void **)&drv.push = fake_symbol("cuCtxPushCurrent_v2");
-	*(void **)&drv.pop = fake_symbol("cuCtxPopCurrent_v2");
-	*(void **)&drv.retain = fake_symbol("cuDevicePrimaryCtxRetain");
-	*(void **)&drv.release = fake_symbol("cuDevicePrimaryCtxRelease_v2");
 	*(void **)&drv.set = fake_symbol("cuMemsetD8Async");
 	*(void **)&drv.create = fake_symbol("cuStreamCreate");
 	*(void **)&drv.destroy = fake_symbol("cuStreamDestroy_v2");
 	*(void **)&drv.begin = fake_symbol("cuStreamBeginCapture_v2");
 	*(void **)&drv.end = fake_symbol("cuStreamEndCapture");
-	if (drv.retain(&ctx, 0) || drv.push(ctx))
-		bail("no context");
-}
-
-static void leave_driver(void)
-{
-	void *ctx;
-
-	drv.pop(&ctx);
-	drv.release(0);
+	enter_context();
 }
 
 /* A heap of one buffer of N bytes. */
@@ -278,7 +259,7 @@ int main(void)
 	destroyed_in_capture();
 	destroyed_without_memory();
 	without_memory();
-	leave_driver();
+	leave_context();
 	weir_stream_free(other);
 	weir_close(weir);
 	return done_testing();

@@ -13,10 +13,6 @@ static struct weir_stream *native, *ours, *cpu;
 static struct CUstream_st *handle; /* of native */
 
 static struct driver {
-	int (*push)(void *ctx);
-	int (*pop)(void **ret_ctx);
-	int (*retain)(void **ret_ctx, int dev);
-	int (*release)(int dev);
 	int (*set)(uint64_t at, unsigned char byte, size_t n, void *stream);
 	int (*create)(void **ret_stream, unsigned flags);
 	int (*destroy)(void *stream);
@@ -24,25 +20,10 @@ static struct driver {
 
 static void find_driver(void)
 {
-	void *ctx;
-
-	*(void **)&drv.push = fake_symbol("cuCtxPushCurrent_v2");
-	*(void **)&drv.pop = fake_symbol("cuCtxPopCurrent_v2");
-	*(void **)&drv.retain = fake_symbol("cuDevicePrimaryCtxRetain");
-	*(void **)&drv.release = fake_symbol("cuDevicePrimaryCtxRelease_v2");
 	*(void **)&drv.set = fake_symbol("cuMemsetD8Async");
 	*(void **)&drv.create = fake_symbol("cuStreamCreate");
 	*(void **)&drv.destroy = fake_symbol("cuStreamDestroy_v2");
-	if (drv.retain(&ctx, 0) || drv.push(ctx))
-		bail("no context");
-}
-
-static void leave_driver(void)
-{
-	void *ctx;
-
-	drv.pop(&ctx);
-	drv.release(0);
+	enter_context();
 }
 
 static struct weir_heap *new_heap(size_t grow)
@@ -389,7 +370,7 @@ int main(void)
 	trimmed();
 	trimmed_again();
 	destroyed_heap();
-	leave_driver();
+	leave_context();
 	weir_stream_free(native);
 	weir_stream_free(ours);
 	weir_stream_free(cpu);

@@ -21,8 +21,6 @@
 
 /* Driver calls that the program makes itself. */
 static struct {
-	int (*push)(void *ctx);
-	int (*retain)(void **ctx, int dev);
 	int (*stream)(struct CUstream_st **stream, unsigned flags);
 	int (*begin)(struct CUstream_st *stream, int mode);
 	int (*end)(struct CUstream_st *stream, void **graph);
@@ -33,10 +31,6 @@ static struct {
 
 static void find_calls(void)
 {
-	void *ctx;
-
-	*(void **)&drv.push = fake_symbol("cuCtxPushCurrent_v2");
-	*(void **)&drv.retain = fake_symbol("cuDevicePrimaryCtxRetain");
 	*(void **)&drv.stream = fake_symbol("cuStreamCreate");
 	*(void **)&drv.begin = fake_symbol("cuStreamBeginCapture_v2");
 	*(void **)&drv.end = fake_symbol("cuStreamEndCapture");
@@ -44,8 +38,7 @@ static void find_calls(void)
 		fake_symbol("cuThreadExchangeStreamCaptureMode");
 	*(void **)&drv.map = fake_symbol("fakecuda_map");
 	*(void **)&drv.unmap = fake_symbol("fakecuda_unmap");
-	if (drv.retain(&ctx, 0) || drv.push(ctx))
-		bail("no context");
+	enter_context();
 }
 
 static struct CUstream_st *new_program_stream(void)
