@@ -189,9 +189,9 @@ static void compiled_link(struct weir_sched *sched, struct weir__compiled *cg)
 }
 
 /*
- * Take the compiled graph off the list that was not in use for longest, for
- * plans_free(); NULL: none. Until it is freed its bytes count towards the
- * budget.
+ * Remove from the list the compiled graph that has been unused for the longest
+ * time, and return it for compiled_free_all(); NULL: there is none. Its bytes
+ * count towards the budget until it is freed.
  */
 static struct weir__compiled *kept_pop(struct weir_sched *sched)
 {
@@ -209,7 +209,8 @@ static struct weir__compiled *kept_pop(struct weir_sched *sched)
 }
 
 /* Free them; no lock is held. */
-static void plans_free(struct weir_sched *sched, struct weir__compiled *chain)
+static void compiled_free_all(struct weir_sched *sched,
+			      struct weir__compiled *chain)
 {
 	struct weir__compiled *cg;
 
@@ -235,7 +236,7 @@ bool weir__sched_drop_kept(struct weir_sched *sched)
 	}
 	any = sched->n_freeing > 0;
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(sched, chain);
+	compiled_free_all(sched, chain);
 	pthread_mutex_lock(&sched->lock);
 	while (sched->n_freeing)
 		pthread_cond_wait(&sched->freed_one, &sched->lock);
@@ -256,7 +257,7 @@ static uint64_t compiled_bytes(const struct weir__compiled *cg, uint32_t i)
 	return bytes;
 }
 
-/* The same of compiled graphs that are only kept. */
+/* The same, of compiled graphs that no executable graph uses. */
 static uint64_t kept_bytes(const struct weir_sched *sched, uint32_t i)
 {
 	const struct weir__compiled *cg;
@@ -276,8 +277,8 @@ static bool exceeds(uint64_t budget, uint64_t used, uint64_t bytes)
 }
 
 /*
- * @kept: if compiled graphs that are only kept stay. < 0 with a sentence,
- * unless @kept.
+ * Check that the budgets have room for @bytes. @kept: unused compiled graphs are
+ * counted, as if they stayed. < 0 with a sentence; without one if @kept.
  */
 static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 			 bool kept)
@@ -342,7 +343,7 @@ int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes)
 	for (p = chain; p; p = p->next)
 		count_bytes(sched, p->reserved, true);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(sched, chain);
+	compiled_free_all(sched, chain);
 	return r;
 }
 
@@ -396,8 +397,8 @@ void weir__sched_add(struct weir_sched *sched, struct weir__compiled *cg)
 }
 
 /*
- * The lock is held. Take what is too much off the list: all if the program has
- * freed the scheduler, else all but the compiled graph that was used last if
+ * The lock is held. Remove unused compiled graphs from the list and return
+ * them: all if the program has freed the scheduler; else all but the newest, if
  * they are too many or too large.
  */
 static struct weir__compiled *kept_excess(struct weir_sched *sched)
@@ -425,7 +426,7 @@ void weir_sched_free(struct weir_sched *sched)
 	sched->freed = true;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(sched, chain);
+	compiled_free_all(sched, chain);
 	sched_put(sched);
 }
 
@@ -445,7 +446,7 @@ void weir__compiled_put(struct weir__compiled *cg)
 	sched->n_kept++;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(sched, chain);
+	compiled_free_all(sched, chain);
 	sched_put(sched);
 }
 

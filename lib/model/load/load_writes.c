@@ -30,7 +30,7 @@ static uint64_t space_of(const struct weir_load *l,
 	return weir__mem_space(l->weights->layout->buf[s->buf].buft);
 }
 
-/* True if @bytes from the first byte of @s on end before the range. */
+/* True if @bytes bytes, from the first byte of @s, end before the range. */
 static bool ends_before(const struct weir_load *l,
 			const struct weir__tensor_placement *s, uint64_t bytes,
 			const struct address_range *range)
@@ -55,9 +55,9 @@ static bool begins_after(const struct weir_load *l,
 
 /*
  * Add the tensors that overlap @range. They are order[first] to order[end - 1],
- * in the order of their addresses. Their ends have this order too, except where
- * rows are interleaved. If each counts at least as many bytes as the longest of
- * those, the ends are in order.
+ * in the order of their addresses. Their ends are in the same order, except
+ * where the rows of one tensor lie between those of another: every tensor is
+ * treated as if it were at least as long as the longest of these.
  */
 static int add_overlapping(const struct weir_load *l,
 			   const struct address_range *range, size_t first,
