@@ -5,14 +5,14 @@ dist_man_MANS = \
 	%D%/weir-plan.1 %D%/weir-run.1 \
 	%D%/weir_buf.3 %D%/weir_buf_share.3 %D%/weir_buft.3 \
 	%D%/weir_convert.3 %D%/weir_cuda.3 %D%/weir_dev.3 %D%/weir_dtype_info.3 \
-	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_file_open.3 %D%/weir_graph.3 \
-	%D%/weir_graph_compute.3 %D%/weir_graph_copy.3 \
+	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_exec.3 %D%/weir_file_open.3 \
+	%D%/weir_graph.3 %D%/weir_graph_compute.3 %D%/weir_graph_copy.3 \
 	%D%/weir_heap.3 %D%/weir_load.3 %D%/weir_model.3 %D%/weir_module_load.3 \
 	%D%/weir_mul_mat_precision.3 \
 	%D%/weir_open.3 %D%/weir_ops.3 %D%/weir_placement.3 %D%/weir_plan.3 \
-	%D%/weir_plan_add_tensors.3 %D%/weir_plan_sink.3 %D%/weir_sched.3 \
-	%D%/weir_sched_pin.3 %D%/weir_stream.3 %D%/weir_tensor.3 \
-	%D%/weir_trace.3 %D%/weir_weights.3 \
+	%D%/weir_plan_add_tensors.3 %D%/weir_plan_sink.3 %D%/weir_run.3 \
+	%D%/weir_sched.3 %D%/weir_sched_pin.3 %D%/weir_stream.3 \
+	%D%/weir_tensor.3 %D%/weir_trace.3 %D%/weir_weights.3 \
 	%D%/weir.7 %D%/weir-backend.7 %D%/weir-hooks.7 %D%/weir-io.7
 EXTRA_DIST += %D%/links %D%/README.md
 
