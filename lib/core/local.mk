@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
 	%D%/root.c %D%/root.h \
-	%D%/error.c %D%/error.h %D%/outcome.c %D%/outcome.h \
+	%D%/error.c %D%/error.h \
 	%D%/timeline.c %D%/timeline.h %D%/trace.c %D%/trace.h \
 	%D%/debug.c %D%/debug.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h %D%/clock.c %D%/clock.h \

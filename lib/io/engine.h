@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/outcome.h"
+#include "io/outcome.h"
 #include "io/file.h"
 #include "io/pool.h"
 #include "io/reads.h"

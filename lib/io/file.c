@@ -13,7 +13,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/outcome.h"
+#include "io/outcome.h"
 #include "races/races.h"
 #include "core/refs.h"
 #include "core/sys.h"

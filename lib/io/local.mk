@@ -4,7 +4,8 @@ lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
 	%D%/caller_read.c %D%/caller_read.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.h \
-	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/chunk.c %D%/chunk.h \
+	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/outcome.c %D%/outcome.h \
+	%D%/chunk.c %D%/chunk.h \
 	%D%/queues.c %D%/queues.h %D%/loop.c %D%/loop.h \
 	%D%/method.h %D%/method_uring.c %D%/method_sync.c \
 	%D%/op.c %D%/op.h %D%/op_task.c %D%/device_copy.c %D%/device_copy.h \

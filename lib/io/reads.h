@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/outcome.h"
+#include "io/outcome.h"
 
 struct weir_file;
 

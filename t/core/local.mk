@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-T_CORE_C = %D%/errno-names.t %D%/error.t %D%/outcome.t %D%/sort.t %D%/slab.t \
+T_CORE_C = %D%/errno-names.t %D%/error.t %D%/sort.t %D%/slab.t \
 	%D%/root.t %D%/debug.t %D%/cpus.t %D%/trace.t %D%/timeline.t %D%/fork.t \
 	%D%/fork-calls.t %D%/close.t %D%/interrupted.t %D%/sentences.t
 T_CORE_SH = %D%/gdb.sh

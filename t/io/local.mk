@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t \
 	%D%/engine-rows.t %D%/owner.t %D%/borrow.t %D%/late-job.t \
-	%D%/late-slots.t %D%/lease.t %D%/changed.t %D%/ring-dies.t \
+	%D%/late-slots.t %D%/lease.t %D%/changed.t %D%/outcome.t %D%/ring-dies.t \
 	%D%/ring-old.t %D%/ring-stuck.t %D%/read-deadline.t %D%/reads.t \
 	%D%/load-ends.t %D%/eventfd.t %D%/affinity.t %D%/file-now.t
 T_IO_SH = %D%/env-ring.sh %D%/env-files.sh

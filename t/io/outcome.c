@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "core/outcome.h"
+#include "io/outcome.h"
 #include "tap.h"
 
 static int errno_of(enum weir__end end)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/outcome.h"
+#include "io/outcome.h"
 
 #include <errno.h>
 
