@@ -9,7 +9,6 @@
 
 #include "alloc/host.h"
 #include "core/cgroup.h"
-#include "core/debug.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"

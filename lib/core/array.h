@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Arrays with an entry for each tensor or buffer of a load. From 1 MiB on they
- * are in huge pages where the system has them: page faults and TLB misses would
- * take longer than filling in the array.
- */
+/* Arrays that grow; and arrays with an entry for each tensor of a load. */
 #ifndef WEIR__ARRAY_H
 #define WEIR__ARRAY_H
 
 #include <stddef.h>
 
-/* Before the entries, which begin at a line of the cache if mapped. */
+/*
+ * Make room for element @n of @array, whose elements have @size bytes and whose
+ * capacity is *@cap: returns the array, moved perhaps. The capacity doubles, so
+ * that appending is linear. NULL: no memory; array and capacity are unchanged.
+ * A new array is NULL with capacity 0. weir__free() frees it.
+ */
+void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
+
+/*
+ * Arrays with an entry for each tensor or buffer of a load. From 1 MiB on they
+ * are in huge pages where the system has them: page faults and TLB misses would
+ * take longer than filling in the array.
+ *
+ * The header is before the entries, which begin at a line of the cache if they
+ * are mapped.
+ */
 struct weir__array_header {
-	void *block;   /* NULL: room in another object */
-	size_t mapped; /* bytes of a mapping at block; 0: it is of malloc */
+	void *block;   /* NULL: the entries are in another object */
+	size_t mapped; /* bytes of a mapping at block; 0: it is from malloc */
 };
 
 /*

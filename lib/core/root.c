@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/refs.h"
 #include "core/root.h"
 
 #include <limits.h>
@@ -11,8 +10,8 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/debug.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/timeline.h"
 #include "core/trace.h"
@@ -22,6 +21,75 @@
 #define GIB ((uint64_t)1 << 30)
 
 #define ALIVE_BYTES ((size_t)4096)
+
+/* "1" and "log" only turn the log on, as any word does. */
+static const char *const debug_words[] = { "1",        "log",      "io=sync",
+					   "io=uring", "batch=no", "races" };
+
+/* NULL if the variable is not set, or empty. */
+static const char *debug_variable(void)
+{
+	const char *text = secure_getenv("WEIR_DEBUG");
+
+	return text && *text ? text : NULL;
+}
+
+static bool is_word(const char *at, size_t n, const char *word)
+{
+	return strlen(word) == n && !memcmp(at, word, n);
+}
+
+/* Move *at to the next word, and return its length; 0 at the end. */
+static size_t next_word(const char **at)
+{
+	*at += strspn(*at, ", ");
+	return strcspn(*at, ", ");
+}
+
+static bool is_known(const char *at, size_t n)
+{
+	for (size_t i = 0; i < sizeof(debug_words) / sizeof(debug_words[0]);
+	     i++)
+		if (is_word(at, n, debug_words[i]))
+			return true;
+	return false;
+}
+
+static void report_unknown(struct weir *weir)
+{
+	const char *at = weir->debug;
+	size_t n;
+
+	for (; (n = next_word(&at)); at += n)
+		if (!is_known(at, n))
+			weir__log(weir, "WEIR_DEBUG: '%.*s' is not known",
+				  n < 100 ? (int)n : 100, at);
+}
+
+/* Read the variable, once for each root. */
+static int debug_read(struct weir *weir)
+{
+	const char *text = debug_variable();
+
+	if (!text)
+		return 0;
+	weir->debug = weir__strdup(text);
+	if (!weir->debug)
+		return weir__fail(-ENOMEM, "no memory for WEIR_DEBUG");
+	report_unknown(weir);
+	return 0;
+}
+
+bool weir__debug_find(const struct weir *weir, const char *word)
+{
+	const char *at = weir->debug;
+	size_t n;
+
+	for (; at && (n = next_word(&at)); at += n)
+		if (is_word(at, n, word))
+			return true;
+	return false;
+}
 
 static int check_range(const char *name, uint64_t n, uint64_t lo, uint64_t hi)
 {
@@ -124,7 +192,7 @@ static void to_stderr(void *arg, const char *text)
 
 static void make_log(struct weir *weir)
 {
-	if (!weir->opts.log && weir__debug_on())
+	if (!weir->opts.log && debug_variable())
 		weir->opts.log = to_stderr;
 }
 
@@ -177,7 +245,7 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 	weir->opts.io_cpus = NULL; /* the caller's */
 	weir->io_cpus = cpus;
 	make_log(weir);
-	r = weir__debug_read(weir);
+	r = debug_read(weir);
 	if (r < 0 || (r = make_alive(weir)) < 0)
 		goto out_weir;
 	make_locks(weir);

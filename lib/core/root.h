@@ -55,7 +55,7 @@ struct weir {
 	struct weir_opts opts;        /* as given, defaults filled in */
 	struct weir__cpu_set io_cpus; /* of the threads that move bytes */
 	char *module_path;
-	char *debug;             /* WEIR_DEBUG, or NULL: debug.h */
+	char *debug;             /* the words of WEIR_DEBUG, or NULL */
 	_Atomic uint32_t *alive; /* 1; 0 in a child: fork wipes its page */
 	pid_t owner_pid; /* compared where no page can be wiped; else 0 */
 
@@ -127,6 +127,20 @@ static inline int weir__root_enter(struct weir *weir)
 int weir__root_part(struct weir *weir, enum weir__part_id id,
 		    int (*make)(struct weir *weir, struct weir__part **ret),
 		    struct weir__part **ret_part);
+
+/*
+ * The environment variable WEIR_DEBUG: words, separated by commas, that change
+ * how roots work, as in "io=sync,log". weir_open() reads it once; weir(7) lists
+ * the words. Programs that run as set-user-ID ignore it (secure_getenv(3)).
+ *
+ * weir__debug_has() returns true if @word, such as "io=sync", is among them.
+ * weir__debug_find() is for a root that has words.
+ */
+bool weir__debug_find(const struct weir *weir, const char *word);
+static inline bool weir__debug_has(const struct weir *weir, const char *word)
+{
+	return weir->debug && weir__debug_find(weir, word);
+}
 
 /* Pass one line to weir_opts.log, if that is set. Any thread. */
 void weir__log(struct weir *weir, const char *fmt, ...)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arithmetic, sizes and arrays that every folder uses. */
+/* Arithmetic and sizes that every folder uses. */
 #ifndef WEIR__UTIL_H
 #define WEIR__UTIL_H
 
@@ -61,13 +61,5 @@ static inline uint64_t weir__mix(uint64_t x)
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
 	return x ^ x >> 31;
 }
-
-/*
- * Make room for element @n of @array, whose elements have @size bytes and whose
- * capacity is *@cap: returns the array, moved perhaps. The capacity doubles, so
- * that appending is linear. NULL: no memory; array and capacity are unchanged.
- * A new array is NULL with capacity 0.
- */
-void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
 
 #endif

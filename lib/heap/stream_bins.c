@@ -8,6 +8,7 @@
  * stream bin is freed when all work of the stream has ended, and no call uses
  * the stream bin without the heap's lock any more (bin->users).
  */
+#include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
 #include "core/sys.h"

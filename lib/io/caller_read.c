@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/debug.h"
+#include "core/root.h"
 #include "core/error.h"
 #include "core/timeline.h"
 #include "core/sys.h"

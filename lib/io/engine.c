@@ -12,7 +12,7 @@
 #include "alloc/arena.h"
 #include "alloc/slots.h"
 #include "core/clock.h"
-#include "core/debug.h"
+#include "core/root.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"

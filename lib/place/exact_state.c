@@ -2,7 +2,7 @@
 /* The state of a search: placed items, bounds of open ones, and the log. */
 #include <string.h>
 
-#include "core/util.h"
+#include "core/array.h"
 #include "place/exact_search.h"
 
 /*

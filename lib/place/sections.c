@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
-#include "core/util.h"
+#include "core/array.h"
 
 /* A section is separated again so often, after its longest were placed. */
 #define MAX_DEPTH 64

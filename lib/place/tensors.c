@@ -2,6 +2,7 @@
 /* Tensors one after another: measured, in new buffers, or in a given one. */
 #include "place/tensors.h"
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"

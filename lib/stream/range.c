@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
-#include "core/util.h"
+#include "core/array.h"
 
 void *weir__grow_few(void *list, const void *few, size_t *cap, size_t n,
 		     size_t size)

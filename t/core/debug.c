@@ -5,7 +5,6 @@
 
 #include <weir.h>
 
-#include "core/debug.h"
 #include "core/root.h"
 #include "tap.h"
 

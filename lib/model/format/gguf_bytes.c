@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
-#include "core/util.h"
+#include "core/array.h"
 
 /*
  * Bytes that are read at a time: as many as before, within these bounds. The

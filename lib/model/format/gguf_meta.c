@@ -2,7 +2,7 @@
 /* The metadata of a GGUF file: a key, a type and a value for each pair. */
 #include "core/error.h"
 #include "core/sys.h"
-#include "core/util.h"
+#include "core/array.h"
 #include "model/format/gguf_bytes.h"
 
 #define KEY_MAX 65535u /* bytes, by the format's document */

@@ -2,6 +2,7 @@
 /* Appending the tensors and metadata of a header to a model. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/util.h"
 #include "mem/dtype.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "alloc/arena.h"
+#include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
 #include "core/sys.h"

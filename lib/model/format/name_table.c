@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "core/sys.h"
-#include "core/util.h"
+#include "core/array.h"
 #include "model/format/model.h"
 
 #define FIRST_BUCKETS 64u

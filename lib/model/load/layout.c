@@ -7,7 +7,7 @@
 #include "core/refs.h"
 #include "core/sort.h"
 #include "core/sys.h"
-#include "core/util.h"
+#include "core/array.h"
 
 #define FEW 8u /* tensors, for which nothing is allocated */
 

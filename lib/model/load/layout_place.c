@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sort.h"
 #include "core/sys.h"
