@@ -4,8 +4,9 @@ lib_libweir_core_la_SOURCES += \
 	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/shapes.c %D%/views.c \
 	%D%/compile/reach.c %D%/compile/reach.h \
 	%D%/compile/assign.c %D%/compile/assign.h %D%/compile/pins.c %D%/compile/pins.h \
-	%D%/compile/sync.c %D%/compile/sync.h %D%/compile/imports.c %D%/compile/imports.h \
-	%D%/prefetch/prefetcher.c %D%/prefetch/prefetcher.h %D%/prefetch/entry_reader.c %D%/prefetch/store.c %D%/compile/import_lists.c \
+	%D%/compile/sync.c %D%/compile/sync.h \
+	%D%/prefetch/prefetcher.c %D%/prefetch/prefetcher.h %D%/prefetch/imports.c %D%/prefetch/imports.h \
+	%D%/prefetch/entry_reader.c %D%/prefetch/store.c %D%/compile/import_lists.c \
 	%D%/compile/place_results.c %D%/compile/place_results.h \
 	%D%/compile/draft.c %D%/compile/draft.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/where.c %D%/compile/nodes.c \
 	%D%/compile/leaves.c %D%/compile/split.c \

@@ -16,7 +16,7 @@
 
 #include "core/timeline.h"
 #include <weir/backend.h>
-#include "graph/compile/imports.h"
+#include "graph/prefetch/imports.h"
 #include "io/file.h"
 #include "mem/buf.h"
 

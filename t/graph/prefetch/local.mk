@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-T_GRAPH_PREFETCH_C = %D%/prefetcher.t %D%/prefetch-reader.t %D%/prefetch-restart.t \
+T_GRAPH_PREFETCH_C = %D%/prefetcher.t %D%/prefetch-imports.t \
+	%D%/prefetch-reader.t %D%/prefetch-restart.t \
 	%D%/run-prefetch.t %D%/run-rows.t %D%/run-same.t %D%/thread-names.t
 check_PROGRAMS += $(T_GRAPH_PREFETCH_C)
 TESTS += $(T_GRAPH_PREFETCH_C)
 %C%_prefetcher_t_SOURCES = %D%/prefetcher.c $(T_PREFETCHING)
+%C%_prefetch_imports_t_SOURCES = %D%/prefetch-imports.c
 %C%_prefetch_restart_t_SOURCES = %D%/prefetch-restart.c $(T_PREFETCHING)
 %C%_prefetch_restart_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_unlock
 %C%_prefetch_restart_t_LDADD = $(T_STATIC)

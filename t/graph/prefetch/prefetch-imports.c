@@ -7,7 +7,7 @@
 #include <weir.h>
 
 #include "core/util.h"
-#include "graph/compile/imports.h"
+#include "graph/prefetch/imports.h"
 #include "tap.h"
 
 #define MOST 200u

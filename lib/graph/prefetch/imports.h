@@ -44,7 +44,7 @@ struct weir__imports {
 };
 
 /*
- * Fed imports that are needed at the same time share no byte. As many imports
+ * Prefetched imports that are needed at the same time share no byte. As many imports
  * as fit are kept: first those that are in use for long or are read again as
  * another import, then those that would make the buffer large, then tiny ones.
  * Of the others so many are kept, evenly spread, that the buffer has three

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/compile/imports.h"
+#include "graph/prefetch/imports.h"
 
 #include <string.h>
 
