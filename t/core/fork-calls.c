@@ -427,6 +427,7 @@ static void lock_all(void)
 	pthread_mutex_lock(&stream->lock);
 	pthread_mutex_lock(&stream->timeline.lock);
 	pthread_mutex_lock(&sched->lock);
+	pthread_mutex_lock(&sched->compiler->lock);
 	pthread_mutex_lock(&run->lock);
 	pthread_mutex_lock(&weights->lock);
 	pthread_mutex_lock(&weights->arrival->timeline.lock);
@@ -437,6 +438,7 @@ static void unlock_all(void)
 	pthread_mutex_unlock(&weights->arrival->timeline.lock);
 	pthread_mutex_unlock(&weights->lock);
 	pthread_mutex_unlock(&run->lock);
+	pthread_mutex_unlock(&sched->compiler->lock);
 	pthread_mutex_unlock(&sched->lock);
 	pthread_mutex_unlock(&stream->timeline.lock);
 	pthread_mutex_unlock(&stream->lock);

@@ -8,6 +8,8 @@ cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
 layers='core races dev mem place alloc io stream heap interop graph model'
 backends='kernels cpu cuda'
+# The folders in lib/graph, from the lowest; they include lib/graph itself.
+rooms='prefetch compile exec compare'
 folders="$layers $backends"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
@@ -37,6 +39,18 @@ above()
 	done
 	uses "$1" "($(echo $backends | tr ' ' '|')$(echo "$others" |
 		sed "s/^|$1//"))/"
+}
+
+# above_room ROOM: includes of lib/graph/ROOM that reach a room above it. ROOM is
+# '.' for the files that are directly in lib/graph.
+above_room()
+{
+	others=
+	for other in . $rooms; do
+		others="$others|$other"
+		test "$other" = "$1" && others=
+	done
+	includes lib/graph/$1/*.[ch] | grep -E ":(graph/|\.\./)?(${others#|})/"
 }
 
 # Files besides those of $1 that include <$2>.
@@ -95,7 +109,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 31
+plan 36
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -121,6 +135,13 @@ for layer in $layers; do
 	is "$(above $layer)" '' \
 		"lib/$layer includes only ${below:-itself}${below:+and itself}"
 	below="$below$layer, "
+done
+is "$(above_room .)" '' 'the files directly in lib/graph include none of its rooms'
+below=
+for room in $rooms; do
+	is "$(above_room $room)" '' \
+		"of the rooms of lib/graph, $room includes only ${below}itself"
+	below="$below$room, "
 done
 is "$(includes lib/model/format/*.[ch] | grep -E ':(model|\.\.)/load/')" '' \
 	'lib/model/format includes nothing of lib/model/load'

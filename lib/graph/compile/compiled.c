@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "graph/ops.h"
-#include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 #include "place/placement.h"
@@ -42,14 +41,14 @@ static int no_memory(const struct weir__compiled *cg)
 			  cg->n);
 }
 
-static int lane_arrays(struct weir__compiled *cg, const struct weir__draft *d,
+static int lane_arrays(struct weir__compiled *cg, const struct weir__passes *d,
 		       uint32_t l)
 {
 	const struct weir__sync *o = &d->sync;
 	struct weir__graph_lane *lane = &cg->lane[l];
 	size_t locations;
 
-	lane->on = &cg->sched->dev[o->lane_dev[l]];
+	lane->on = &cg->compiler->dev[o->lane_dev[l]];
 	lane->n_steps = o->step_at[l + 1] - o->step_at[l];
 	lane->n_points = o->point_at[l + 1] - o->point_at[l];
 	lane->point = &cg->point[o->point_at[l]];
@@ -80,7 +79,7 @@ static int lane_arrays(struct weir__compiled *cg, const struct weir__draft *d,
 }
 
 static int compiled_arrays(struct weir__compiled *cg,
-			   const struct weir__draft *d)
+			   const struct weir__passes *d)
 {
 	const struct weir__sync *o = &d->sync;
 	size_t waits = (size_t)o->n_device_copies * o->n_lanes;
@@ -101,10 +100,10 @@ static int compiled_arrays(struct weir__compiled *cg,
 	cg->wait = weir__compiled_take(cg, waits, sizeof(*cg->wait));
 	cg->transfer = weir__compiled_take(cg, cg->n_device_copies,
 					   sizeof(*cg->transfer));
-	cg->copier = weir__compiled_take(cg, 2 * (size_t)cg->sched->n_devs,
+	cg->copier = weir__compiled_take(cg, 2 * (size_t)cg->compiler->n_devs,
 					 sizeof(*cg->copier));
-	cg->reserved =
-		compiled_zeroed(cg, cg->sched->n_devs, sizeof(*cg->reserved));
+	cg->reserved = compiled_zeroed(cg, cg->compiler->n_devs,
+				       sizeof(*cg->reserved));
 	cg->taken = compiled_zeroed(cg, cg->n_copies, sizeof(*cg->taken));
 	if (!cg->lane || !cg->at || !cg->point || !cg->leaf || !cg->port ||
 	    !cg->device_copy || !cg->wait || !cg->transfer || !cg->copier ||
@@ -146,7 +145,7 @@ static void lane_reads(struct weir__graph_lane *lane)
 }
 
 static int compiled_nodes(struct weir__compiled *cg,
-			  const struct weir__draft *d)
+			  const struct weir__passes *d)
 {
 	int r = compiled_arrays(cg, d);
 
@@ -165,7 +164,7 @@ static int compiled_nodes(struct weir__compiled *cg,
 
 static int check_nodes(const struct weir__graph_lane *lane)
 {
-	const struct weir__sched_dev *on = lane->on;
+	const struct weir__compiler_dev *on = lane->on;
 	char words[WEIR__NODE_WORDS];
 
 	for (uint32_t i = 0; i < lane->n_steps; i++) {
@@ -187,7 +186,7 @@ static const struct weir_backend_prepare_opts prepare_opts = {
 /* Ask the device for the size of the workspace; nothing is allocated yet. */
 static int lane_workspace(struct weir__graph_lane *lane)
 {
-	const struct weir__sched_dev *on = lane->on;
+	const struct weir__compiler_dev *on = lane->on;
 	size_t workspace = 0;
 	int r;
 
@@ -203,15 +202,15 @@ static int lane_workspace(struct weir__graph_lane *lane)
 static int compiled_draw(struct weir__compiled *cg, const struct weir_graph *g,
 			 const struct weir__choice *choice)
 {
-	struct weir__draft d;
-	int r = weir__draft(cg->sched, g, choice, &d);
+	struct weir__passes d;
+	int r = weir__passes_run(cg->compiler, g, choice, &d);
 
 	if (r < 0)
 		return r;
 	r = compiled_nodes(cg, &d);
 	cg->placement = d.places.placement;
 	d.places.placement = NULL;
-	weir__draft_free(&d);
+	weir__passes_free(&d);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
 		r = check_nodes(&cg->lane[l]);
 		if (r == 0)
@@ -220,7 +219,8 @@ static int compiled_draw(struct weir__compiled *cg, const struct weir_graph *g,
 	return r;
 }
 
-static int compiled_alloc(struct weir_sched *sched, const struct weir_graph *g,
+static int compiled_alloc(struct weir__compiler *compiler,
+			  const struct weir_graph *g,
 			  const struct weir__choice *choice,
 			  struct weir__compiled **ret)
 {
@@ -232,8 +232,8 @@ static int compiled_alloc(struct weir_sched *sched, const struct weir_graph *g,
 	cg = weir__calloc(1, sizeof(*cg));
 	if (!cg)
 		return weir__fail(-ENOMEM, "no memory for an executable graph");
-	cg->sched = sched;
-	cg->n_copies = sched->opts.copies;
+	cg->compiler = compiler;
+	cg->n_copies = compiler->copies;
 	cg->key = choice->key;
 	r = compiled_draw(cg, g, choice);
 	if (r < 0)
@@ -246,9 +246,9 @@ static int compiled_alloc(struct weir_sched *sched, const struct weir_graph *g,
 /* bytes[i] more of the budget of each device i. */
 static int bytes_reserve(struct weir__compiled *cg, const uint64_t *bytes)
 {
-	int r = weir__sched_reserve(cg->sched, bytes);
+	int r = weir__compiler_reserve(cg->compiler, bytes);
 
-	for (uint32_t i = 0; i < cg->sched->n_devs && !r; i++)
+	for (uint32_t i = 0; i < cg->compiler->n_devs && !r; i++)
 		cg->reserved[i] += bytes[i];
 	return r;
 }
@@ -261,9 +261,9 @@ static int compiled_reserve(struct weir__compiled *cg)
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		const struct weir__graph_lane *lane = &cg->lane[l];
 
-		bytes[lane->on - cg->sched->dev] = lane->sizes.results +
-						   lane->sizes.inputs +
-						   lane->sizes.workspace;
+		bytes[lane->on - cg->compiler->dev] = lane->sizes.results +
+						      lane->sizes.inputs +
+						      lane->sizes.workspace;
 	}
 	return bytes_reserve(cg, bytes);
 }
@@ -294,7 +294,7 @@ static int lane_memory(struct weir__compiled *cg, struct weir__graph_lane *lane)
 static int copy_prepare(const struct weir__graph_lane *lane,
 			struct weir__lane_copy *copy, size_t *ret_workspace)
 {
-	const struct weir__sched_dev *on = lane->on;
+	const struct weir__compiler_dev *on = lane->on;
 
 	*ret_workspace = 0;
 	if (!lane->n_steps)
@@ -327,7 +327,7 @@ static int lane_prepare(struct weir__compiled *cg,
 		return r;
 	lane->sizes.workspace = most;
 	if (most > said) {
-		more[lane->on - cg->sched->dev] = most - said;
+		more[lane->on - cg->compiler->dev] = most - said;
 		r = bytes_reserve(cg, more);
 	}
 	if (r == 0 && most)
@@ -336,12 +336,13 @@ static int lane_prepare(struct weir__compiled *cg,
 	return r;
 }
 
-int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
+int weir__compiled_new(struct weir__compiler *compiler,
+		       const struct weir_graph *g,
 		       const struct weir__choice *choice,
 		       struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
-	int r = compiled_alloc(sched, g, choice, &cg);
+	int r = compiled_alloc(compiler, g, choice, &cg);
 
 	if (r < 0)
 		return r;
@@ -366,12 +367,13 @@ int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
 	return 0;
 }
 
-int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
+int weir__compiled_measure(struct weir__compiler *compiler,
+			   const struct weir_graph *g,
 			   const struct weir__choice *choice,
 			   struct weir__compiled **ret)
 {
 	struct weir__compiled *cg;
-	int r = compiled_alloc(sched, g, choice, &cg);
+	int r = compiled_alloc(compiler, g, choice, &cg);
 
 	if (r < 0)
 		return r;
@@ -406,7 +408,7 @@ void weir__compiled_free(struct weir__compiled *cg)
 	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		lane_free(cg, &cg->lane[l]);
 	if (cg->reserved)
-		weir__sched_unreserve(cg->sched, cg->reserved);
+		weir__compiler_unreserve(cg->compiler, cg->reserved);
 	weir_placement_free(cg->placement);
 	weir__bump_free(&cg->memory);
 	weir__free(cg);

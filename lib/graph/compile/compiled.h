@@ -13,13 +13,9 @@
 #include "core/timeline.h"
 #include <weir/backend.h>
 #include "graph/bump.h"
-#include "graph/compile/draft.h"
-
-struct weir__prefetch_list;
-struct weir_sched;
-struct weir__choice;
-struct weir__sched_dev;
-struct weir__split;
+#include "graph/compile/compiler.h"
+#include "graph/compile/passes.h"
+#include "graph/prefetch/prefetcher.h"
 
 /* Where the bytes of a node are, and why: weir_exec_explain(). */
 struct weir__node_at {
@@ -72,7 +68,7 @@ struct weir__lane_copy {
 
 /* The part of a graph that one device computes. */
 struct weir__graph_lane {
-	struct weir__sched_dev *on;
+	struct weir__compiler_dev *on;
 	uint32_t n_steps, n_points, n_leaves;
 	struct weir__sync_point *point; /* part of the compiled graph's */
 	/* Part of the compiled graph's: leaves that it reads or writes where
@@ -112,12 +108,12 @@ struct weir__placed_copy {
 
 /* The stream of a run that copies to or from one device. */
 struct weir__copier {
-	struct weir__sched_dev *on;
+	struct weir__compiler_dev *on;
 	bool out; /* from the device */
 };
 
 struct weir__compiled {
-	struct weir_sched *sched; /* referenced while refs > 0 */
+	struct weir__compiler *compiler;
 	uint64_t fingerprint[2];
 	uint64_t key; /* of the choice that it was made with */
 	uint32_t n, n_ports, n_copies, n_lanes;
@@ -138,10 +134,10 @@ struct weir__compiled {
 	struct weir__split *split;
 	bool shared;        /* a leaf is written that another lane uses, too */
 	uint64_t *reserved; /* of each device: bytes of the budget */
-	bool *taken;        /* of each copy: by a run; under the scheduler's
-			       lock */
+	bool *taken;        /* of each copy: by a run; under the
+			       compiler's lock */
 
-	/* Under the scheduler's lock. */
+	/* Under the compiler's lock. */
 	struct weir__compiled *next, **link; /* newest first */
 	uint32_t refs; /* executable graphs; 0: kept for later */
 	uint64_t times;
@@ -152,7 +148,8 @@ struct weir__compiled {
  * memory, preparation. @ret has one reference and is on no list. Errors of
  * weir_exec_new().
  */
-int weir__compiled_new(struct weir_sched *sched, const struct weir_graph *g,
+int weir__compiled_new(struct weir__compiler *compiler,
+		       const struct weir_graph *g,
 		       const struct weir__choice *choice,
 		       struct weir__compiled **ret);
 /* No run is left. Gives back what it has reserved. */
@@ -161,7 +158,8 @@ void weir__compiled_free(struct weir__compiled *cg);
  * The same without memory and prepared nodes, to be described and freed.
  * Budgets do not limit it, and leaves need not be placed.
  */
-int weir__compiled_measure(struct weir_sched *sched, const struct weir_graph *g,
+int weir__compiled_measure(struct weir__compiler *compiler,
+			   const struct weir_graph *g,
 			   const struct weir__choice *choice,
 			   struct weir__compiled **ret);
 /* Memory for @n entries of @size bytes. Not NULL if @n is 0; NULL: no memory. */
@@ -169,13 +167,13 @@ void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
 /* where.c: the places of all nodes, the ports, the device copies. */
 int weir__compiled_where(struct weir__compiled *cg,
-			 const struct weir__draft *d);
+			 const struct weir__passes *d);
 /* The port of @node; NULL: it is none. */
 const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 					 uint64_t node);
 /* Where source @e of d->in is read, and where the result of @i is. */
 struct weir__location weir__source_location(const struct weir__compiled *cg,
-					    const struct weir__draft *d,
+					    const struct weir__passes *d,
 					    uint32_t e);
 struct weir__location weir__result_location(const struct weir__compiled *cg,
 					    uint32_t i);
@@ -208,7 +206,7 @@ int weir__compiled_imports_measure(struct weir__compiled *cg,
 void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
 /* The nodes of copy 0, without the addresses of a copy's memory. */
-int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
 		     struct weir__graph_lane *lane);
 /* The same of the other copies. */
 void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);
@@ -239,6 +237,6 @@ struct weir__split {
 	uint64_t bytes;          /* of these */
 };
 int weir__compiled_splits(struct weir__compiled *cg,
-			  const struct weir__draft *d);
+			  const struct weir__passes *d);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
-#include "graph/exec/sched.h"
+#include "graph/compile/compiled.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
@@ -146,7 +146,7 @@ static int list_new(struct weir__compiled *cg, struct weir__graph_lane *lane,
 	if (r != -ENOMEM && (r < 0 || lane->prefetch_list->prefetched_bytes <=
 					      alone.prefetched))
 		return r;
-	if (!weir__sched_drop_kept(cg->sched))
+	if (!weir__compiler_drop_kept(cg->compiler))
 		return r;
 	weir__prefetch_list_free(r < 0 ? NULL : lane->prefetch_list);
 	lane->prefetch_list = NULL;

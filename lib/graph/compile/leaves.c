@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/sort.h"
 #include "graph/compile/compiled.h"
-#include "graph/exec/sched.h"
 #include "io/file.h"
 #include "mem/buf.h"
 
@@ -121,7 +120,7 @@ static int check_device_copy(const struct weir__compiled *cg,
 	int r;
 
 	if (in)
-		return in->file->weir == cg->sched->weir
+		return in->file->weir == cg->compiler->dev[0].dev->weir
 			       ? 0
 			       : weir__fail(
 					 -EINVAL,
@@ -131,7 +130,7 @@ static int check_device_copy(const struct weir__compiled *cg,
 	if (r < 0)
 		return r;
 	of = leaf->t.buf->buft->dev;
-	if (weir__sched_index(cg->sched, of) < cg->sched->n_devs ||
+	if (weir__compiler_dev_index(cg->compiler, of) < cg->compiler->n_devs ||
 	    (device_copy->kind == WEIR__DEVICE_COPY_IMPORT &&
 	     leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST))
 		return 0;

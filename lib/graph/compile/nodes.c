@@ -5,10 +5,8 @@
 
 #include "core/error.h"
 #include "core/util.h"
-#include "graph/prefetch/prefetcher.h"
 #include "graph/ops.h"
 #include "graph/compile/compiled.h"
-#include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 
@@ -78,7 +76,7 @@ static int node_make(struct weir__compiled *cg, const struct weir_node *from,
 	return keep(cg, to->params, to->params_size, &to->params);
 }
 
-int weir__nodes_make(struct weir__compiled *cg, const struct weir__draft *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
 		     struct weir__graph_lane *lane)
 {
 	const uint32_t *step = &d->sync.node[d->sync.step_at[lane - cg->lane]];

@@ -11,7 +11,7 @@
 #define NONE WEIR__REACH_NONE
 
 struct splitting {
-	const struct weir__draft *d;
+	const struct weir__passes *d;
 	struct weir__split *split; /* NULL: they are only counted */
 	uint32_t n;
 	uint32_t *seen; /* of each class: 1 + the last split that reads it */
@@ -20,7 +20,7 @@ struct splitting {
 /* What the split gets from memory of another device, or from another lane. */
 static void split_inputs(struct splitting *s, uint32_t i)
 {
-	const struct weir__draft *d = s->d;
+	const struct weir__passes *d = s->d;
 	struct weir__split *split = &s->split[s->n - 1];
 
 	for (uint32_t e = d->in.src_at[i]; e < d->in.src_at[i + 1]; e++) {
@@ -42,7 +42,7 @@ static void split_inputs(struct splitting *s, uint32_t i)
 
 static void splits_find(struct splitting *s)
 {
-	const struct weir__draft *d = s->d;
+	const struct weir__passes *d = s->d;
 	uint32_t lane = UINT32_MAX;
 
 	s->n = 0;
@@ -65,7 +65,7 @@ static void splits_find(struct splitting *s)
 }
 
 int weir__compiled_splits(struct weir__compiled *cg,
-			  const struct weir__draft *d)
+			  const struct weir__passes *d)
 {
 	struct splitting s = { .d = d };
 

@@ -8,7 +8,6 @@
 #include "dev/dev.h"
 #include "graph/ops.h"
 #include "graph/compile/compiled.h"
-#include "graph/exec/sched.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 #include "place/placement.h"
@@ -25,7 +24,8 @@ static uint64_t leaf_address(const struct weir_node *leaf, uint64_t bytes)
 	return (uintptr_t)member->mem.base + at;
 }
 
-static uint8_t why_of(const struct weir__draft *d, const struct weir_node *node)
+static uint8_t why_of(const struct weir__passes *d,
+		      const struct weir_node *node)
 {
 	uint32_t i = node->index;
 
@@ -49,7 +49,7 @@ static uint8_t why_of(const struct weir__draft *d, const struct weir_node *node)
 /*
  * Where the class of a node is; its offset is that of the class's first byte.
  */
-static void class_place(const struct weir__draft *d,
+static void class_place(const struct weir__passes *d,
 			const struct weir_node *storage,
 			struct weir__node_at *at)
 {
@@ -77,7 +77,7 @@ static uint64_t begins_at(const struct weir_node *node)
 	       (storage->op == WEIR_OP_LEAF ? storage->t.offset : 0);
 }
 
-static int node_place(struct weir__compiled *cg, const struct weir__draft *d,
+static int node_place(struct weir__compiled *cg, const struct weir__passes *d,
 		      const struct weir_node *node)
 {
 	const struct weir_node *storage = node->storage;
@@ -108,7 +108,7 @@ static int node_place(struct weir__compiled *cg, const struct weir__draft *d,
 	return weir__tensor_bytes(&node->t, &at->bytes);
 }
 
-static int port_add(struct weir__compiled *cg, const struct weir__draft *d,
+static int port_add(struct weir__compiled *cg, const struct weir__passes *d,
 		    const struct weir_node *node)
 {
 	struct weir__port *port = &cg->port[cg->n_ports];
@@ -162,7 +162,7 @@ struct weir__location weir__result_location(const struct weir__compiled *cg,
 }
 
 struct weir__location weir__source_location(const struct weir__compiled *cg,
-					    const struct weir__draft *d,
+					    const struct weir__passes *d,
 					    uint32_t e)
 {
 	uint32_t node = d->in.src[e], device_copy = d->sync.device_copy_of[e];
@@ -190,8 +190,8 @@ struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
 }
 
 /* The device that has the class in its memory; NULL: it is in host memory. */
-static struct weir__sched_dev *source_dev(const struct weir__compiled *cg,
-					  const struct weir_node *node)
+static struct weir__compiler_dev *source_dev(const struct weir__compiled *cg,
+					     const struct weir_node *node)
 {
 	const struct weir_buft *buft =
 		cg->lane[cg->at[node->index].lane].on->buft;
@@ -201,14 +201,14 @@ static struct weir__sched_dev *source_dev(const struct weir__compiled *cg,
 		buft = node->t.buf ? node->t.buf->buft : NULL;
 	if (!buft || buft->desc.flags & WEIR_BUFT_HOST)
 		return NULL;
-	i = weir__sched_index(cg->sched, buft->dev);
-	return i < cg->sched->n_devs ? &cg->sched->dev[i] : NULL;
+	i = weir__compiler_dev_index(cg->compiler, buft->dev);
+	return i < cg->compiler->n_devs ? &cg->compiler->dev[i] : NULL;
 }
 
 /* A stream of the device that has the bytes, or of the one that gets them. */
 static uint32_t copier_of(struct weir__compiled *cg,
-			  struct weir__sched_dev *from,
-			  struct weir__sched_dev *to)
+			  struct weir__compiler_dev *from,
+			  struct weir__compiler_dev *to)
 {
 	struct weir__copier want = { .on = from ? from : to, .out = from };
 	uint32_t c = 0;
@@ -222,7 +222,7 @@ static uint32_t copier_of(struct weir__compiled *cg,
 }
 
 static void device_copy_place(struct weir__compiled *cg,
-			      const struct weir__draft *d, uint32_t k)
+			      const struct weir__passes *d, uint32_t k)
 {
 	const struct weir__device_copy *of = &d->sync.device_copy[k];
 	const struct weir_node *node = d->g->node[of->node];
@@ -273,7 +273,8 @@ static int transfers_sort(struct weir__compiled *cg)
 		     : 0;
 }
 
-int weir__compiled_where(struct weir__compiled *cg, const struct weir__draft *d)
+int weir__compiled_where(struct weir__compiled *cg,
+			 const struct weir__passes *d)
 {
 	int r = 0;
 

@@ -35,7 +35,7 @@ static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 
 static bool lane_checked(const struct weir__run_lane *lane)
 {
-	return weir__races_on(lane->run->compiled->sched->weir);
+	return weir__races_on(lane->run->exec->sched->weir);
 }
 
 static void lane_stop_waiting(struct weir__run_lane *lane);
@@ -199,7 +199,7 @@ static bool observer_next(const struct weir__run_lane *lane)
 		point++;
 	return point < end && point->kind == WEIR__SYNC_OBSERVE &&
 	       point->step == lane->step && point->of >= lane->run->first &&
-	       lane->run->compiled->sched->opts.observe;
+	       lane->run->exec->sched->opts.observe;
 }
 
 /*
@@ -270,7 +270,7 @@ static int observer_call(void *arg)
 	uint32_t node = lane->of->point[lane->point].of;
 	const struct weir__port *port = weir__port_find(cg, node);
 	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - cg->port));
-	const struct weir_sched_opts *o = &cg->sched->opts;
+	const struct weir_sched_opts *o = &run->exec->sched->opts;
 	int r;
 
 	if (lane_checked(lane))
@@ -428,7 +428,7 @@ static bool point_stops(struct weir__run_lane *lane, uint32_t i)
 	const struct weir_run *run = lane->run;
 
 	if (point->kind == WEIR__SYNC_OBSERVE)
-		return run->compiled->sched->opts.observe != NULL &&
+		return run->exec->sched->opts.observe != NULL &&
 		       point->of >= run->first;
 	if (point->kind == WEIR__SYNC_RELEASE)
 		return point->step > lane->step;

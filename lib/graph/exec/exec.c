@@ -44,7 +44,7 @@ static void info_add_copy(struct weir_exec_info *info,
 
 /* The part of one device, or of all if @on is NULL. */
 static struct weir_exec_info info_of(const struct weir__compiled *cg,
-				     const struct weir__sched_dev *on)
+				     const struct weir__compiler_dev *on)
 {
 	struct weir_exec_info info = { .size = sizeof(info),
 				       .nodes = cg->n,
@@ -69,7 +69,7 @@ static struct weir_exec_info info_of(const struct weir__compiled *cg,
 
 /* @on: the only device to be described; NULL: all. */
 static int estimate(struct weir_sched *sched, const struct weir_graph *g,
-		    const struct weir__sched_dev *on,
+		    const struct weir__compiler_dev *on,
 		    struct weir_exec_info *ret_info)
 {
 	struct weir__compiled *cg = NULL;
@@ -79,7 +79,7 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 
 	if (r < 0)
 		return r;
-	r = weir__compiled_measure(sched, g, &choice, &cg);
+	r = weir__compiled_measure(sched->compiler, g, &choice, &cg);
 	weir__choice_free(&choice);
 	if (r < 0)
 		return r;
@@ -106,9 +106,11 @@ int weir_sched_estimate_dev(struct weir_sched *sched,
 
 	WEIR__ENTER();
 	r = weir__root_enter(sched->weir);
-	if (r == 0 && i >= sched->n_devs)
-		r = weir__fail(-EINVAL, "device %u of %u", i, sched->n_devs);
-	return r < 0 ? r : estimate(sched, g, &sched->dev[i], ret_info);
+	if (r == 0 && i >= sched->compiler->n_devs)
+		r = weir__fail(-EINVAL, "device %u of %u", i,
+			       sched->compiler->n_devs);
+	return r < 0 ? r
+		     : estimate(sched, g, &sched->compiler->dev[i], ret_info);
 }
 
 static struct weir_exec *exec_alloc(const struct weir__compiled *cg)
@@ -276,8 +278,8 @@ static void exec_imports_end(struct weir_exec *s)
 }
 
 /* Takes over the reference to @cg. */
-static int exec_make(struct weir__compiled *cg, const struct weir_graph *g,
-		     struct weir_exec **ret_exec)
+static int exec_make(struct weir_sched *sched, struct weir__compiled *cg,
+		     const struct weir_graph *g, struct weir_exec **ret_exec)
 {
 	struct weir_exec *s = exec_alloc(cg);
 	int r;
@@ -286,6 +288,8 @@ static int exec_make(struct weir__compiled *cg, const struct weir_graph *g,
 		weir__compiled_put(cg);
 		return weir__fail(-ENOMEM, "no memory for an executable graph");
 	}
+	weir__refs_add(&sched->refs, 1);
+	s->sched = sched;
 	s->compiled = cg;
 	r = exec_leaves(s, g);
 	if (r < 0) {
@@ -309,15 +313,15 @@ static int exec_find(struct weir_sched *sched, const struct weir_graph *g,
 	struct weir__compiled *cg;
 	int r;
 
-	cg = weir__sched_find(sched, fingerprint, choice->key);
-	r = cg ? exec_make(cg, g, ret_exec) : -EINVAL;
+	cg = weir__compiler_find(sched->compiler, fingerprint, choice->key);
+	r = cg ? exec_make(sched, cg, g, ret_exec) : -EINVAL;
 	if (r != -EINVAL)
 		return r;
-	r = weir__compiled_new(sched, g, choice, &cg);
+	r = weir__compiled_new(sched->compiler, g, choice, &cg);
 	if (r < 0)
 		return r;
-	weir__sched_add(sched, cg);
-	return exec_make(cg, g, ret_exec);
+	weir__compiler_add(sched->compiler, cg);
+	return exec_make(sched, cg, g, ret_exec);
 }
 
 int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
@@ -355,12 +359,13 @@ void weir__exec_put(struct weir_exec *s)
 	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
 		weir__buf_put(s->device_copy[k].buf);
 	weir__compiled_put(s->compiled);
+	weir__sched_put(s->sched);
 	weir__free(s);
 }
 
 void weir_exec_free(struct weir_exec *exec)
 {
-	if (exec && weir__root_is_ours(exec->compiled->sched->weir))
+	if (exec && weir__root_is_ours(exec->sched->weir))
 		weir__exec_put(exec);
 }
 
@@ -372,15 +377,15 @@ int weir_exec_info(const struct weir_exec *exec,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(cg->sched->weir);
+	r = weir__root_read(exec->sched->weir);
 	if (r < 0)
 		return r;
 	info = info_of(cg, NULL);
-	pthread_mutex_lock(&cg->sched->lock);
+	pthread_mutex_lock(&cg->compiler->lock);
 	for (uint32_t c = 0; c < cg->n_copies; c++)
 		info.taken += cg->taken[c];
 	info.times = cg->times;
-	pthread_mutex_unlock(&cg->sched->lock);
+	pthread_mutex_unlock(&cg->compiler->lock);
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
@@ -393,7 +398,7 @@ int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(cg->sched->weir);
+	r = weir__root_read(exec->sched->weir);
 	if (r < 0)
 		return r;
 	if (i >= cg->n)
@@ -420,7 +425,7 @@ int weir_exec_split(const struct weir_exec *exec, uint64_t i,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(cg->sched->weir);
+	r = weir__root_read(exec->sched->weir);
 	if (r < 0)
 		return r;
 	if (i >= cg->n_splits)
@@ -457,7 +462,7 @@ int weir_exec_transfer(const struct weir_exec *exec, uint64_t i,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(cg->sched->weir);
+	r = weir__root_read(exec->sched->weir);
 	if (r < 0)
 		return r;
 	if (i >= cg->n_device_copies)

@@ -206,5 +206,5 @@ void weir__run_lane_races_computed(const struct weir__run_lane *lane)
 	for (uint32_t i = lane->step; i < lane->end; i++)
 		node_access(lane, lane->base + i + 1, list[i]);
 	workspace_access(lane);
-	weir__races_flush(lane->run->compiled->sched->weir);
+	weir__races_flush(lane->run->exec->sched->weir);
 }

@@ -20,12 +20,12 @@ static int copy_take(struct weir__compiled *cg, uint32_t *ret_copy)
 {
 	uint32_t c = 0;
 
-	pthread_mutex_lock(&cg->sched->lock);
+	pthread_mutex_lock(&cg->compiler->lock);
 	while (c < cg->n_copies && cg->taken[c])
 		c++;
 	if (c < cg->n_copies)
 		cg->taken[c] = true;
-	pthread_mutex_unlock(&cg->sched->lock);
+	pthread_mutex_unlock(&cg->compiler->lock);
 	if (c == cg->n_copies)
 		return weir__fail(
 			-EAGAIN,
@@ -37,9 +37,9 @@ static int copy_take(struct weir__compiled *cg, uint32_t *ret_copy)
 
 static void copy_give(struct weir__compiled *cg, uint32_t copy)
 {
-	pthread_mutex_lock(&cg->sched->lock);
+	pthread_mutex_lock(&cg->compiler->lock);
 	cg->taken[copy] = false;
-	pthread_mutex_unlock(&cg->sched->lock);
+	pthread_mutex_unlock(&cg->compiler->lock);
 }
 
 static size_t members_of(const struct weir_buf *buf)
@@ -150,14 +150,15 @@ static int lane_alloc(struct weir_run *run, uint32_t l)
 
 int weir__run_end_new(struct weir_run *run, struct weir__progress **ret)
 {
-	return weir__progress_new(run->compiled->sched->weir,
+	return weir__progress_new(run->exec->sched->weir,
 				  run->compiled->n_lanes > 1 ? "several devices"
 							     : NULL,
 				  "start", ret);
 }
 
-static int run_alloc(struct weir__compiled *cg, struct weir_run **ret_run)
+static int run_alloc(struct weir_exec *exec, struct weir_run **ret_run)
 {
+	struct weir__compiled *cg = exec->compiled;
 	size_t ports = (size_t)cg->n_ports + 1,
 	       device_copies = (size_t)cg->n_device_copies + 1;
 	struct weir_run *run = weir__calloc(1, sizeof(*run));
@@ -165,6 +166,7 @@ static int run_alloc(struct weir__compiled *cg, struct weir_run **ret_run)
 
 	if (!run)
 		return weir__fail(-ENOMEM, "no memory for a run");
+	run->exec = exec;
 	run->compiled = cg;
 	run->lane = weir__calloc(cg->n_lanes, sizeof(*run->lane));
 	run->input = weir__calloc(ports, sizeof(*run->input));
@@ -195,12 +197,12 @@ int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(cg->sched->weir);
+	r = weir__root_enter(exec->sched->weir);
 	if (r == 0)
 		r = copy_take(cg, &copy);
 	if (r < 0)
 		return r;
-	r = run_alloc(cg, &run);
+	r = run_alloc(exec, &run);
 	if (r < 0) {
 		copy_give(cg, copy);
 		return r;
@@ -208,7 +210,6 @@ int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	atomic_init(&run->refs, 1);
 	pthread_mutex_init(&run->lock, NULL);
 	weir__refs_add(&exec->refs, 1);
-	run->exec = exec;
 	run->copy = copy;
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		lane_touch(&run->lane[l], leaves);
@@ -230,14 +231,14 @@ void weir__run_put(struct weir_run *run)
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (lane->own)
-			weir__sched_stream_back(cg->sched, lane->of->on,
+			weir__sched_stream_back(exec->sched, lane->of->on,
 						lane->own);
 		if (lane->stream)
 			weir__timeline_put(&lane->stream->timeline);
 	}
 	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
-			weir__sched_stream_back(cg->sched, cg->copier[c].on,
+			weir__sched_stream_back(exec->sched, cg->copier[c].on,
 						run->copier[c]);
 	/* The next run may have its copy, in other lanes than this one did. */
 	if (cg->n_lanes > 1 && run->end_timeline)
@@ -263,7 +264,7 @@ void weir__run_lane_forget(struct weir__run_lane *lane)
 
 void weir_run_free(struct weir_run *run)
 {
-	if (!run || !weir__root_is_ours(run->compiled->sched->weir))
+	if (!run || !weir__root_is_ours(run->exec->sched->weir))
 		return;
 	if (atomic_load(&run->running))
 		weir__run_stop(run);
@@ -275,7 +276,7 @@ int weir_run_cancel(struct weir_run *run)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->compiled->sched->weir);
+	r = weir__root_read(run->exec->sched->weir);
 	if (r == 0 && atomic_load(&run->running))
 		weir__run_stop(run);
 	return r;
@@ -342,7 +343,7 @@ static int port_of(const struct weir_run *run, const struct weir_node *node,
 static int input_begin(const struct weir_run *run, const struct weir_node *node,
 		       uint32_t *ret_i, struct weir_tensor *ret_t)
 {
-	int r = weir__root_enter(run->compiled->sched->weir);
+	int r = weir__root_enter(run->exec->sched->weir);
 
 	if (r == 0 && atomic_load(&run->running))
 		r = weir__fail(-EBUSY, "the run has not ended");
@@ -400,8 +401,7 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 		weir__timeline_put(&lane->own->timeline);
 		lane->own = NULL;
 	}
-	return weir__sched_stream(run->compiled->sched, lane->of->on,
-				  &lane->own);
+	return weir__sched_stream(run->exec->sched, lane->of->on, &lane->own);
 }
 
 /*
@@ -459,7 +459,7 @@ int weir_run_output(struct weir_run *run, const struct weir_node *node,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->compiled->sched->weir);
+	r = weir__root_read(run->exec->sched->weir);
 	if (r == 0)
 		r = port_of(run, node, WEIR__PORT_OUTPUT, "output", &i);
 	if (r == 0)
@@ -469,7 +469,7 @@ int weir_run_output(struct weir_run *run, const struct weir_node *node,
 
 static int check_started(const struct weir_run *run)
 {
-	int r = weir__root_read(run->compiled->sched->weir);
+	int r = weir__root_read(run->exec->sched->weir);
 
 	if (r == 0 && !run->started)
 		r = weir__fail(-EINVAL, "the run was never started");
@@ -521,7 +521,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_read(run->compiled->sched->weir);
+	r = weir__root_read(run->exec->sched->weir);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&run->lock);

@@ -19,7 +19,7 @@
 static int start_check(struct weir_run *run)
 {
 	const struct weir__compiled *cg = run->compiled;
-	int r = weir__root_enter(cg->sched->weir);
+	int r = weir__root_enter(run->exec->sched->weir);
 
 	if (r < 0)
 		return r;
@@ -83,7 +83,7 @@ static void pending_set(struct weir__run_lane *lane, uint32_t i,
 static int start_events(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
-	struct weir *weir = run->compiled->sched->weir;
+	struct weir *weir = run->exec->sched->weir;
 	struct weir_event **event =
 		&run->exec->event[lane->of->point - run->compiled->point];
 	int r = 0;
@@ -282,7 +282,8 @@ static int copier_own(struct weir_run *run, uint32_t c)
 	if (run->copier[c])
 		weir__timeline_put(&run->copier[c]->timeline);
 	run->copier[c] = NULL;
-	return weir__sched_stream(cg->sched, cg->copier[c].on, &run->copier[c]);
+	return weir__sched_stream(run->exec->sched, cg->copier[c].on,
+				  &run->copier[c]);
 }
 
 /*
@@ -497,7 +498,7 @@ static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
 static int start_lanes(struct weir_run *run, struct weir_stream *s,
 		       uint32_t first, uint32_t end)
 {
-	struct weir_sched *sched = run->compiled->sched;
+	struct weir_sched *sched = run->exec->sched;
 	uint32_t n = 0;
 	int r = start_progress(run);
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "dev/dev.h"
-#include "graph/compile/draft.h"
-#include "graph/compile/pins.h"
+#include "graph/exec/sched.h"
 #include "leaf.h"
 #include "streams.h"
 
@@ -67,13 +66,13 @@ static struct weir_graph *random_graph(void)
 	return g;
 }
 
-static bool computed(const struct weir__draft *d, uint32_t i)
+static bool computed(const struct weir__passes *d, uint32_t i)
 {
 	return d->reach.needed[i] && !(d->in.flags[i] & WEIR__REACH_NO_WORK);
 }
 
 /* The last step that needs the bytes of class @c; UINT32_MAX: kept. */
-static uint32_t dies(const struct weir__draft *d, uint32_t c)
+static uint32_t dies(const struct weir__passes *d, uint32_t c)
 {
 	uint32_t last = d->sync.step[c];
 
@@ -96,13 +95,13 @@ static uint32_t dies(const struct weir__draft *d, uint32_t c)
 	return last;
 }
 
-static uint64_t offset(const struct weir__draft *d, uint32_t c)
+static uint64_t offset(const struct weir__passes *d, uint32_t c)
 {
 	return weir_placement_offset(d->places.placement, d->places.item[c]);
 }
 
 /* May @b be where @a is? */
-static bool pair_well(const struct weir__draft *d, uint32_t a, uint32_t b)
+static bool pair_well(const struct weir__passes *d, uint32_t a, uint32_t b)
 {
 	uint64_t p = offset(d, a), q = offset(d, b);
 	uint32_t end = dies(d, a);
@@ -113,7 +112,7 @@ static bool pair_well(const struct weir__draft *d, uint32_t a, uint32_t b)
 	return d->places.over[b] == a && p == q && end == d->sync.step[b];
 }
 
-static unsigned wrong_pairs(const struct weir__draft *d)
+static unsigned wrong_pairs(const struct weir__passes *d)
 {
 	unsigned wrong = 0;
 
@@ -126,7 +125,7 @@ static unsigned wrong_pairs(const struct weir__draft *d)
 }
 
 /* In place only where each source in that class has the result's layout. */
-static unsigned wrong_layouts(const struct weir__draft *d)
+static unsigned wrong_layouts(const struct weir__passes *d)
 {
 	unsigned wrong = 0;
 
@@ -160,18 +159,18 @@ int main(void)
 	while (graphs < n) {
 		struct weir_graph *g = random_graph();
 		const struct weir__choice choice = { 0 };
-		struct weir__draft d;
+		struct weir__passes d;
 
 		if (!g)
 			continue;
-		must(weir__draft(sched, g, &choice, &d));
+		must(weir__passes_run(sched->compiler, g, &choice, &d));
 		wrong += wrong_pairs(&d);
 		layouts += wrong_layouts(&d);
 		in_place += d.sizes->in_place;
 		for (uint32_t i = 0; i < d.in.n; i++)
 			outputs += computed(&d, i) &&
 				   dies(&d, d.reach.alias[i]) == UINT32_MAX;
-		weir__draft_free(&d);
+		weir__passes_free(&d);
 		weir_graph_free(g);
 		graphs++;
 	}

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "graph/compile/assign.h"
-#include "graph/compile/pins.h"
+#include "graph/exec/pins.h"
 #include "leaf.h"
 #include "streams.h"
 

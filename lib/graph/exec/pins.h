@@ -8,21 +8,14 @@
 
 #include <weir/sched.h>
 
-struct weir_graph;
+#include "graph/compile/passes.h"
+
 struct weir_sched;
 
 /* A list of pins. It never changes; schedulers exchange it for another. */
 struct weir__pins;
 
 void weir__pins_put(struct weir__pins *pins); /* NULL is allowed */
-
-/* The choices of the program for one executable graph: pins and rates. */
-struct weir__choice {
-	/* NULL with one device. */
-	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */
-	struct weir_rates *rates; /* of each device */
-	uint64_t key;             /* equal choices have equal keys */
-};
 
 /*
  * The pins and rates that hold now. May measure the devices, for some

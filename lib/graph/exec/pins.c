@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/compile/pins.h"
+#include "graph/exec/pins.h"
 
 #include <fnmatch.h>
 #include <stdatomic.h>
@@ -10,9 +10,8 @@
 #include "core/refs.h"
 #include "core/sys.h"
 #include "dev/dev.h"
-#include "graph/compile/assign.h"
-#include "graph/graph.h"
 #include "graph/exec/sched.h"
+#include "graph/graph.h"
 
 struct pin {
 	const char *pattern; /* in the same memory */
@@ -105,7 +104,7 @@ static uint8_t pins_find(const struct weir__pins *pins, const char *name)
 static int check_pin(const struct weir_sched *sched, const char *pattern,
 		     const struct weir_dev *dev, uint8_t *ret)
 {
-	uint32_t i = dev ? weir__sched_index(sched, dev) : 0;
+	uint32_t i = dev ? weir__compiler_dev_index(sched->compiler, dev) : 0;
 
 	*ret = WEIR__ASSIGN_NONE;
 	if (!dev)
@@ -113,12 +112,12 @@ static int check_pin(const struct weir_sched *sched, const char *pattern,
 	if (!pattern)
 		return weir__fail(-EINVAL, "a pin to %s without a pattern",
 				  dev->desc.name);
-	if (i == sched->n_devs)
+	if (i == sched->compiler->n_devs)
 		return weir__fail(-EINVAL,
 				  "'%s': %s is no device of the scheduler",
 				  weir__quote(pattern, strlen(pattern)),
 				  dev->desc.name);
-	if (!sched->dev[i].compute)
+	if (!sched->compiler->dev[i].compute)
 		return weir__fail(-EINVAL, "'%s': %s does not compute",
 				  weir__quote(pattern, strlen(pattern)),
 				  dev->desc.name);
@@ -156,22 +155,23 @@ int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 /* Those that the program has set, or those that the device has. */
 static struct weir_rates rates_now(struct weir_sched *sched, uint32_t i)
 {
-	struct weir__sched_dev *d = &sched->dev[i];
 	struct weir_rates rates;
 
 	pthread_mutex_lock(&sched->lock);
-	rates = d->rates;
+	rates = sched->dev[i].rates;
 	pthread_mutex_unlock(&sched->lock);
-	return rates.size ? rates : weir__dev_rates(d->dev);
+	return rates.size ? rates
+			  : weir__dev_rates(sched->compiler->dev[i].dev);
 }
 
 static int check_rates(const struct weir_sched *sched, unsigned i)
 {
 	int r = weir__root_enter(sched->weir);
 
-	if (r < 0 || i < sched->n_devs)
+	if (r < 0 || i < sched->compiler->n_devs)
 		return r;
-	return weir__fail(-EINVAL, "device %u of %u", i, sched->n_devs);
+	return weir__fail(-EINVAL, "device %u of %u", i,
+			  sched->compiler->n_devs);
 }
 
 int weir_sched_rates(struct weir_sched *sched, unsigned i,
@@ -244,11 +244,12 @@ static int choice_pins(const struct weir__pins *pins,
 
 static int choice_rates(struct weir_sched *sched, struct weir__choice *c)
 {
-	c->rates = weir__array_alloc(sched->n_devs, sizeof(*c->rates));
+	c->rates =
+		weir__array_alloc(sched->compiler->n_devs, sizeof(*c->rates));
 	if (!c->rates)
 		return weir__fail(-ENOMEM,
 				  "no memory for the rates of devices");
-	for (uint32_t i = 0; i < sched->n_devs; i++) {
+	for (uint32_t i = 0; i < sched->compiler->n_devs; i++) {
 		c->rates[i] = rates_now(sched, i);
 		c->key = mixed_rate(c->key, c->rates[i].flops);
 		c->key = mixed_rate(c->key, c->rates[i].bytes);
@@ -265,7 +266,7 @@ int weir__choice(struct weir_sched *sched, const struct weir_graph *g,
 	int r;
 
 	*ret = c;
-	if (sched->n_devs == 1)
+	if (sched->compiler->n_devs == 1)
 		return 0;
 	pins = pins_now(sched);
 	r = choice_rates(sched, &c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/compile/draft.h"
+#include "graph/compile/passes.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "core/util.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
-#include "graph/exec/sched.h"
+#include "graph/compile/compiler.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 #include "place/placement.h"
@@ -36,7 +36,7 @@ static bool computes_nothing(const struct weir_node *node)
 }
 
 /* A prefetcher's stream is of the device that it prefetches. */
-static bool feeder_reads(const struct weir_node *leaf)
+static bool prefetcher_reads(const struct weir_node *leaf)
 {
 	return !leaf->t.buf || leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST;
 }
@@ -51,7 +51,7 @@ static uint8_t marks_of(const struct weir_node *node)
 		marks |= WEIR__MARK_INPUT;
 	if (node->flags & WEIR_NODE_OBSERVED)
 		marks |= WEIR__MARK_OBSERVED;
-	if (node->flags & WEIR_NODE_CONSTANT && feeder_reads(node))
+	if (node->flags & WEIR_NODE_CONSTANT && prefetcher_reads(node))
 		marks |= WEIR__MARK_CONSTANT;
 	return marks;
 }
@@ -96,14 +96,14 @@ static uint8_t fits_of(const struct weir_node *node)
 	return fits;
 }
 
-static int no_memory(const struct weir__draft *d)
+static int no_memory(const struct weir__passes *d)
 {
 	return weir__fail(-ENOMEM,
 			  "no memory for an executable graph of %zu nodes",
 			  d->g->n);
 }
 
-static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
+static int passes_alloc(struct weir__passes *d, uint8_t **ret_fits)
 {
 	size_t n = d->g->n + 1; /* never 0 */
 
@@ -119,7 +119,7 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
  * The devices that can use the memory of a leaf: all, if it is not placed;
  * none, if it is in a file.
  */
-static uint64_t devices_for(const struct weir_sched *s,
+static uint64_t devices_for(const struct weir__compiler *c,
 			    const struct weir_node *leaf)
 {
 	uint64_t devs = 0;
@@ -128,8 +128,8 @@ static uint64_t devices_for(const struct weir_sched *s,
 		return 0;
 	if (!leaf->t.buf)
 		return UINT64_MAX;
-	for (uint32_t i = 0; i < s->n_devs; i++)
-		if (weir__sched_can_use(&s->dev[i], leaf->t.buf->buft))
+	for (uint32_t i = 0; i < c->n_devs; i++)
+		if (weir__compiler_dev_can_use(&c->dev[i], leaf->t.buf->buft))
 			devs |= UINT64_C(1) << i;
 	return devs;
 }
@@ -137,7 +137,7 @@ static uint64_t devices_for(const struct weir_sched *s,
 /*
  * Nodes with nothing to compute use no bytes, and no order is needed for them.
  */
-static void draft_marks(struct weir__draft *d)
+static void passes_marks(struct weir__passes *d)
 {
 	for (size_t i = 0; i < d->g->n; i++) {
 		const struct weir_node *node = d->g->node[i];
@@ -146,7 +146,7 @@ static void draft_marks(struct weir__draft *d)
 		if (computes_nothing(node))
 			d->in.flags[i] |= WEIR__REACH_NO_WORK;
 		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
-				       ? devices_for(d->sched, node)
+				       ? devices_for(d->compiler, node)
 				       : 0;
 	}
 }
@@ -155,7 +155,7 @@ static void draft_marks(struct weir__draft *d)
  * With one device there is no choice; compiled.c asks whether it has the
  * operations.
  */
-static int draft_one_device(struct weir__draft *d)
+static int passes_one_device(struct weir__passes *d)
 {
 	size_t n = d->g->n + 1; /* never 0 */
 
@@ -173,37 +173,37 @@ static int draft_one_device(struct weir__draft *d)
 	return 0;
 }
 
-static int draft_assign(struct weir__draft *d,
-			const struct weir__choice *choice)
+static int passes_assign(struct weir__passes *d,
+			 const struct weir__choice *choice)
 {
-	const struct weir_sched *s = d->sched;
+	const struct weir__compiler *c = d->compiler;
 	struct weir_dev *devs[WEIR__LANES];
 	const struct weir__assign_in in = { .in = &d->in,
 					    .reach = &d->reach,
 					    .marks = d->marks,
-					    .n_devs = s->n_devs,
+					    .n_devs = c->n_devs,
 					    .rates = choice->rates,
-					    .shares = s->shares,
+					    .shares = c->shares,
 					    .usable = d->usable,
 					    .pin = choice->pin };
 
-	if (s->n_devs == 1)
-		return draft_one_device(d);
-	for (uint32_t i = 0; i < s->n_devs; i++)
-		devs[i] = s->dev[i].dev;
+	if (c->n_devs == 1)
+		return passes_one_device(d);
+	for (uint32_t i = 0; i < c->n_devs; i++)
+		devs[i] = c->dev[i].dev;
 	return weir__assign_graph(d->g, devs, &in, &d->assign);
 }
 
-static int draft_order(struct weir__draft *d)
+static int passes_order(struct weir__passes *d)
 {
 	const struct weir__sync_in in = { .in = &d->in,
 					  .reach = &d->reach,
 					  .marks = d->marks,
 					  .dev = d->assign.dev,
-					  .n_devs = d->sched->n_devs,
-					  .first = d->sched->first,
+					  .n_devs = d->compiler->n_devs,
+					  .first = d->compiler->first,
 					  .usable = d->usable,
-					  .shares = d->sched->shares };
+					  .shares = d->compiler->shares };
 	const struct weir_node *node;
 	int r = weir__sync(&in, &d->sync);
 
@@ -215,15 +215,15 @@ static int draft_order(struct weir__draft *d)
 		"node %u (%s) writes leaf %s, whose memory %s cannot use",
 		node->index, node->row->name,
 		weir__tensor_words(&node->storage->t, node->storage->index),
-		d->sched->dev[d->assign.dev[node->index]].dev->desc.name);
+		d->compiler->dev[d->assign.dev[node->index]].dev->desc.name);
 }
 
-static struct weir_buft *lane_buft(const struct weir__draft *d, uint32_t lane)
+static struct weir_buft *lane_buft(const struct weir__passes *d, uint32_t lane)
 {
-	return d->sched->dev[d->sync.lane_dev[lane]].buft;
+	return d->compiler->dev[d->sync.lane_dev[lane]].buft;
 }
 
-static int draft_bytes(struct weir__draft *d)
+static int passes_bytes(struct weir__passes *d)
 {
 	const struct weir__sync *o = &d->sync;
 	int r = 0;
@@ -258,7 +258,7 @@ struct needed_leaf {
 };
 
 /* The address of a leaf, or its offset in a file. */
-static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
+static uint64_t leaf_at(const struct weir__passes *d, uint32_t i)
 {
 	const struct weir__in_file *in = weir__node_file(d->g->node[i]);
 
@@ -269,7 +269,7 @@ static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
  * True if two leaves, which begin at the same address or offset, have the same
  * bytes and one lane.
  */
-static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
+static bool leaves_equal(const struct weir__passes *d, uint32_t a, uint32_t b)
 {
 	const struct weir__in_file *x = weir__node_file(d->g->node[a]);
 	const struct weir__in_file *y = weir__node_file(d->g->node[b]);
@@ -279,7 +279,7 @@ static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
 }
 
 /* The bytes of the leaves of each lane; those of equal leaves once. */
-static int draft_leaves(struct weir__draft *d)
+static int passes_leaves(struct weir__passes *d)
 {
 	struct needed_leaf *list =
 		weir__array_alloc((size_t)d->in.n + 1, sizeof(*list));
@@ -307,11 +307,11 @@ static int draft_leaves(struct weir__draft *d)
 	return r < 0 ? weir__fail(r, "no memory for %u leaves", n) : 0;
 }
 
-static int lane_sizes(struct weir__draft *d, uint32_t l)
+static int lane_sizes(struct weir__passes *d, uint32_t l)
 {
 	const struct weir__placed *m = d->places.placement->memory;
 	struct weir__sizes *sizes = &d->sizes[l];
-	uint32_t copies = d->sched->opts.copies;
+	uint32_t copies = d->compiler->copies;
 	uint64_t all;
 
 	sizes->results = m[WEIR__IN_RESULTS(l)].info.bytes;
@@ -328,7 +328,7 @@ static int lane_sizes(struct weir__draft *d, uint32_t l)
 	return 0;
 }
 
-static int draft_sizes(struct weir__draft *d)
+static int passes_sizes(struct weir__passes *d)
 {
 	int r = 0;
 
@@ -340,7 +340,7 @@ static int draft_sizes(struct weir__draft *d)
 	return r;
 }
 
-static int draft_place(struct weir__draft *d, uint8_t *fits)
+static int passes_place(struct weir__passes *d, uint8_t *fits)
 {
 	struct weir_place_memory memory[2 * WEIR__LANES] = { 0 };
 	const struct weir__place_in in = {
@@ -352,8 +352,8 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 		.fits = fits,
 		.device_copy_bytes = d->device_copy_bytes,
 		.memory = memory,
-		.time_ns = d->sched->opts.place_ms * INT64_C(1000000),
-		.copies = d->sched->opts.copies > 1,
+		.time_ns = d->compiler->place_ns,
+		.copies = d->compiler->copies > 1,
 	};
 	int r;
 
@@ -367,54 +367,56 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 	for (size_t i = 0; i < d->g->n; i++)
 		fits[i] = fits_of(d->g->node[i]);
 	r = weir__place_nodes(&in, &d->places);
-	return r < 0 ? r : draft_sizes(d);
+	return r < 0 ? r : passes_sizes(d);
 }
 
-int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
-		const struct weir__choice *choice, struct weir__draft *ret)
+int weir__passes_run(const struct weir__compiler *compiler,
+		     const struct weir_graph *g,
+		     const struct weir__choice *choice,
+		     struct weir__passes *ret)
 {
-	struct weir__draft d = { .g = g, .sched = sched };
+	struct weir__passes d = { .g = g, .compiler = compiler };
 	uint8_t *fits = NULL;
 	int r = weir__reach_graph(g, &d.in);
 
 	if (r == 0)
-		r = draft_alloc(&d, &fits);
+		r = passes_alloc(&d, &fits);
 	if (r == 0) {
-		for (uint32_t i = 0; i < sched->n_devs; i++)
-			d.in.device_copies |= sched->shares[i] !=
-					      sched->shares[sched->first];
-		draft_marks(&d);
+		for (uint32_t i = 0; i < compiler->n_devs; i++)
+			d.in.device_copies |= compiler->shares[i] !=
+					      compiler->shares[compiler->first];
+		passes_marks(&d);
 		r = weir__reach(&d.in, &d.reach);
 	}
 	if (r == 0)
-		r = draft_assign(&d, choice);
+		r = passes_assign(&d, choice);
 	if (r == 0)
-		r = draft_order(&d);
+		r = passes_order(&d);
 	if (r == 0)
-		r = draft_bytes(&d);
+		r = passes_bytes(&d);
 	if (r == 0)
-		r = draft_leaves(&d);
+		r = passes_leaves(&d);
 	if (r == 0)
-		r = draft_place(&d, fits);
+		r = passes_place(&d, fits);
 	weir__array_free(fits);
 	if (r < 0)
-		weir__draft_free(&d);
+		weir__passes_free(&d);
 	else
 		*ret = d;
 	return r;
 }
 
-void weir__draft_free(struct weir__draft *draft)
+void weir__passes_free(struct weir__passes *passes)
 {
-	weir__places_free(&draft->places);
-	weir__sync_free(&draft->sync);
-	weir__reach_free(&draft->reach);
-	weir__reach_in_free(&draft->in);
-	weir__array_free(draft->marks);
-	weir__array_free(draft->bytes);
-	weir__assign_free(&draft->assign);
-	weir__array_free(draft->usable);
-	weir__array_free(draft->device_copy_bytes);
-	weir__array_free(draft->sizes);
-	memset(draft, 0, sizeof(*draft));
+	weir__places_free(&passes->places);
+	weir__sync_free(&passes->sync);
+	weir__reach_free(&passes->reach);
+	weir__reach_in_free(&passes->in);
+	weir__array_free(passes->marks);
+	weir__array_free(passes->bytes);
+	weir__assign_free(&passes->assign);
+	weir__array_free(passes->usable);
+	weir__array_free(passes->device_copy_bytes);
+	weir__array_free(passes->sizes);
+	memset(passes, 0, sizeof(*passes));
 }
