@@ -28,7 +28,7 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	(void)job, (void)ext, (void)lo, (void)hi, (void)way;
 	if (outcome->end != WEIR__DONE)
-		die("a chunk failed: %s", weir__outcome_words(outcome));
+		die("a chunk failed: %s", weir__outcome_describe(outcome));
 }
 
 static void on_done(struct weir__job *job)

@@ -50,7 +50,7 @@ static int thread_start(pthread_t *ret_thread, const char *name,
 		return r;
 	weir__thread_limits(limits);
 	return weir__fail(r, "cannot start thread '%s': %s%s", name,
-			  weir__errno_words(-r), limits);
+			  weir__errno_describe(-r), limits);
 }
 
 static unsigned cpus(void)

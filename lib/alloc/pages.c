@@ -42,7 +42,8 @@ pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(p->why, sizeof(p->why), fmt, ap);
 	va_end(ap);
-	weir__append(p->why, sizeof(p->why), ": %s", weir__errno_words(-err));
+	weir__append(p->why, sizeof(p->why), ": %s",
+		     weir__errno_describe(-err));
 	return weir__cause_errno(err);
 }
 
@@ -238,7 +239,7 @@ static void advise_pages(struct weir__pages *p)
 		snprintf(p->why, sizeof(p->why), "%s", why);
 	else if (r < 0)
 		snprintf(p->why, sizeof(p->why), "madvise(MADV_HUGEPAGE): %s",
-			 weir__errno_words(-r));
+			 weir__errno_describe(-r));
 }
 
 /*
@@ -258,7 +259,7 @@ static int bind_nodes(struct weir__pages *p)
 	if (p->only)
 		return pages_fail(p, r, "%zu bytes on NUMA %s", p->len, nodes);
 	snprintf(p->why_not, sizeof(p->why_not), "NUMA %s: %s", nodes,
-		 weir__errno_words(-r));
+		 weir__errno_describe(-r));
 	p->nodes = (struct weir__nodes){ { 0 } };
 	return 0;
 }
@@ -307,7 +308,7 @@ int weir__pages_lock(struct weir__pages *p)
 		return 0;
 	snprintf(p->why_not, sizeof(p->why_not),
 		 "not locked: %s: %zu bytes are needed, RLIMIT_MEMLOCK is %llu",
-		 weir__errno_words(-r), p->len,
+		 weir__errno_describe(-r), p->len,
 		 (unsigned long long)weir__sys_limit(RLIMIT_MEMLOCK));
 	return r;
 }

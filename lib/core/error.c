@@ -133,7 +133,7 @@ const char *weir__errno_name(int err)
 	return name ? name : nameless(err);
 }
 
-const char *weir__errno_words(int err)
+const char *weir__errno_describe(int err)
 {
 	const char *words = strerrordesc_np(err);
 
@@ -147,7 +147,7 @@ unsigned weir__error_count(void)
 
 const char *weir__error_since(unsigned count, int err)
 {
-	return sentences == count ? weir__errno_words(-err)
+	return sentences == count ? weir__errno_describe(-err)
 				  : weir__error_text();
 }
 

@@ -72,7 +72,7 @@ int weir__fail_as(const char *call, int err) __attribute__((cold));
  * library has no name. Valid until this thread's next call.
  */
 const char *weir__errno_name(int err);
-const char *weir__errno_words(int err);
+const char *weir__errno_describe(int err);
 
 /*
  * The errno that the caller gets for an error @err of the system. From a call

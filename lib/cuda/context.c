@@ -22,7 +22,7 @@ void weir__cuda_lose(struct weir__cuda *c, CUresult result)
 	/* At exit that is expected. */
 	if (weir__cuda_ended(c))
 		return;
-	weir__cuda_words((int32_t)result, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)result, words, sizeof(words));
 	c->host->log(c->host->dev_root(c->dev), "%s is lost: %s",
 		     c->host->dev_name(c->dev), words);
 }
@@ -62,7 +62,7 @@ int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 	vsnprintf(text, sizeof(text), what, ap);
 	va_end(ap);
 	weir__cuda_note(c, result);
-	weir__cuda_words((int32_t)result, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)result, words, sizeof(words));
 	return c->host->fail(weir__cuda_result(c, result), "%s: %s: %s",
 			     c->host->dev_name(c->dev), text, words);
 }
@@ -139,7 +139,7 @@ int weir__cuda_enter(struct weir__cuda *c)
 		return 0;
 	if (!atomic_load(&c->lost))
 		return weir__cuda_fail(c, r, "cuCtxPushCurrent");
-	weir__cuda_words((int32_t)r, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	return c->host->fail(weir__cuda_ended(c) ? -ESHUTDOWN : -ENODEV,
 			     "%s is lost: %s", c->host->dev_name(c->dev),
 			     words);

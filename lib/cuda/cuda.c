@@ -232,7 +232,7 @@ static int nvml_memory(unsigned ordinal, uint64_t *ret_free,
 
 	if (!r)
 		return weir__cuda_nvml_memory(device, ret_free, ret_total);
-	weir__cuda_words((int32_t)r, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	return weir__cuda_host.fail(-ENODATA, "CUDA%u: cuDeviceGet: %s",
 				    ordinal, words);
 }
@@ -343,7 +343,7 @@ static const struct weir_backend backend = {
 	.dev_open = cuda_dev_open,
 	.dev_close = cuda_dev_close,
 	.dev_memory = cuda_dev_memory,
-	.explain = weir__cuda_words,
+	.explain = weir__cuda_describe_result,
 	.proc = cuda_proc,
 	.mem = &weir__cuda_mem_ops,
 	.queue = &weir__cuda_queue_ops,

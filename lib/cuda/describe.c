@@ -77,7 +77,7 @@ static int fail_probe(CUresult r, const char *call)
 {
 	char words[160];
 
-	weir__cuda_words((int32_t)r, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	return weir__cuda_host.fail(weir__cuda_errno(r),
 				    "%s: %s (driver of CUDA %d.%d)", call,
 				    words, drv.version / 1000,

@@ -184,7 +184,7 @@ int weir__cuda_errno(CUresult result)
 	}
 }
 
-void weir__cuda_words(int32_t result, char *text, size_t room)
+void weir__cuda_describe_result(int32_t result, char *text, size_t room)
 {
 	const char *name = NULL, *words = NULL;
 

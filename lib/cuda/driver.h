@@ -109,6 +109,6 @@ bool weir__cuda_is_fatal(CUresult result);
  */
 bool weir__cuda_is_capture(CUresult result);
 /* The driver's own words: "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
-void weir__cuda_words(int32_t result, char *text, size_t room);
+void weir__cuda_describe_result(int32_t result, char *text, size_t room);
 
 #endif

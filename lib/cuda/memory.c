@@ -99,7 +99,7 @@ static void explain_lesser(struct weir_backend_mem *mem, const char *what,
 	size_t at = strlen(mem->why);
 	char words[160];
 
-	weir__cuda_words((int32_t)r, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	snprintf(mem->why + at, sizeof(mem->why) - at, "%s%s: %s",
 		 at ? "; " : "", what, words);
 }

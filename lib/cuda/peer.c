@@ -54,7 +54,7 @@ int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other)
 	if (!r)
 		return 0;
 	weir__cuda_note(c, r);
-	weir__cuda_words((int32_t)r, words, sizeof(words));
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	c->host->log(
 		c->host->dev_root(dev),
 		"%s has no access to memory of %s: copies between them go through the host (%s)",

@@ -373,7 +373,7 @@ void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 	return dev->backend->proc(dev, name);
 }
 
-const char *weir__dev_words(const struct weir_dev *dev, int32_t native)
+const char *weir__dev_describe_error(const struct weir_dev *dev, int32_t native)
 {
 	static _Thread_local char ring[2][200];
 	static _Thread_local unsigned next;

@@ -75,6 +75,7 @@ int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
  * " (the backend's text)" for the code @native, or "". The string is valid
  * until this thread has made two more calls of it.
  */
-const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
+const char *weir__dev_describe_error(const struct weir_dev *dev,
+				     int32_t native);
 
 #endif

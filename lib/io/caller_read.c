@@ -85,7 +85,7 @@ static void blocking_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 		return;
 	b->err = weir__outcome_errno(outcome);
 	snprintf(b->words, sizeof(b->words), "%s",
-		 weir__outcome_words(outcome));
+		 weir__outcome_describe(outcome));
 }
 
 /* The thread that waits may free the job before it is woken here. */

@@ -303,7 +303,7 @@ static int open_descriptor(int fd, const char *name, struct stat *st)
 			-EINVAL,
 			"%s: descriptor %d has the flag %s, and the file cannot be opened again without it: /proc/self/fd/%d: %s",
 			name, fd, flags & O_DIRECT ? "O_DIRECT" : "O_NONBLOCK",
-			fd, weir__errno_words(-why));
+			fd, weir__errno_describe(-why));
 	own = weir__sys_dup(fd);
 	return own < 0 ? fail_open(own, name) : own;
 }
@@ -406,7 +406,7 @@ static int fail_read(const struct weir_file *file, int err, size_t n,
 	return weir__fail(weir__cause_errno(weir__outcome_errno(&outcome)),
 			  "%s: read of %zu bytes at %llu: %s", file->base, n,
 			  (unsigned long long)off,
-			  weir__outcome_words(&outcome));
+			  weir__outcome_describe(&outcome));
 }
 
 int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)

@@ -468,7 +468,7 @@ static void close_dead_ring(struct weir__loop *loop, int err)
 			     "the ring failed: io_uring_enter: %s",
 			     weir__errno_name(-err));
 	weir__log(r->eng->weir, "reactor %u: the ring failed: %s", r->index,
-		  weir__errno_words(-err));
+		  weir__errno_describe(-err));
 	loop->method_ops = &weir__method_sync;
 	atomic_store(&r->io, WEIR_IO_SYNC);
 	/* The ring's read may consume a signal: replace the eventfd. */

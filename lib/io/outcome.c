@@ -27,7 +27,7 @@ int weir__outcome_errno(const struct weir__outcome *outcome)
 	return outcome->err;
 }
 
-const char *weir__outcome_words(const struct weir__outcome *outcome)
+const char *weir__outcome_describe(const struct weir__outcome *outcome)
 {
 	if (outcome->why)
 		return outcome->why;
@@ -50,5 +50,5 @@ const char *weir__outcome_words(const struct weir__outcome *outcome)
 		return "error of the medium (ENODATA)";
 	if (outcome->err == -ETIMEDOUT)
 		return "the device did not answer in time (ETIMEDOUT)";
-	return weir__errno_words(-outcome->err);
+	return weir__errno_describe(-outcome->err);
 }

@@ -46,7 +46,7 @@ static inline struct weir__outcome weir__failed(int err, const char *why)
  * is one of the first three of these. (For -ETIMEDOUT see weir__cause_errno.)
  */
 int weir__outcome_errno(const struct weir__outcome *outcome);
-/* The outcome as a text for a sentence. */
-const char *weir__outcome_words(const struct weir__outcome *outcome);
+/* Describe the outcome, for a sentence. */
+const char *weir__outcome_describe(const struct weir__outcome *outcome);
 
 #endif

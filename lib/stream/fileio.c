@@ -74,7 +74,7 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 		io->hi = hi;
 		io->outcome = *outcome;
 		snprintf(io->why, sizeof(io->why), "%s",
-			 weir__outcome_words(outcome));
+			 weir__outcome_describe(outcome));
 	}
 	pthread_mutex_unlock(lock);
 }
@@ -115,11 +115,12 @@ static void fileio_job_done(struct weir__job *job)
 			"%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
 			file->base, lo, hi, (unsigned long long)file->id.bytes);
 	else
-		weir__stream_op_fail(io->op, err, io->outcome.native,
-				     "%s: bytes [%llu, %llu): %s%s", file->base,
-				     lo, hi, io->why,
-				     weir__dev_words(io->op->stream->dev,
-						     io->outcome.native));
+		weir__stream_op_fail(
+			io->op, err, io->outcome.native,
+			"%s: bytes [%llu, %llu): %s%s", file->base, lo, hi,
+			io->why,
+			weir__dev_describe_error(io->op->stream->dev,
+						 io->outcome.native));
 }
 
 static void fileio_start(struct weir__stream_op *op)

@@ -30,7 +30,8 @@ static void work_done(struct weir_backend_work *work, int res, int32_t native)
 	else
 		weir__stream_op_fail(op, err, native, "%s%s",
 				     strerror_r(-err, reason, sizeof(reason)),
-				     weir__dev_words(op->stream->dev, native));
+				     weir__dev_describe_error(op->stream->dev,
+							      native));
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,

@@ -112,8 +112,8 @@ bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 	if (res >= 0)
 		return false;
 	weir__stream_op_fail(op, weir__dev_result(dev, "work", res), native,
-			     "%s%s", weir__errno_words(-res),
-			     weir__dev_words(dev, native));
+			     "%s%s", weir__errno_describe(-res),
+			     weir__dev_describe_error(dev, native));
 	return true;
 }
 

@@ -22,7 +22,7 @@ static const char *words_of_failure(int err)
 {
 	struct weir__outcome outcome = weir__failed(err, NULL);
 
-	return weir__outcome_words(&outcome);
+	return weir__outcome_describe(&outcome);
 }
 
 static void errnos(void)

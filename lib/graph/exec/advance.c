@@ -180,12 +180,12 @@ static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 	if (c->failed < lane->of->n_steps)
 		lane_fail(lane, err, native, "%s: %s%s",
 			  weir__node_words(list[c->failed], words),
-			  c->why[0] ? c->why : weir__errno_words(-err),
-			  weir__dev_words(dev, native));
+			  c->why[0] ? c->why : weir__errno_describe(-err),
+			  weir__dev_describe_error(dev, native));
 	else
 		lane_fail(lane, err, native, "steps %u to %u: %s%s", lane->step,
-			  lane->end - 1, weir__errno_words(-err),
-			  weir__dev_words(dev, native));
+			  lane->end - 1, weir__errno_describe(-err),
+			  weir__dev_describe_error(dev, native));
 }
 
 /* True if the observer is called before anything else. */
@@ -294,7 +294,7 @@ static void observer_done(struct weir_backend_work *work, int res,
 		lane_fail(lane, err, native,
 			  "the observer returned %d for node %u%s", res,
 			  lane->of->point[lane->point].of,
-			  weir__dev_words(op->stream->dev, native));
+			  weir__dev_describe_error(op->stream->dev, native));
 		return;
 	}
 	lane->point++;

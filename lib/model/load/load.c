@@ -87,13 +87,14 @@ weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 			outcome->native, p->tensor,
 			"%s: tensor '%s': bytes %llu to %llu were not read, because a read of %s had ended the load: %s",
 			file->base, name, a, b, outcome->after,
-			weir__outcome_words(outcome));
+			weir__outcome_describe(outcome));
 	return weir__arrival_note(
 		l->arrival, weir__outcome_errno(outcome), outcome->native,
 		p->tensor, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
 		file->base, name, outcome->in_copy ? "copy" : "read", a, b,
-		weir__outcome_words(outcome),
-		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
+		weir__outcome_describe(outcome),
+		e->dev ? weir__dev_describe_error(e->dev, outcome->native)
+		       : "");
 }
 
 static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
