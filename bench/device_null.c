@@ -11,7 +11,6 @@
 #include "bus.h"
 #include "device.h"
 #include "null.h"
-#include "dev/registry.h"
 
 #define EXTENT (256ull << 20) /* always to the same memory */
 #define SOURCE_LATENCY 200000 /* ns */
@@ -29,7 +28,7 @@ void use_open_null(struct use *u, unsigned copiers)
 {
 	null_sink = (struct null_server){ 1e9, 0, 0 };
 	use_open(u, copiers);
-	must(weir__registry_add(u->weir, &null_backend, NULL));
+	must(weir_backend_add(u->weir, null_entry));
 	must(weir_dev_find(u->weir, "NULL0", &u->dev));
 	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
 }

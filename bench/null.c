@@ -234,7 +234,7 @@ static const struct weir_backend_mem_ops sink_mem = {
 	.copy = sink_move,
 };
 
-const struct weir_backend null_backend = {
+static const struct weir_backend null_backend = {
 	.size = sizeof(null_backend),
 	.abi = WEIR_BACKEND_ABI,
 	.name = "NULL",
@@ -245,3 +245,11 @@ const struct weir_backend null_backend = {
 	.mem = &sink_mem,
 	.queue = &sink_queue,
 };
+
+const struct weir_backend *null_entry(const struct weir_backend_host *host,
+				      int *ret_err)
+{
+	(void)host;
+	(void)ret_err;
+	return &null_backend;
+}

@@ -22,7 +22,7 @@ struct null_server {
 
 extern struct null_server null_source, null_sink;
 extern const struct weir__method_ops null_method;
-extern const struct weir_backend null_backend;
+extern weir_backend_entry_fn null_entry; /* a backend with device NULL0 */
 
 /*
  * null_run.c. A root whose engine has one reactor, which reads from the null

@@ -10,7 +10,6 @@
 #include "null.h"
 #include "raw.h"
 #include "core/sys.h"
-#include "dev/registry.h"
 
 #define FILE_BYTES (64ull << 30)
 
@@ -73,7 +72,7 @@ void null_open(const char *device, const char *module_path,
 	if (weir_open(&opts, &weir) < 0 ||
 	    weir__root_part(weir, WEIR__PART_IO, make, &part) < 0 ||
 	    weir__engine_get(weir, &eng) < 0 ||
-	    weir__registry_add(weir, &null_backend, NULL) < 0 ||
+	    weir_backend_add(weir, null_entry) < 0 ||
 	    weir_dev_find(weir, device, ret_dev) < 0)
 		die("%s", weir_error());
 	open_file();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The public calls on devices: find, configure and describe them. */
+/* Devices for the program: found, configured, described, measured. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static struct weir_dev *dev_look_up(struct weir *weir, const char *name,
 	return NULL;
 }
 
-/* @what: "device 'CUDA7'" */
+/* @what names the device that was looked for, as in "device 'CUDA7'". */
 static int no_such_dev(struct weir *weir, const char *what)
 {
 	struct weir__registry *registry = weir__registry(weir);
@@ -207,7 +208,7 @@ int weir__dev_use(struct weir_dev *dev)
 	return r;
 }
 
-/* The form "k=v,k=v"; the backend checks keys and values. */
+/* Check the form "k=v,k=v". The backend checks keys and values. */
 static int check_params(const struct weir_dev *dev, const char *params)
 {
 	const char *p = params;
@@ -325,7 +326,7 @@ int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 	return weir__dev_memory(dev, ret_free, ret_total);
 }
 
-/* Of the kinds that only some machines have. */
+/* Says why the device lacks a kind of memory that only some machines have. */
 static const char *why_none(const struct weir_dev *dev, enum weir_mem kind)
 {
 	if (dev->desc.type != WEIR_DEV_CPU)
@@ -383,4 +384,95 @@ const char *weir__dev_describe_error(const struct weir_dev *dev, int32_t native)
 		dev->backend->explain(native, words, sizeof(words));
 	snprintf(text, sizeof(ring[0]), *words ? " (%s)" : "%s", words);
 	return text;
+}
+
+/* Common rates of each type, for devices that are not measured. */
+static const struct weir_rates defaults[] = {
+	[WEIR_DEV_CPU] = { sizeof(defaults[0]), 1e11, 3e10, 1e10 },
+	[WEIR_DEV_GPU] = { sizeof(defaults[0]), 2e13, 1e12, 2e10 },
+	[WEIR_DEV_IGPU] = { sizeof(defaults[0]), 2e12, 6e10, 2e10 },
+	[WEIR_DEV_ACCEL] = { sizeof(defaults[0]), 1e12, 3e10, 1e10 },
+};
+
+static bool is_rate(double rate)
+{
+	return isfinite(rate) && rate > 0;
+}
+
+bool weir__rates_are_sound(const struct weir_rates *rates)
+{
+	return is_rate(rates->flops) && is_rate(rates->bytes) &&
+	       is_rate(rates->link);
+}
+
+/* Returns the common rates if the measurement fails. */
+static struct weir_rates rates_measure(struct weir_dev *dev)
+{
+	const struct weir_backend_compute_ops *compute = dev->backend->compute;
+	struct weir_rates rates = defaults[dev->desc.type];
+	struct weir__error_saved saved;
+	int r = 0;
+
+	weir__error_save(&saved);
+	if (compute && compute->rates)
+		r = weir__dev_result(dev, "compute->rates",
+				     compute->rates(dev, &rates));
+	if (r == 0 && !weir__rates_are_sound(&rates))
+		r = weir__fail(-EIO, "a rate is not positive");
+	if (r < 0) {
+		weir__log(dev->weir, "%s has common rates, not its own: %s",
+			  dev->desc.name, weir__error_text());
+		rates = defaults[dev->desc.type];
+	}
+	weir__error_restore(&saved);
+	return rates;
+}
+
+/* Measured without the lock: the log sink may call weir. */
+struct weir_rates weir__dev_rates(struct weir_dev *dev)
+{
+	struct weir_rates rates;
+	bool rated;
+
+	pthread_mutex_lock(&dev->lock);
+	rated = dev->rated;
+	rates = dev->rates;
+	pthread_mutex_unlock(&dev->lock);
+	if (rated)
+		return rates;
+	rates = rates_measure(dev);
+	pthread_mutex_lock(&dev->lock);
+	if (!dev->rated)
+		dev->rates = rates;
+	dev->rated = true;
+	rates = dev->rates;
+	pthread_mutex_unlock(&dev->lock);
+	return rates;
+}
+
+int weir_dev_set_threads(struct weir_dev *dev,
+			 const struct weir_threads *threads)
+{
+	const struct weir_backend_compute_ops *compute = dev->backend->compute;
+	struct weir_threads own;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(dev->weir);
+	if (r >= 0)
+		r = weir__opts_in(&own, sizeof(own), threads);
+	if (r < 0)
+		return r;
+	if (own.reserved)
+		return weir__fail(-EINVAL, "reserved is %u, not 0",
+				  own.reserved);
+	if (!compute || !compute->set_threads)
+		return weir__fail(-EOPNOTSUPP,
+				  "%s: does not compute on threads of the host",
+				  dev->desc.name);
+	r = weir__dev_use(dev);
+	if (r < 0)
+		return r;
+	return weir__dev_result(dev, "compute->set_threads",
+				compute->set_threads(dev, &own));
 }

@@ -15,13 +15,13 @@
 #include <weir/backend.h>
 #include "dev/reclaim.h"
 
-#define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
+#define WEIR__MAX_BUFTS 8u /* a device has each kind of enum weir_mem once */
 
 struct weir_buft {
 	struct weir_dev *dev;
 	struct weir_backend_buft desc;
 	_Atomic uint64_t used;   /* bytes of buffers that were allocated */
-	_Atomic uint64_t budget; /* most of them; 0: no limit */
+	_Atomic uint64_t budget; /* limit of `used`; 0: none */
 };
 
 struct weir_dev {
@@ -29,11 +29,11 @@ struct weir_dev {
 	const struct weir_backend *backend;
 	const char *module; /* path, or NULL: built in */
 	unsigned index;     /* the backend's number for it */
-	/* Constant except node. desc.buft is NULL: see buft[]. */
+	/* Only its node changes. desc.buft is NULL: buft[] has the kinds. */
 	struct weir_backend_dev desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
-	pthread_mutex_t lock;  /* guards desc.node, and what follows state */
-	_Atomic(void *) state; /* of the backend, from dev_open */
+	pthread_mutex_t lock;  /* guards desc.node, opened, rates and params */
+	_Atomic(void *) state; /* the backend's, from dev_open */
 	bool opened;
 	bool rated; /* rates is set, and does not change any more */
 	struct weir_rates rates;

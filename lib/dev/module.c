@@ -5,8 +5,10 @@
  * A program may also add backends of its own, without a search.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,11 @@
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
-#include "dev/module.h"
+#include "core/util.h"
 #include "dev/registry.h"
 
 #define MAX_DIRS 32
+#define MAX_HEADERS 64u /* program headers of an ELF file */
 
 struct weir__module {
 	struct weir__module *next;
@@ -34,6 +37,140 @@ struct weir__refused {
 	char *path, *why;
 };
 
+/*
+ * A shared object that was cut short kills the process inside dlopen(3), which
+ * maps its segments without comparing them with the file's size. So the sizes
+ * are checked first.
+ */
+static int elf_check_header(const ElfW(Ehdr) * e, int64_t got)
+{
+	if (got != (int64_t)sizeof(*e) ||
+	    memcmp(e->e_ident, ELFMAG, SELFMAG) != 0)
+		return weir__fail(-ENOEXEC, "not an ELF file");
+	if (e->e_type != ET_DYN || e->e_phentsize != sizeof(ElfW(Phdr)) ||
+	    !e->e_phnum || e->e_phnum > MAX_HEADERS)
+		return weir__fail(-ENOEXEC,
+				  "not a shared object of this machine");
+	return 0;
+}
+
+static int elf_check_segments(int fd, const ElfW(Ehdr) * e, uint64_t size)
+{
+	ElfW(Phdr) p[MAX_HEADERS];
+	size_t bytes = e->e_phnum * sizeof(p[0]);
+
+	if (weir__sys_pread(fd, p, bytes, e->e_phoff) != (int64_t)bytes)
+		return weir__fail(
+			-ENOEXEC,
+			"cut short: %llu bytes, less than its headers need",
+			(unsigned long long)size);
+	for (unsigned i = 0; i < e->e_phnum; i++) {
+		uint64_t end;
+
+		if (p[i].p_type != PT_LOAD)
+			continue;
+		if (weir__add_over(p[i].p_offset, p[i].p_filesz, &end) ||
+		    end > size)
+			return weir__fail(
+				-ENOEXEC,
+				"cut short: %llu bytes, a segment ends at %llu",
+				(unsigned long long)size,
+				(unsigned long long)end);
+	}
+	return 0;
+}
+
+/* -ENOEXEC with a sentence: the file is not a whole shared object. */
+static int elf_check(int fd, uint64_t size)
+{
+	ElfW(Ehdr) e;
+	int64_t got = weir__sys_pread(fd, &e, sizeof(e), 0);
+	int r = elf_check_header(&e, got);
+
+	return r < 0 ? r : elf_check_segments(fd, &e, size);
+}
+
+/*
+ * Says how another user may write to the file or directory; NULL: only root,
+ * this user and its group may.
+ */
+static const char *foreign_writer(const struct stat *st)
+{
+	if (st->st_uid && st->st_uid != geteuid())
+		return "belongs to another user";
+	if (st->st_mode & S_IWOTH)
+		return "can be written by everybody";
+	if ((st->st_mode & S_IWGRP) && st->st_gid && st->st_gid != getegid())
+		return "can be written by another group";
+	return NULL;
+}
+
+/* The same for the directory of the absolute @path. Returns < 0 if it fails. */
+static int check_dir(const char *path, const char **ret_why)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	int r;
+
+	snprintf(dir, sizeof(dir), "%.*s/", (int)(strrchr(path, '/') - path),
+		 path);
+	r = weir__sys_stat(dir, &st);
+	if (r < 0)
+		return weir__fail_sys(r, "%s", dir);
+	*ret_why = foreign_writer(&st);
+	return 0;
+}
+
+/*
+ * The path of the file without symbolic links. -ESTALE with a sentence: it is
+ * not the file of @st any more.
+ */
+static int resolve_links(const char *path, const struct stat *st,
+			 char real[static PATH_MAX])
+{
+	struct stat now;
+	int r = weir__sys_realpath(path, real);
+
+	if (r >= 0)
+		r = weir__sys_stat(real, &now);
+	if (r < 0)
+		return weir__fail_sys(r, "its links cannot be resolved");
+	if (now.st_dev == st->st_dev && now.st_ino == st->st_ino)
+		return 0;
+	return weir__fail(-ESTALE, "it was replaced while it was checked");
+}
+
+/*
+ * Whether other users could have put code into the module: if they may write to
+ * the file, to the directory in which it was found, or to the directory to
+ * which a link there leads. Then the log gets a line, and a strict root returns
+ * -EPERM with a sentence. The file of @st was opened as @path.
+ */
+static int check_writers(struct weir *weir, const char *path,
+			 const struct stat *st)
+{
+	const char *what = "it", *why = foreign_writer(st);
+	char real[PATH_MAX];
+	int r = 0;
+
+	if (!why) {
+		what = "its directory";
+		r = check_dir(path, &why);
+	}
+	if (!why && r >= 0) {
+		what = "the directory that it links to";
+		r = resolve_links(path, st, real);
+		if (r >= 0)
+			r = check_dir(real, &why);
+	}
+	if (r < 0 || !why)
+		return r;
+	if (weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
+		return weir__fail(-EPERM, "refused: %s %s", what, why);
+	weir__log(weir, "module %s: %s %s", path, what, why);
+	return 0;
+}
+
 static int check_file(struct weir *weir, const char *path,
 		      const struct stat *st)
 {
@@ -44,7 +181,7 @@ static int check_file(struct weir *weir, const char *path,
 		if (m->dev == st->st_dev && m->ino == st->st_ino)
 			return weir__fail(-EEXIST, "loaded already, as %s",
 					  m->path);
-	return weir__module_trust(weir, path, st);
+	return check_writers(weir, path, st);
 }
 
 /* The handle is open: add the backend and its devices. */
@@ -130,7 +267,7 @@ static int open_handle(const char *path, const struct stat *st,
 {
 	char real[PATH_MAX], after[PATH_MAX];
 	void *handle;
-	int r = weir__module_follow(path, st, real);
+	int r = resolve_links(path, st, real);
 
 	if (r < 0)
 		return r;
@@ -141,7 +278,7 @@ static int open_handle(const char *path, const struct stat *st,
 	r = weir__sys_dlopen(real, &handle);
 	if (r < 0)
 		return fail_dlopen(r, real);
-	r = weir__module_follow(real, st, after);
+	r = resolve_links(real, st, after);
 	if (r < 0) {
 		dlclose(handle);
 		return r;
@@ -161,7 +298,7 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	if (r < 0)
 		return weir__fail_sys(r, "fstat");
 	r = check_file(weir, path, &st);
-	if (r < 0 || (r = weir__elf_check(fd, (uint64_t)st.st_size)) < 0)
+	if (r < 0 || (r = elf_check(fd, (uint64_t)st.st_size)) < 0)
 		return r;
 	m = new_module(path, &st);
 	if (!m)

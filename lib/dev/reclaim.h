@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Freeing has this time to end, ns, even if weir_close() has less left. */
+/* Time in ns that freeing gets to end, even if weir_close() has less left. */
 #define WEIR__RECLAIM_NS 1000000000
 
 struct weir;
@@ -23,13 +23,13 @@ struct weir_dev;
 /* Memory to be freed; a member of the object that has the memory. */
 struct weir__reclaimed {
 	struct weir__reclaimed *next;
-	size_t bytes; /* 0: it is no loss if they are leaked */
+	size_t bytes; /* 0: a leak of it is not reported */
 	/*
 	 * Free the memory. May block until the device has done its work; calls
 	 * nothing that waits for another thread of the program.
 	 */
 	void (*free)(struct weir__reclaimed *x);
-	/* After that: what else has to be done. It may free @x. */
+	/* Called when the memory is freed: the rest of the work. It may free @x. */
 	void (*after)(struct weir__reclaimed *x);
 };
 
@@ -42,16 +42,16 @@ struct weir__reclaimed {
  *				or weir__reclaim_now
  */
 struct weir__reclaim {
-	_Atomic unsigned n_freed; /* whose free() has returned, so far */
+	_Atomic unsigned n_freed; /* calls of free() that have returned */
 	pthread_mutex_t lock;     /* guards what follows; taken last */
-	pthread_cond_t changed;   /* any of it */
+	pthread_cond_t changed;   /* signalled at each change of what follows */
 	struct weir__reclaimed *first, **end;
 	struct weir__reclaimed *freed_first, **freed_end;
-	unsigned n_freeing;    /* whose free() runs now */
-	unsigned n_unfinished; /* whose after() has not returned */
-	size_t bytes;          /* of those whose free() has not returned */
-	bool started;          /* the thread */
-	bool stopped;          /* no thread: the caller frees */
+	unsigned n_freeing;    /* calls of free() that run now */
+	unsigned n_unfinished; /* memory for which after() has not returned */
+	size_t bytes;          /* memory for which free() has not returned */
+	bool started;          /* the thread was started */
+	bool stopped;          /* the thread has ended: callers free memory */
 	bool abandoned;        /* nothing is freed any more */
 	pthread_t thread;
 };
@@ -68,7 +68,8 @@ void weir__reclaim_fini(struct weir__reclaim *rc);
 void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x);
 
 /*
- * An allocation of memory that is short, for freed memory may not be free yet:
+ * Memory that was freed may still wait for its device. So an allocation that
+ * fails is repeated after weir__reclaim_now():
  *
  *	unsigned before = weir__reclaim_count(weir);
  *
@@ -76,11 +77,11 @@ void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x);
  *	if (r == -ENOMEM && weir__reclaim_now(weir, of, before))
  *		r = allocate();
  *
- * weir__reclaim_now() frees what waits for that on the calling thread. @of: memory
- * of this device is short; NULL: host memory is, and memory of all devices is
- * freed. Blocks until it is free. Returns false if nothing was freed since
- * @before: then it is useless to allocate again. The caller may hold locks that
- * no free() takes.
+ * weir__reclaim_now() frees, on the calling thread, the memory that waits: of
+ * the GPU of @of; or of all devices if @of is NULL, when host memory is short.
+ * It blocks until that memory is free. It returns false if nothing was freed
+ * since @before: then it is useless to allocate again. The caller may hold
+ * locks that no free() takes.
  */
 unsigned weir__reclaim_count(const struct weir *weir);
 bool weir__reclaim_now(struct weir *weir, const struct weir_dev *of,

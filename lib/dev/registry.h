@@ -15,7 +15,7 @@
 #include <weir/backend.h>
 #include "dev/dev.h"
 
-#define WEIR__MAX_DEVS 64u /* that one backend describes */
+#define WEIR__MAX_DEVS 64u /* devices that one backend may describe */
 
 /*
  * A backend's tables in the library's own size, whatever size the backend
@@ -39,11 +39,11 @@ struct weir__registry {
 	 */
 	_Atomic unsigned n_devs;
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
-	struct weir__tables *tables;   /* of all backends; by weir->lock */
+	struct weir__tables *tables;   /* all backends; weir->lock guards it */
 	pthread_mutex_t module_lock;   /* guards what follows */
 	bool scanned;                  /* the directories were searched */
 	struct weir__module *modules;  /* loaded, newest first */
-	struct weir__refused *refused; /* by the search, in its order */
+	struct weir__refused *refused; /* left out, in the search's order */
 };
 
 /* For weir__root_part(): an empty registry. */
@@ -51,47 +51,18 @@ int weir__registry_new(struct weir *weir, struct weir__part **ret_part);
 struct weir__registry *weir__registry(const struct weir *weir);
 
 /*
- * Add the backend that @entry returns, as weir__registry_add does. @module is
- * the path of its file, which must outlive the root; NULL: it is built in.
+ * Call @entry, copy and check the tables that it returns, ask the backend for
+ * its devices and add these, all or none. @module is the path of its file,
+ * which must outlive the root; NULL: it is built in. -EPROTO, -EBADMSG,
+ * -EEXIST, and errors of the entry and of probe, with a sentence.
  */
 int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 			 const char *module);
-/*
- * Copy the tables of @backend, check them, ask it for its devices and add
- * these, all or none. -EPROTO, -EBADMSG, -EEXIST, and errors of probe, with a
- * sentence.
- */
-int weir__registry_add(struct weir *weir, const struct weir_backend *backend,
-		       const char *module);
 /* dev_describe and dev_add of the host table. */
 int weir__registry_describe(struct weir_backend_probe *probe,
 			    const struct weir_backend_dev *desc);
 int weir__registry_beside(struct weir_dev *beside,
 			  const struct weir_backend_dev *desc, unsigned i);
-
-/*
- * tables.c. The tables of a backend, copied. -EPROTO: their sizes or their ABI
- * cannot be used; -EBADMSG: a required member is missing. The caller frees the
- * result with weir__free.
- */
-int weir__tables_in(const struct weir_backend *theirs,
-		    struct weir__tables **ret_tables);
-/*
- * Copy the struct weir__@name at @theirs, which begins with its size, into
- * @ours of @size bytes; members that it lacks become 0. -EPROTO: its size is
- * less than @least, or no multiple of the size of a pointer.
- */
-int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
-		    const void *theirs);
-/* [A-Za-z0-9_-]+ that ends within @room bytes. */
-bool weir__good_name(const char *name, size_t room);
-
-/* desc.c. A device as @desc describes it, checked, not yet in the registry. */
-int weir__dev_new(struct weir *weir, const struct weir_backend *backend,
-		  const char *module, unsigned i,
-		  const struct weir_backend_dev *desc,
-		  struct weir_dev **ret_dev);
-void weir__dev_free(struct weir_dev *dev);
 
 /*
  * Search the directories for modules, once for each root: at the first call
