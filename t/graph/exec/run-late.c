@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include <weir/ops.h>
 
@@ -14,8 +15,10 @@
 #include "leaf.h"
 #include "streams.h"
 
+#define LAST 2 /* number of the last node */
+
 static struct weir *weir;
-static sem_t held, go;
+static sem_t started, held, go;
 static _Atomic(struct weir_run *) late; /* its first end is held; NULL: none */
 static int observed_err;                /* that the observer returns */
 
@@ -34,14 +37,26 @@ void __wrap_weir__progress_to(struct weir__progress *p, uint64_t number)
 	__real_weir__progress_to(p, number);
 }
 
+/*
+ * The last node waits until nothing else of the run is left. Then the thread
+ * that computes it ends the run. The next start does not need that thread,
+ * because it fails at its first node.
+ */
 static int see(void *arg, struct weir_run *run, uint64_t node,
 	       const struct weir_tensor *t)
 {
-	(void)arg, (void)run, (void)node, (void)t;
-	return observed_err;
+	const struct timespec ms = { .tv_nsec = MS };
+
+	(void)arg, (void)t;
+	if (node != LAST)
+		return observed_err;
+	sem_wait(&started);
+	while (atomic_load(&run->parts) > 1)
+		nanosleep(&ms, NULL);
+	return 0;
 }
 
-/* The first device computes an observed node, the second one the output. */
+/* Each of two devices computes a node, which is observed. */
 static struct weir_graph *build(void)
 {
 	const int64_t n = 16;
@@ -53,6 +68,7 @@ static struct weir_graph *build(void)
 	weir_graph_observe(g, y);
 	y = weir_mul(g, y, y);
 	weir_node_set_name(y, "second");
+	weir_graph_observe(g, y);
 	weir_graph_output(g, y);
 	must(weir_graph_error(g, NULL));
 	return g;
@@ -66,6 +82,7 @@ static void start_held(struct weir_run *run, struct weir_event *end)
 	atomic_store(&late, run);
 	must(weir_run_start(run));
 	must(weir_run_record(run, end));
+	sem_post(&started);
 	sem_wait(&held);
 	must(weir_run_report(run, &report));
 	if (report.running)
@@ -119,6 +136,7 @@ int main(void)
 	struct weir_dev *dev[2];
 
 	plan(4);
+	sem_init(&started, 0, 0);
 	sem_init(&held, 0, 0);
 	sem_init(&go, 0, 0);
 	weir = open_root(WEIR_IO_AUTO);
