@@ -1,16 +1,75 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the CPU device: host memory of the library, and the caller's. */
+/*
+ * Memory of a CPU device: host memory of the library, and the caller's. A device
+ * that computes in its own memory only (apart=1) has a list of its ranges.
+ */
 #include "cpu/cpu.h"
 
 #include <errno.h>
 
 #define lib weir__cpu_host
 
-/* mem->how: the owner of the memory. */
+/* The values of mem->how: who allocated the memory. */
 enum owner {
 	CALLERS,
-	LIBRARYS /* host_alloc */
+	LIBRARYS /* by host_alloc */
 };
+
+struct weir__cpu_range {
+	struct weir__cpu_range *next; /* the range found last comes first */
+	uintptr_t lo, hi;
+};
+
+static int range_add(struct weir__cpu *cpu, const void *base, size_t bytes)
+{
+	struct weir__cpu_range *range;
+
+	if (!cpu->apart)
+		return 0;
+	range = lib->calloc(1, sizeof(*range));
+	if (!range)
+		return lib->fail(-ENOMEM, "no memory for a range of memory");
+	range->lo = (uintptr_t)base;
+	range->hi = range->lo + bytes;
+	pthread_mutex_lock(&cpu->lock);
+	range->next = cpu->ranges;
+	cpu->ranges = range;
+	pthread_mutex_unlock(&cpu->lock);
+	return 0;
+}
+
+static void range_remove(struct weir__cpu *cpu, const void *base, size_t bytes)
+{
+	struct weir__cpu_range **link, *range;
+
+	if (!cpu->apart)
+		return;
+	pthread_mutex_lock(&cpu->lock);
+	for (link = &cpu->ranges; (range = *link); link = &range->next)
+		if (range->lo == (uintptr_t)base &&
+		    range->hi - range->lo == bytes) {
+			*link = range->next;
+			break;
+		}
+	pthread_mutex_unlock(&cpu->lock);
+	lib->free(range);
+}
+
+/* Moves the range to the front: the operands of nodes are in few ranges. */
+bool weir__cpu_owns(struct weir__cpu *cpu, const void *ptr)
+{
+	uintptr_t at = (uintptr_t)ptr;
+	struct weir__cpu_range **link, *range;
+
+	for (link = &cpu->ranges; (range = *link); link = &range->next)
+		if (at >= range->lo && at < range->hi) {
+			*link = range->next;
+			range->next = cpu->ranges;
+			cpu->ranges = range;
+			return true;
+		}
+	return false;
+}
 
 static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
@@ -25,7 +84,7 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 			    opts->flags, mem);
 	if (r < 0)
 		return r;
-	r = weir__cpu_range_add(cpu, mem->base, bytes);
+	r = range_add(cpu, mem->base, bytes);
 	if (r < 0)
 		lib->host_free(lib->dev_root(dev), mem);
 	return r;
@@ -35,7 +94,7 @@ static void cpu_free(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, struct weir_backend_mem *mem)
 {
 	(void)desc;
-	weir__cpu_range_remove(weir__cpu_of(dev), mem->base, bytes);
+	range_remove(weir__cpu_of(dev), mem->base, bytes);
 	if (mem->how == LIBRARYS)
 		lib->host_free(lib->dev_root(dev), mem);
 }
@@ -47,7 +106,7 @@ static void cpu_hide(struct weir_dev *dev, struct weir_backend_mem *mem,
 	lib->host_hide(mem, hidden);
 }
 
-/* The caller's pages count as touched; they are not moved to a node. */
+/* The caller's pages are treated as touched, and are not moved to a node. */
 static int cpu_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		    void *ptr, size_t bytes, struct weir_backend_mem *mem)
 {
@@ -56,7 +115,7 @@ static int cpu_wrap(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	mem->node = -1;
 	mem->how = CALLERS;
 	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
-	return weir__cpu_range_add(weir__cpu_of(dev), ptr, bytes);
+	return range_add(weir__cpu_of(dev), ptr, bytes);
 }
 
 static int cpu_memory(struct weir_dev *dev,
