@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Hyperparameters: from the files of a model, checked against each other. */
+/*
+ * Hyperparameters are read from the files of a model and checked against each
+ * other.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -7,7 +10,10 @@
 
 #include "llama.h"
 
-/* The numbers of a model are far below; products of two of them fit. */
+/*
+ * The numbers of a model are far below this, so that products of two of them
+ * fit.
+ */
 #define MOST INT32_MAX
 
 static int check_range(const char *what, int64_t n)

@@ -17,9 +17,9 @@ struct gguf_arch {
 	const char *name;
 	bool pairs;      /* neighbours rotate together; else halves of heads */
 	bool any_biases; /* a file may have the bias of any matrix */
-	bool qkv_biases; /* a file has those of Q, K and V */
-	bool norms;      /* of the heads of Q and K */
-	bool window;     /* attention.sliding_window is that of all layers */
+	bool qkv_biases; /* a file has the biases of Q, K and V */
+	bool norms;      /* heads of Q and K have norms */
+	bool window;     /* attention.sliding_window holds for all layers */
 };
 
 static const struct gguf_arch archs[] = {
@@ -28,7 +28,7 @@ static const struct gguf_arch archs[] = {
 	{ .name = "qwen3", .norms = true },
 };
 
-/* What is read, and the architecture, whose name begins the keys. */
+/* The model that is read, and its architecture, whose name begins the keys. */
 struct reader {
 	const struct weir_model *model;
 	const struct gguf_arch *arch;
@@ -40,7 +40,7 @@ static void full_key(const struct reader *r, const char *key, char *full)
 	snprintf(full, KEY_BYTES, "%s.%s", r->arch->name, key);
 }
 
-/* -ENOENT: there is no such key. */
+/* Find the value of a key. -ENOENT: there is no such key. */
 static int find(const struct reader *r, const char *key,
 		struct weir_value *ret_value)
 {
@@ -51,7 +51,10 @@ static int find(const struct reader *r, const char *key,
 	return weir_model_meta(r->model, full, ret_value);
 }
 
-/* Of any type of integer, as writers differ in that. Missing: *@n stays. */
+/*
+ * Read an integer of any type, since writers differ in the type. If the key is
+ * missing, *@n stays.
+ */
 static int integer(const struct reader *r, const char *key, int64_t *n)
 {
 	struct weir_value v;
@@ -69,7 +72,7 @@ static int integer(const struct reader *r, const char *key, int64_t *n)
 	return 0;
 }
 
-/* Missing: *@x stays. */
+/* Read a number. If the key is missing, *@x stays. */
 static int real(const struct reader *r, const char *key, float *x)
 {
 	struct weir_value v;
@@ -120,7 +123,7 @@ static int find_arch(struct reader *r)
 	return ret;
 }
 
-/* The tensors of a layer. */
+/* Find the tensors of a layer. */
 static void find_kinds(const struct reader *r)
 {
 	bool *has = r->config->has;
@@ -133,7 +136,10 @@ static void find_kinds(const struct reader *r)
 	has[LLAMA_Q_NORM] = has[LLAMA_K_NORM] = r->arch->norms;
 }
 
-/* The rows of the embeddings, if the metadata do not say it. */
+/*
+ * Return the number of rows of the embeddings, for models whose metadata lack
+ * it.
+ */
 static int64_t embedding_rows(const struct weir_model *model)
 {
 	struct weir_entry e = { .size = sizeof(e) };
@@ -237,7 +243,7 @@ static int read_window(const struct reader *r)
 			  r->arch->name, c->window, c->context);
 }
 
-/* The type of scaling, with the default of llama.cpp. */
+/* Read the type of scaling, with the default of llama.cpp. */
 static int scaling_type(const struct reader *r, bool *ret_none, bool *ret_yarn)
 {
 	const char *type = "linear";
@@ -277,7 +283,10 @@ static int read_yarn(const struct reader *r, float factor)
 	return ret;
 }
 
-/* As llama.cpp reads them: a factor that is missing or 0 does not scale. */
+/*
+ * They mean what llama.cpp takes them for: a factor that is missing or 0 does
+ * not scale.
+ */
 static int read_rope(const struct reader *r)
 {
 	struct weir_op_rope *rope = &r->config->rope;

@@ -7,18 +7,18 @@
 
 #include "hf.h"
 
-/*
- * A model_type, with what its class in transformers has and takes by default.
- */
+/* A model_type: what its class in transformers supports, and its defaults. */
 struct hf_type {
 	const char *name;
 	int64_t kv_heads, head; /* 0: as many as heads, embedding by heads */
-	bool qkv_biases;        /* always */
-	bool attention_bias; /* the key decides on those of Q, K, V and out */
-	bool mlp_bias;       /* the key decides on the others */
-	bool norms;          /* of the heads of Q and K */
-	bool window;         /* sliding_window is that of all layers ... */
-	bool some_windows;   /* ... of those after max_window_layers */
+	bool qkv_biases;        /* the model always has biases of Q, K and V */
+	bool attention_bias;    /* the key decides on the biases of Q, K, V and
+				out */
+	bool mlp_bias;          /* the key decides on the other biases */
+	bool norms;             /* heads of Q and K have norms */
+	bool window;            /* sliding_window holds for all layers */
+	bool some_windows;      /* it holds for the layers after
+				max_window_layers */
 };
 
 static const struct hf_type types[] = {
@@ -36,7 +36,7 @@ static const struct hf_type types[] = {
 	  .some_windows = true },
 };
 
-/* What is read. Members that were read are removed from @o. */
+/* The config.json that is read: @o has the members that have not been read. */
 struct reader {
 	json_t *o;
 	const struct hf_type *type;
@@ -138,9 +138,9 @@ static int read_sizes(const struct reader *r)
 }
 
 /*
- * The number of leading layers that attend to all tokens, which must be
- * followed by those with a window only; -1: another order, or no list of
- * strings.
+ * Return the number of leading layers that attend to all tokens. Only layers
+ * with a window may follow; otherwise, or if it is no list of strings, return
+ * -1.
  */
 static int64_t count_full(const json_t *list)
 {
@@ -180,8 +180,8 @@ static int check_layer_types(const struct reader *r, const json_t *list)
 }
 
 /*
- * Layers that attend to the last tokens only. A window may cover the context.
- * Mistral's class does not know use_sliding_window.
+ * Read which layers attend to the last tokens only. A window may cover the
+ * context. Mistral's class does not know use_sliding_window.
  */
 static int read_window(const struct reader *r)
 {
@@ -213,7 +213,7 @@ static int read_window(const struct reader *r)
 	return ret;
 }
 
-/* The id of a token that the vocabulary has. */
+/* Read the id of a token of the vocabulary. */
 static int read_token(const char *key, const json_t *v,
 		      const struct llama_config *c, int32_t *ret_token)
 {
@@ -252,7 +252,10 @@ static int add_ends(const json_t *eos, struct llama_config *c)
 	return ret;
 }
 
-/* Tokens of the text; several may end it. Missing or null: not known. */
+/*
+ * Read the token that begins a text and those that end it. They are not known
+ * if the key is missing or null.
+ */
 static int read_tokens(const struct reader *r)
 {
 	struct llama_config *c = r->config;

@@ -7,8 +7,8 @@
 #include "llama.h"
 
 /*
- * The comma after the device that begins at @s, or the end. One before
- * KEY=VALUE belongs to the parameters of the device.
+ * Return the comma after the device that begins at @s, or the end. A comma
+ * before KEY=VALUE belongs to the parameters of the device.
  */
 static const char *device_end(const char *s)
 {
@@ -50,7 +50,7 @@ static int add_device(struct weir *weir, const char *s, size_t len,
 int llama_devices(struct weir *weir, const char *list,
 		  struct weir_dev ***ret_devs, unsigned *ret_n)
 {
-	/* A device takes a character and a comma, at least. */
+	/* A device takes at least a character and a comma. */
 	struct weir_dev **devs = calloc(strlen(list) / 2 + 1, sizeof(*devs));
 	const char *end;
 	unsigned n = 0;

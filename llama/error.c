@@ -17,7 +17,7 @@ int llama_fail(int err, const char *fmt, ...)
 	return err;
 }
 
-/* The last sentence of llama_fail, or else that of the library. */
+/* Return the last sentence of llama_fail, or else that of the library. */
 const char *llama_error(void)
 {
 	return sentence[0] ? sentence : weir_error();

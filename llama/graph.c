@@ -23,7 +23,7 @@ struct builder {
 	const struct llama_weights *w;
 	const struct llama_cache *cache;
 	const struct llama_pass *pass;
-	struct weir_node *factors; /* of RoPE; NULL: none */
+	struct weir_node *factors; /* factors of RoPE, or NULL */
 };
 
 /*

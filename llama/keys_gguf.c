@@ -9,7 +9,7 @@
 
 #include "llama.h"
 
-/* Those that config_gguf.c reads. */
+/* Keys that config_gguf.c reads. */
 static const char *const used[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
@@ -33,8 +33,8 @@ static const char *const used[] = {
 };
 
 /*
- * Those that change nothing, whatever their value is. Experts are none (the
- * number of them is checked).
+ * Keys that change nothing, whatever their value is. There are no experts:
+ * their number is checked.
  */
 static const char *const ignored[] = {
 	"decoder_start_token_id", "expert_gating_func",
@@ -44,9 +44,9 @@ static const char *const ignored[] = {
 };
 
 /*
- * Those that change nothing if they have this value, besides 0. llama.cpp reads
- * none of them for these architectures: YaRN's have its defaults, and the caps
- * are written by it when it saves a model.
+ * Keys that change nothing if they have this value or 0. llama.cpp reads none
+ * of them for these architectures: those of YaRN have its defaults, and it
+ * writes the caps when it saves a model.
  */
 static const struct {
 	const char *key;

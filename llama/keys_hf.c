@@ -12,10 +12,10 @@
 #include "hf.h"
 
 /*
- * They change nothing, whatever their value is: they describe files, training,
- * how tokens are chosen, or by which kernel attention is computed. So do names
- * that begin with '_' or "unsloth_", end with "_token_id" or have "dropout" in
- * them.
+ * Keys that change nothing, whatever their value is: they describe files,
+ * training, how tokens are chosen, or the kernel that computes attention. Names
+ * that begin with '_' or "unsloth_", end with "_token_id" or contain "dropout"
+ * change nothing either.
  */
 static const char *const ignored[] = {
 	"architectures",
@@ -95,7 +95,7 @@ static const char *const ignored[] = {
 	"use_flash_attn",
 };
 
-/* They change nothing if they are false, true, or 1. */
+/* Keys that change nothing if they are false, true, or 1. */
 static const char *const off[] = {
 	"add_cross_attention", "bias",
 	"is_encoder_decoder",  "qkv_bias",
@@ -118,7 +118,7 @@ json_t *hf_take(json_t *o, const char *key)
 	return v;
 }
 
-/* Drops @v, which has the wrong type. */
+/* Drop @v, which has the wrong type, and fail. */
 static int wrong(json_t *v, const char *in, const char *key, const char *want)
 {
 	json_decref(v);

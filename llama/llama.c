@@ -43,7 +43,10 @@ static int set_threads(const struct llama *l)
 	return ret;
 }
 
-/* The budget of each device is what the weights that are loaded leave of it. */
+/*
+ * Set the budget of each device: that of the options less the weights that are
+ * loaded.
+ */
 static int new_sched(struct llama *l)
 {
 	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
@@ -120,7 +123,7 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 	return weir_run_new(l->exec, &l->run);
 }
 
-/* Make the run of a pass that reads @n tokens, or use the last pass's. */
+/* Make the run of a pass that reads @n tokens, or use that of the last pass. */
 static int prepare_pass(struct llama *l, int64_t n, bool all)
 {
 	const int64_t round = l->opts.round, end = l->position + n;
@@ -138,9 +141,9 @@ static int prepare_pass(struct llama *l, int64_t n, bool all)
 }
 
 /*
- * A token attends to itself and to earlier ones, of which a window excludes
- * those that are @most tokens ago, or more. @node may be NULL: no layer needs
- * it.
+ * Set a mask: a token attends to itself and to earlier tokens, except those
+ * that are @most tokens ago or more, which the window excludes. @node may be
+ * NULL: no layer needs the mask.
  */
 static int set_mask(struct llama *l, struct weir_node *node, int64_t most)
 {

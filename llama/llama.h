@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model of the Llama architecture, or of one that is like it (Mistral, Qwen2,
- * Qwen3), from its files to logits. README.md says how the parts work together.
- * Functions return 0 or a negative errno, whose sentence llama_error() returns.
+ * Qwen3): from files and tokens to logits. README.md says how the parts work
+ * together. Functions return 0 or a negative errno; llama_error() returns its
+ * sentence.
  */
 #ifndef LLAMA_H
 #define LLAMA_H
@@ -16,7 +17,7 @@
 enum {
 	LLAMA_ATTN_NORM,
 	LLAMA_FFN_NORM,
-	LLAMA_Q_NORM, /* of each head, before it is rotated */
+	LLAMA_Q_NORM, /* norm of each head, before the head is rotated */
 	LLAMA_K_NORM,
 	LLAMA_Q,
 	LLAMA_K,
@@ -25,7 +26,8 @@ enum {
 	LLAMA_GATE,
 	LLAMA_UP,
 	LLAMA_DOWN,
-	LLAMA_BIAS = LLAMA_DOWN + 1 - LLAMA_Q, /* + the matrix */
+	/* LLAMA_BIAS + m: the bias of matrix m */
+	LLAMA_BIAS = LLAMA_DOWN + 1 - LLAMA_Q,
 	LLAMA_LAYER_TENSORS = LLAMA_BIAS + LLAMA_DOWN + 1
 };
 
@@ -37,28 +39,30 @@ enum llama_scaling_type {
 };
 struct llama_scaling {
 	enum llama_scaling_type type;
-	double factor, context; /* of both types */
-	double low, high;       /* of Llama 3's */
-	double fast, slow;      /* turns, of YaRN's ramp between pairs ... */
-	bool truncate;          /* ... which begins and ends at whole pairs */
+	double factor, context; /* used by both types */
+	double low, high;       /* used by Llama 3's */
+	double fast, slow;      /* turns at the ends of YaRN's ramp */
+	bool truncate;          /* the ramp begins and ends at whole pairs */
 };
 
 /* The hyperparameters of a model. */
 #define LLAMA_ENDS 8
 struct llama_config {
-	bool gguf; /* names and order of rows as in GGUF; else Hugging Face's */
+	bool gguf; /* names and order of rows are those of GGUF, else those of
+		      Hugging Face */
 	bool tied; /* the embeddings are the output matrix too */
 	bool has[LLAMA_LAYER_TENSORS]; /* the tensors that each layer has */
 	int64_t layers, embedding, inner, vocabulary, context;
-	int64_t heads, kv_heads; /* each of the latter serves several heads */
+	int64_t heads, kv_heads; /* each of kv_heads serves several heads */
 	int64_t head;            /* elements of one head */
-	int64_t window; /* tokens that a token attends to, itself included, in
-			   all but the first full_layers; 0: no window */
+	int64_t window; /* number of tokens that a token attends to, itself
+			   included, in all layers but the first full_layers; 0:
+			   no window */
 	int64_t full_layers;
 	float eps;
 	int32_t bos;             /* -1: not known */
-	int32_t end[LLAMA_ENDS]; /* tokens that end a text ... */
-	size_t ends;             /* ... of config.json */
+	int32_t end[LLAMA_ENDS]; /* the tokens of config.json that end a text */
+	size_t ends;             /* the number of them */
 	struct weir_op_rope rope;
 	struct llama_scaling scaling;
 };
@@ -67,25 +71,32 @@ struct llama_config {
 #define LLAMA_COMPUTED SIZE_MAX
 struct llama_source {
 	size_t entry;  /* its number in the model; or LLAMA_COMPUTED */
-	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
-			  first layer */
-	size_t number; /* in the load */
-	unsigned part; /* whose memory has it */
-	bool same;     /* the dtype of the file is that in memory */
-	struct weir_file *file; /* not NULL: it stays in the file, and the
-				   library reads it when it is needed */
-	uint64_t offset;        /* of its bytes in the file */
+	int64_t order; /* when a pass uses it first: 0 with the embeddings, 1 in
+			  the first layer */
+	size_t number; /* its number in the load */
+	unsigned part; /* the part whose memory has it */
+	bool same;     /* it has the dtype of the file in memory */
+	struct weir_file *file; /* the file in which it stays, from which the
+				   library reads it when it is needed; NULL: it
+				   is loaded */
+	uint64_t offset;        /* offset of its bytes in the file */
 };
 
-/* The weights, which may still be arriving: each has an event for that. */
+/*
+ * The weights, which may still be arriving: the event of each tells when it has
+ * arrived.
+ */
 struct llama_weights {
-	size_t n;         /* those of the layers come first */
-	size_t per_layer; /* so many of each layer, in its order */
-	size_t slot[LLAMA_LAYER_TENSORS]; /* where each is among them */
-	struct weir_tensor *tensor; /* named; placed when they are loaded */
+	size_t n;         /* weights; those of the layers come first */
+	size_t per_layer; /* weights of each layer */
+	size_t slot[LLAMA_LAYER_TENSORS]; /* place of each kind among the
+					     weights of a layer */
+	struct weir_tensor *tensor; /* tensors with names, placed when they are
+				       loaded */
 	struct llama_source *source;
-	struct weir_event **event;               /* NULL: the bytes are there */
-	size_t embedding, norm, output, factors; /* factors: n, if none */
+	struct weir_event **event; /* NULL: the bytes are there */
+	/* numbers of weights; factors is n if there are none */
+	size_t embedding, norm, output, factors;
 	struct weir_buf *buf; /* memory of factors that are computed */
 	struct weir_load *load;
 	struct weir_weights *weights; /* memory of what is loaded */
@@ -101,35 +112,43 @@ struct llama_cache {
 /* The layers whose weights are in the memory of one device. */
 struct llama_part {
 	struct weir_dev *dev;
-	bool computes;     /* its device can compute graphs */
+	bool computes;     /* the device can compute graphs */
 	unsigned computer; /* the part whose device computes these layers, and
-			      whose memory has their caches: this, if it can */
+			      whose memory has their caches: this part if it
+			      can */
 	struct weir_buft *buft;
 	struct weir_buf *cache;
 	struct weir_buf *unloaded; /* weights of llama_opts.unloaded */
-	int64_t bytes;             /* of weights that are always in memory */
+	int64_t bytes;             /* bytes of weights that are always in
+				      memory */
 };
 
 /* A pass: its size, the nodes of its inputs, and the node of its result. */
 struct llama_pass {
-	int64_t tokens;   /* that it reads */
-	int64_t attended; /* tokens of the cache, of which a mask hides some */
-	bool all;         /* logits of each token; else of the last */
-	enum weir_precision precision; /* of products and attention */
+	int64_t tokens;   /* tokens that it reads */
+	int64_t attended; /* tokens of the cache; the mask hides some of them */
+	bool all;         /* compute the logits of each token, else of the
+			     last */
+	enum weir_precision precision; /* precision of products and attention */
 	struct weir_node *ids, *positions, *logits;
-	struct weir_node *mask;   /* of layers that attend to all tokens ... */
-	struct weir_node *window; /* ... to a window; NULL: there are none */
+	struct weir_node *mask;   /* mask of the layers that attend to all
+				     tokens, or NULL */
+	struct weir_node *window; /* mask of the layers with a window, or
+				     NULL */
 };
 
 struct llama_opts {
 	int64_t context;       /* tokens for which there is room */
 	int64_t batch;         /* most tokens in a pass */
-	int64_t round;         /* numbers of attended tokens: multiples of it */
+	int64_t round;         /* the number of attended tokens is a multiple of
+				  this */
 	enum weir_dtype cache; /* F16 or F32 */
 	enum weir_precision precision; /* INVARIANT or F32: logits do not depend
-					  on how tokens are divided into passes */
+					  on how tokens are divided into
+					  passes */
 	int64_t threads;               /* 0: the library's choice */
-	struct weir_dev *const *devs; /* that share the layers; NULL: the CPU */
+	struct weir_dev *const *devs;  /* devices that share the layers; NULL:
+					 the CPU */
 	unsigned n_devs;
 	int64_t budget;     /* bytes of weights in the memory of each device;
 			       others are read in each pass. 0: no limit */
@@ -153,20 +172,21 @@ struct llama {
 	struct llama_cache cache;
 	struct llama_part *part;
 	unsigned n_parts;
-	int64_t position; /* of the next token */
+	int64_t position; /* position of the next token */
 	struct weir_sched *sched;
 	struct weir_graph *graph;
 	struct weir_exec *exec;
 	struct weir_run *run;
-	struct llama_pass pass; /* that @run computes */
-	int32_t *positions;     /* of its tokens */
-	float *mask;            /* of the pass: [tokens, attended] */
-	uint64_t waits;         /* in all passes, for weights and for results of
-				   other devices */
-	int64_t pass_ns;        /* of all passes */
-	int64_t wait_ns;        /* of the waits, summed over devices */
-	int64_t prefetch_wait_ns; /* waiting for weights, summed */
-	int64_t compute_ns;       /* computing, summed over devices */
+	struct llama_pass pass;   /* the pass that @run computes */
+	int32_t *positions;       /* positions of the tokens of the pass */
+	float *mask;              /* mask of the pass: [tokens, attended] */
+	uint64_t waits;           /* waits in all passes, for weights and for
+				   results of other devices */
+	int64_t pass_ns;          /* time of all passes */
+	int64_t wait_ns;          /* time of the waits, summed over devices */
+	int64_t prefetch_wait_ns; /* time of the waits for weights, summed over
+				     devices */
+	int64_t compute_ns;       /* time of computing, summed over devices */
 	uint64_t kept;       /* bytes of weights in files that devices keep */
 	uint64_t prefetched; /* bytes of the others, read in all passes */
 };
@@ -176,7 +196,10 @@ struct llama {
 int llama_fail(int err, const char *fmt, ...) LLAMA_PRINTF(2);
 const char *llama_error(void);
 
-/* config_gguf.c, config_hf.c: read; config.c: choose one of them, and check. */
+/*
+ * config_gguf.c and config_hf.c read hyperparameters; config.c chooses one of
+ * them, and checks what it has read.
+ */
 int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
 int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
@@ -187,7 +210,7 @@ bool llama_has_window(const struct llama_config *c, int64_t layer);
 /* True if config.json says that this token ends a text. */
 bool llama_is_end(const struct llama_config *c, int32_t token);
 
-/* rope.c: the divisor of the frequency of pair @i. */
+/* rope.c: return the divisor of the frequency of pair @i. */
 double llama_rope_divisor(const struct llama_config *c, int64_t i);
 /* Return the factor by which YaRN multiplies sine and cosine. */
 double llama_yarn_magnitude(double factor, double mscale);
@@ -205,15 +228,15 @@ int llama_weights_find(const struct weir_model *model,
 size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 		       unsigned kind);
 /*
- * weights.c: place the tensors that were found in the memory of their parts,
- * and start to load them. With a budget, large ones stay in their files.
+ * weights.c: place the tensors in the memory of their parts, and start to load
+ * them. With a budget, large ones stay in their files.
  */
 int llama_weights_load(struct llama *l);
 void llama_weights_free(struct llama_weights *w);
 
 /*
- * cache.c: make the cache's tensors, not placed, which is enough for
- * llama_graph().
+ * cache.c: make the tensors of the cache. They are not placed, which is enough
+ * for llama_graph().
  */
 int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 		     int64_t length, struct llama_cache *cache);
@@ -233,7 +256,7 @@ int llama_divide(struct llama *l);
 /* Return the part whose device computes a layer, and has its cache. */
 unsigned llama_computer_of(const struct llama *l, int64_t layer);
 /*
- * Place those of @n tensors for which @is_of returns true in memory of part @p.
+ * Place in memory of part @p those of @n tensors for which @is_of returns true.
  */
 int llama_part_alloc(const struct llama *l, unsigned p,
 		     struct weir_tensor *tensor, size_t n,

@@ -16,7 +16,7 @@ enum {
 	PATTERN_BYTES = 64
 };
 
-/* The part that has the weights of a layer. */
+/* Return the part that has the weights of a layer. */
 static unsigned part_of_layer(const struct llama *l, int64_t layer)
 {
 	return (unsigned)(layer * l->n_parts / l->config.layers);
@@ -27,7 +27,7 @@ unsigned llama_computer_of(const struct llama *l, int64_t layer)
 	return l->part[part_of_layer(l, layer)].computer;
 }
 
-/* The part that has weight @i. */
+/* Return the part that has weight @i. */
 static unsigned part_of_tensor(const struct llama *l, size_t i)
 {
 	const int64_t order = l->weights.source[i].order;

@@ -28,7 +28,7 @@ static double llama3_divisor(const struct llama_config *c, int64_t i)
 	return 1 / ((1 - share) / s->factor + share);
 }
 
-/* The pair, as a real number, that turns @turns times in the context. */
+/* Return the pair, as a real number, that turns @turns times in the context. */
 static double pair_of(const struct llama_config *c, double turns)
 {
 	return c->rope.n_dims * log(c->scaling.context / (turns * 2 * M_PI)) /

@@ -32,7 +32,7 @@ static int linear(const struct parameters *p)
 }
 
 /*
- * The dynamic type changes the base for positions beyond the context only,
+ * The dynamic type changes the base only for positions beyond the context,
  * which are never computed.
  */
 static int dynamic(const struct parameters *p)
@@ -56,7 +56,10 @@ static int llama3(const struct parameters *p)
 	return parameter(p, "original_max_position_embeddings", &s->context);
 }
 
-/* mscale has an effect together with mscale_all_dim only; 0 is none of them. */
+/*
+ * mscale has an effect only together with mscale_all_dim; 0 means that it is
+ * not there.
+ */
 static int read_magnitude(const struct parameters *p)
 {
 	const double factor = p->config->scaling.factor;
@@ -113,7 +116,7 @@ static const struct {
 	{ "llama3", llama3 }, { "yarn", yarn },
 };
 
-/* The type, which has had two names. */
+/* Read the type, whose key has had two names. */
 static int take_type(const struct parameters *p, char *type)
 {
 	json_t *old = hf_take(p->o, "type"), *new = hf_take(p->o, "rope_type");
@@ -149,7 +152,7 @@ static int read_parameters(const struct parameters *p)
 				    type);
 }
 
-/* The base beside the parameters is the older place of it. */
+/* Older files have the base beside the parameters. */
 static int read_base(json_t *o, const struct parameters *p)
 {
 	double base = 10000;

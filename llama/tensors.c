@@ -17,7 +17,7 @@ enum {
 	OTHERS = 4 /* embedding, norm, output, factors */
 };
 
-/* Used while the tensors are looked for. */
+/* State of the search for the tensors. */
 struct search {
 	const struct weir_model *model;
 	const struct llama_config *config;

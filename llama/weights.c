@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory of the weights, and their load, in the order in which a pass uses
- * them. With a budget the large ones are left in their files.
+ * them. With a budget the large weights remain in their files.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -15,8 +15,8 @@
 enum trim {
 	TRIM_NOTHING,
 	TRIM_USER,
-	TRIM_BOTH, /* of both the system's text and the user's */
-	TRIM_TURN  /* of both together */
+	TRIM_BOTH, /* the ends of the system's text and of the user's */
+	TRIM_TURN  /* the ends of the two texts together */
 };
 
 /*
@@ -54,7 +54,7 @@ const char *const chat_names[] = {
 	"gemma",      NULL,
 };
 
-/* Those without a name are variants of llama2. */
+/* Forms without a name are variants of llama2. */
 static const struct chat_form forms[N_FORMS] = {
 	[CHATML] = { "chatml", "", "<|im_start|>system\n", "<|im_end|>\n",
 		     "<|im_start|>user\n",
@@ -83,11 +83,11 @@ static const struct chat_form forms[N_FORMS] = {
 		    "<end_of_turn>\n<start_of_turn>model\n", TRIM_USER },
 };
 
-/* The first rule counts of which a template has both parts. */
+/* A template has the form of the first rule whose two parts it contains. */
 static const struct {
 	const char *part, *other;
 	int form;         /* -1: not supported */
-	const char *name; /* of those that are not */
+	const char *name; /* name of a form that is not supported */
 } rules[] = {
 	{ "<|im_start|>", "<|im_sep|>", -1, "Phi-4" },
 	{ "<|im_start|>", "<end_of_utterance>", -1, "SmolVLM" },
@@ -121,8 +121,8 @@ static const char *find(const char *s, size_t len, const char *part)
 }
 
 /*
- * Copy the text of a string of a template up to @end. False: it is not all in
- * one string, or has other escapes than that of a newline.
+ * Copy the text of a string of a template up to @end. Returns false if it is
+ * not all in one string, or has an escape other than that of a newline.
  */
 static bool copy_string(const char *s, const char *end, char *to)
 {
@@ -143,8 +143,8 @@ static bool copy_string(const char *s, const char *end, char *to)
 }
 
 /*
- * The text of the system that ChatML has if none is given: templates that have
- * one write it as one string. Sets NULL if there is none.
+ * Find the system message that a ChatML template uses if none is given:
+ * templates that have one write it as one string. Sets NULL if there is none.
  */
 static int find_system(const char *s, size_t len, char **ret_system)
 {
@@ -160,7 +160,8 @@ static int find_system(const char *s, size_t len, char **ret_system)
 		if (!stop)
 			break;
 		/*
-		 * The last begin before the end, so that bytes are read once.
+		 * Go to the last beginning before the end, so that no byte is
+		 * copied twice.
 		 */
 		while ((later = find(s + 1, (size_t)(stop - s) - 1, begin)))
 			s = later;
@@ -352,7 +353,7 @@ int chat_from_model(const struct weir_model *model, struct chat *ret_chat)
 			 info.path, key);
 }
 
-/* Bytes of the white space that ends a text. */
+/* Return the length of the white space at the end of a text. */
 static size_t blank_end(const char *text, size_t len)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -428,7 +429,7 @@ int chat_encode(const struct chat *chat, const struct tokenizer *t,
 		part[n++] = written(f->before_system);
 		part[n++] = trimmed(system, strlen(system), both, both);
 		part[n] = written(f->after_system);
-		/* White space of the template ends the turn then. */
+		/* The white space of the template would end the turn. */
 		if (turn && !said.len)
 			part[n].len -= blank_end(part[n].text, part[n].len);
 		n++;

@@ -9,7 +9,7 @@
 
 #include "tokenizer.h"
 
-/* Set by one of the calls below, and then not by the caller. */
+/* The calls below set these members, and the caller does not change them. */
 struct chat {
 	const struct chat_form *form;
 	char *system; /* the system message, if none is given; NULL: none */
@@ -26,15 +26,19 @@ int chat_from_model(const struct weir_model *model, struct chat *ret_chat);
 /* Recognise @len bytes of a template. @file is for sentences. */
 int chat_parse(const char *file, const char *template, size_t len,
 	       struct chat *ret_chat);
-/* A template by its name, one of chat_names, which NULL ends. -ENOENT. */
+/*
+ * Find a template by its name, one of chat_names, a list that NULL ends.
+ * -ENOENT: there is no such name.
+ */
 int chat_named(const char *name, struct chat *ret_chat);
 extern const char *const chat_names[];
 void chat_fini(struct chat *chat);
 
 /*
- * Append the tokens of a turn: what the system says (NULL: what the template
- * says by itself), what the user says, and the begin of the answer. Names of
- * control tokens in these two texts are text. Errors of tokenizer_encode().
+ * Append the tokens of a turn: the system message (NULL: the one that the
+ * template has by default), the user's message, and the beginning of the
+ * answer. Names of control tokens in these two messages are text. Errors of
+ * tokenizer_encode().
  */
 int chat_encode(const struct chat *chat, const struct tokenizer *t,
 		const char *system, const char *user, size_t len,

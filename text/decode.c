@@ -18,7 +18,9 @@ struct tokenizer_decoder {
 
 static void decoder_begin(struct tokenizer_decoder *d)
 {
-	/* In byte-level BPE a first space may be the text's own: it is kept. */
+	/*
+	 * In byte-level BPE a first space may belong to the text: it is kept.
+	 */
 	d->begun = d->flags & TOKENIZER_CONTINUE || d->t->byte_level ||
 		   d->t->prefix == PREFIX_NEVER;
 }

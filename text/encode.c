@@ -98,8 +98,10 @@ static int symbols_add(struct word_encoder *w)
 	return r;
 }
 
-/* True if a character is left out before merges, as tokenizers does it: then its
- * neighbours may be merged. */
+/*
+ * True if a character is left out before merges, as tokenizers does it: then
+ * its neighbours may be merged.
+ */
 static bool is_left_out(const struct tokenizer *t, const unsigned char *s,
 			size_t len)
 {

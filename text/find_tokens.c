@@ -126,7 +126,10 @@ const struct form *matcher_at(const struct matcher *m, const struct vocab *v,
 	for (size_t depth = 1; low < high; depth++) {
 		const struct form *longer = NULL;
 
-		/* Of equal forms the one with the lowest id is found. */
+		/*
+		 * If several forms are equal, the one with the lowest id is
+		 * found.
+		 */
 		for (; low < high && m->form[low].len == depth; low++)
 			if (!longer && (!is_control(&m->form[low], v) ||
 					(control && s + depth <= control)))

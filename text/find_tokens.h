@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds tokens of a set in a text: the leftmost, and of several the longest. */
+/*
+ * Finds tokens of a set in a text: the leftmost one, and the longest if several
+ * begin there.
+ */
 #ifndef TEXT_FIND_TOKENS_H
 #define TEXT_FIND_TOKENS_H
 

@@ -65,7 +65,7 @@ static int json_next(struct json *j, char close)
 	return 1;
 }
 
-/* Go over a ':'. */
+/* Skip a ':'. */
 static int json_colon(struct json *j)
 {
 	if (text_json_peek(j) != ':')
@@ -99,7 +99,10 @@ int text_json_element(struct json *j)
 	return json_next(j, ']');
 }
 
-/* Four digits at @p; -1: others. Reads nothing after one that is wrong. */
+/*
+ * Return the value of the four hexadecimal digits at @p, or -1. Nothing is read
+ * after a byte that is not a digit.
+ */
 static int32_t hex4(const unsigned char *p)
 {
 	int32_t n = 0;
@@ -117,7 +120,7 @@ static int32_t hex4(const unsigned char *p)
 	return n;
 }
 
-/* The character of \uXXXX at @p, or of two that are surrogates. */
+/* Decode \uXXXX at @p, or two of them that are surrogates. */
 static int32_t json_unicode(const unsigned char *p, unsigned *ret_n)
 {
 	int32_t c = hex4(p + 2), low;

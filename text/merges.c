@@ -168,7 +168,7 @@ static struct pair heap_pop(struct word *w)
 	return first;
 }
 
-/* Find the merge of two neighbours. False if there is none. */
+/* Find the merge of two neighbours. Returns false if there is none. */
 static bool merge_find(const struct word *w, const struct merges *m,
 		       const struct vocab *v, const struct symbol *left,
 		       const struct symbol *right, struct merge *ret_merge)
@@ -213,7 +213,7 @@ void word_merge(struct word *w, const struct merges *m, const struct vocab *v)
 		int32_t i = (int32_t)(uint32_t)pair.order;
 		struct symbol *left = &w->symbol[i], *right;
 
-		/* One of the two was merged with another symbol meanwhile. */
+		/* One of the two has been merged with another symbol since. */
 		if (!left->len || left->after < 0)
 			continue;
 		right = &w->symbol[left->after];

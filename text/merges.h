@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Byte-pair encoding of one word: of all pairs of neighbours the one with the
- * least key is replaced by its merged token, the leftmost of several, until no
- * pair can be merged. The key of a pair is its place in the list of merges, or
- * the score of the token that has the bytes of both.
+ * Byte-pair encoding of one word: the pair of neighbours with the least key
+ * (the leftmost of several) is replaced by its merged token, until no pair can
+ * be merged. The key of a pair is its place in the list of merges, or the score
+ * of the token that has the bytes of both.
  */
 #ifndef TEXT_MERGES_H
 #define TEXT_MERGES_H
@@ -31,7 +31,7 @@ int merges_init(struct merges *m, size_t n);
 void merges_fini(struct merges *m);
 /* Return two ids as a pair, and prefetch its bucket. */
 uint64_t merges_pair(const struct merges *m, int32_t left, int32_t right);
-/* Add a merge. Of two equal pairs the first is kept. */
+/* Add a merge. If its pair is there already, the earlier merge is kept. */
 int merges_add(struct merges *m, const struct merge *merge);
 
 /* A part of a word: its bytes, its token or -1, and its neighbours. */

@@ -16,12 +16,12 @@
 #include "utf8.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
-#define MASK 0x1fffffu /* of a character in a table */
+#define MASK 0x1fffffu /* the bits of a character in a table */
 
 /* Hangul syllables are made of a first, a second and perhaps a third part. */
 #define FIRST 0x1100u
 #define SECOND 0x1161u
-#define THIRD 0x11a7u /* that of none */
+#define THIRD 0x11a7u /* the code of no third part */
 #define SYLLABLE 0xac00u
 #define FIRSTS 19u
 #define SECONDS 21u
@@ -62,7 +62,7 @@ static unsigned class_of(uint32_t c)
 	return classes[low] & 0xff;
 }
 
-/* The entry of @table that is @key above the lower @shift bits; 0: none. */
+/* Return the entry of @table whose bits from @shift up are @key, or 0. */
 static uint64_t mapping_find(const uint64_t *table, size_t n, unsigned shift,
 			     uint32_t key)
 {
@@ -94,7 +94,7 @@ static void put_syllable(struct decomposed *d, uint32_t c)
 		put_char(d, THIRD + i % THIRDS);
 }
 
-/* Only the first of two parts is decomposed further, a few times. */
+/* Of two parts only the first is decomposed further, a few times. */
 static void decompose(struct decomposed *d, uint32_t c)
 {
 	uint64_t pair, single;
@@ -145,7 +145,7 @@ static void order(struct decomposed *d)
 	}
 }
 
-/* The character that two compose to; 0: none. */
+/* Return the character that two characters compose to, or 0. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
 	uint64_t key = (uint64_t)a << 21 | b, lower = (1ull << 42) - 1;

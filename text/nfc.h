@@ -12,8 +12,8 @@
 /* True if a text, which is UTF-8, may change when it is normalised. */
 bool nfc_needed(const unsigned char *s, size_t len);
 /*
- * Normalise @len bytes to @to, which has room for NFC_GROWTH times as many.
- * -ENOMEM.
+ * Write the normalised form of @len bytes to @to, which has room for NFC_GROWTH
+ * times as many. Fails with -ENOMEM.
  */
 int nfc_put(const unsigned char *s, size_t len, unsigned char *to,
 	    size_t *ret_len);

@@ -245,7 +245,7 @@ static const unsigned char *split_tekken(const unsigned char *at,
 		p = cased(at, end);
 	if (p)
 		return p;
-	/* No character here is without case, or lower case. */
+	/* All letters that follow are upper case. */
 	for (p = begin; (l = look(p, end)).n && l.class == CHAR_LETTER;)
 		p += l.n;
 	if (p != begin)

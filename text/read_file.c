@@ -65,7 +65,7 @@ static int read_fd(const char *path, int fd, unsigned char **ret_bytes,
 
 int text_file_read(const char *path, unsigned char **ret_bytes, size_t *ret_n)
 {
-	/* Without waiting for a writer, should it be a pipe. */
+	/* O_NONBLOCK: if it is a pipe, open(2) does not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int r;
 

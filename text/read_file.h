@@ -14,12 +14,13 @@
  */
 int text_file_read(const char *path, unsigned char **ret_bytes, size_t *ret_n);
 /*
- * The path of the file @name in the folder that is the first @len bytes of
- * @folder. 1: there is one. 0: there is none. -ENAMETOOLONG.
+ * Make the path of the file @name in the folder whose path is the first @len
+ * bytes of @folder. Returns 1 if there is such a file, 0 if not, or
+ * -ENAMETOOLONG.
  */
 int text_file_in(const char *folder, size_t len, const char *name,
 		 char path[TEXT_PATH_MAX]);
-/* The folder of a file: the first @ret_len bytes of what is returned. */
+/* Return the folder of a file: it is the first @ret_len bytes of the result. */
 const char *text_folder_of(const char *path, size_t *ret_len);
 
 #endif

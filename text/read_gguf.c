@@ -13,10 +13,10 @@
 
 struct gguf {
 	const struct weir_model *model;
-	const char *file; /* for sentences */
+	const char *file; /* name of the file, for error sentences */
 	struct tokenizer *t;
 	struct weir_value tokens, types, scores, merges;
-	unsigned char *room; /* for MERGES_AT_ONCE merges */
+	unsigned char *room; /* room for MERGES_AT_ONCE merges */
 };
 
 static int gguf_fail(const struct gguf *g, const char *key, const char *what)
@@ -24,7 +24,10 @@ static int gguf_fail(const struct gguf *g, const char *key, const char *what)
 	return text_fail(-EBADMSG, "%s: %s: %s", g->file, key, what);
 }
 
-/* 1: the model has the key. 0: it has not. */
+/*
+ * Read the value of a key. Returns 0 if the model does not have the key, else
+ * 1.
+ */
 static int gguf_get(const struct gguf *g, const char *key,
 		    struct weir_value *ret_value)
 {
@@ -77,7 +80,10 @@ static int gguf_id(const struct gguf *g, const char *key, int32_t *ret_id)
 	return 0;
 }
 
-/* An array with at least as many items as there are tokens, if it is there. */
+/*
+ * Find an array of at least as many items as there are tokens, if the model has
+ * it.
+ */
 static int gguf_array(const struct gguf *g, const char *key, uint32_t type,
 		      struct weir_value *ret_array)
 {
@@ -124,7 +130,7 @@ static struct weir_value gguf_item(const struct gguf *g,
 {
 	struct weir_value item = { .size = sizeof(item) };
 
-	/* It does not fail: the array has this item. */
+	/* This does not fail, since the array has this item. */
 	if (weir_model_meta_item(g->model, array, i, &item) < 0)
 		item.len = 0;
 	return item;
@@ -143,7 +149,9 @@ static int gguf_room(struct gguf *g)
 	return vocab_reserve(&g->t->vocab, (uint32_t)g->tokens.len);
 }
 
-/* Types of tokens are those of enum piece_kind; old files have none. */
+/*
+ * The types of tokens are those of enum piece_kind; old files do not have them.
+ */
 static unsigned gguf_kind(const struct gguf *g, size_t i,
 			  const struct weir_value *token)
 {
@@ -163,7 +171,10 @@ static unsigned gguf_kind(const struct gguf *g, size_t i,
 		       : PIECE_NORMAL;
 }
 
-/* Tokens that are found in texts. They are written there as they are here. */
+/*
+ * Add the tokens that are found in texts, where they are written as they are
+ * here.
+ */
 static int gguf_form(const struct gguf *g, uint32_t id)
 {
 	const struct piece *piece = &g->t->vocab.piece[id];
@@ -199,7 +210,8 @@ static int gguf_tokens(struct gguf *g)
 }
 
 /*
- * Copy a merge, which is changed, to where it stays until the queue is empty.
+ * Copy a merge, since it is changed, to memory where it stays until the queue
+ * is empty.
  */
 static int gguf_merge(struct gguf *g, struct merge_queue *q,
 		      const struct weir_value *merge)
@@ -238,7 +250,7 @@ static int gguf_merges(struct gguf *g)
 	return r;
 }
 
-/* Where generation stops, besides EOS: at the ends of turns and of files. */
+/* Besides EOS, generation stops at the ends of turns and of files. */
 static int gguf_ends(const struct gguf *g)
 {
 	static const char *const keys[] = {

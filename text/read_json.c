@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tokenizer.json of Hugging Face: byte-level BPE, and BPE of characters with
- * bytes for those that have no token.
+ * tokenizer.json of Hugging Face: byte-level BPE, and BPE of characters, in
+ * which a character without a token is written as bytes.
  */
 #include "read_json.h"
 
@@ -55,7 +55,7 @@ static int read_flag(struct json *member, bool *ret_flag)
 	return member->at ? text_json_bool(member, ret_flag) : 0;
 }
 
-/* The piece that is written like this, whatever its kind; -1: none. */
+/* Return the piece that is written like this, whatever its kind, or -1. */
 static int32_t piece_named(const struct tokenizer *t,
 			   const struct json_string *name)
 {
@@ -69,7 +69,10 @@ static int32_t piece_named(const struct tokenizer *t,
 	return -1;
 }
 
-/* Each token takes at least a byte of the file: no id is as large as that. */
+/*
+ * Each token takes at least a byte of the file, so that each id is less than
+ * this.
+ */
 static int read_id(struct json *j, uint32_t *ret_id)
 {
 	int r = text_json_id(j, ret_id);
@@ -133,7 +136,7 @@ static int check_nfc(struct json *j, const struct json_string *s)
 	return r;
 }
 
-/* A token that is looked for as the normalizer would write it. */
+/* Add a token that is found in the form in which the normalizer writes it. */
 static int normal_form(struct tokenizer *t, struct json *j, struct form *form,
 		       unsigned char *s)
 {
@@ -152,7 +155,7 @@ static int normal_form(struct tokenizer *t, struct json *j, struct form *form,
 		form->s = s;
 		form->len++;
 	}
-	/* Its text has the space too. The others are known by their names. */
+	/* The text has the space too. Other tokens are known by their names. */
 	if (piece->kind == PIECE_USER && piece->flags & PIECE_HIDDEN) {
 		piece->s = form->s;
 		piece->len = form->len;
@@ -160,7 +163,7 @@ static int normal_form(struct tokenizer *t, struct json *j, struct form *form,
 	return matcher_add(&t->normal, form);
 }
 
-/* An added token takes the place of the one of the vocabulary with its id. */
+/* An added token replaces the token of the vocabulary that has its id. */
 static int set_added(struct tokenizer *t, struct json *j, struct form *form,
 		     unsigned char *s, bool special, bool normalized)
 {
@@ -286,7 +289,10 @@ static int read_unk(struct tokenizer *t, struct json *member)
 	t->unk = piece_named(t, &name);
 	if (t->unk < 0)
 		return text_json_fail(member, "a token before this place");
-	/* Some name the token that ends texts, which stays a control token. */
+	/*
+	 * Some files name the token that ends texts, which remains a control
+	 * token.
+	 */
 	if (!(t->vocab.piece[t->unk].flags & PIECE_END))
 		t->vocab.piece[t->unk].kind = PIECE_UNKNOWN;
 	return 0;
@@ -319,7 +325,10 @@ static int check_model(struct json *j, struct json *member)
 	return r ? r : check_affix(&member[SUFFIX]);
 }
 
-/* @member: the places of the model's members; @added: of the added tokens. */
+/*
+ * @member has the places of the model's members, @added that of the added
+ * tokens.
+ */
 static int read_model(struct tokenizer *t, struct json *j, struct json *member,
 		      struct json *added)
 {
@@ -415,7 +424,10 @@ static int read_parts(struct tokenizer *t, struct json *part,
 	return r;
 }
 
-/* The members of the model are found on the way over the file, not again. */
+/*
+ * The places of the model's members are found while the file is read for the
+ * first time.
+ */
 static int find_parts(struct json *j, struct json *part, struct json *member)
 {
 	struct json_string name;

@@ -12,17 +12,22 @@
  */
 int text_json_members(struct json *j, const char *const *names, size_t n,
 		      struct json *ret_member);
-/* The member "type" of the object at @j, which stays where it is; "": none. */
+/*
+ * Read the member "type" of the object at @j ("" if there is none). @j stays
+ * where it is.
+ */
 int text_json_type(const struct json *j, struct json_string *ret_type);
 /* Call @fn for each element of the array at @j. */
 int text_json_each(struct json *j,
 		   int (*fn)(struct tokenizer *t, struct json *j),
 		   struct tokenizer *t);
-/* -EOPNOTSUPP: the file asks for something at this place. */
+/*
+ * Return -EOPNOTSUPP: the file asks for something that is not supported here.
+ */
 int text_json_unsupported(const struct json *j, const char *what,
 			  const struct json_string *name);
 
-/* The parts before the model: how a text is normalised and cut. */
+/* Read what comes before the model: the normalizer and the pre-tokenizer. */
 int read_normalizer(struct tokenizer *t, struct json *j);
 int read_pre_tokenizer(struct tokenizer *t, struct json *j);
 

@@ -57,7 +57,9 @@ int text_json_each(struct json *j,
 	while (r >= 0 && (r = text_json_element(j)) > 0) {
 		struct json item = *j;
 
-		/* @fn may decode strings, which cannot be skipped then. */
+		/*
+		 * @fn may decode strings, which cannot be skipped afterwards.
+		 */
 		r = text_json_skip(j);
 		if (!r)
 			r = fn(t, &item);
@@ -65,7 +67,7 @@ int text_json_each(struct json *j,
 	return r;
 }
 
-/* A Sequence: its member @name, an array of steps. */
+/* Read a Sequence: its member @name is an array of steps. */
 static int read_sequence(struct tokenizer *t, struct json *j, const char *name,
 			 int (*fn)(struct tokenizer *t, struct json *j))
 {
@@ -78,7 +80,7 @@ static int read_sequence(struct tokenizer *t, struct json *j, const char *name,
 			: text_json_fail(j, "the steps of a sequence");
 }
 
-/* The member of an object that is there, as a string. */
+/* Read the member of an object that is there, as a string. */
 static int read_string(struct json *j, const struct json *member,
 		       struct json_string *ret_s)
 {
@@ -106,7 +108,7 @@ static int read_prepend(struct tokenizer *t, struct json *j)
 	return 0;
 }
 
-/* A space by the mark U+2581, and nothing else. */
+/* Check that a space, and nothing else, is replaced by the mark U+2581. */
 static int read_replace(struct tokenizer *t, struct json *j)
 {
 	static const char *const names[] = { "pattern", "content" };

@@ -8,10 +8,10 @@
 
 #include "tokenizer_internal.h"
 
-/* A message: what is left of its bytes. */
+/* A message: the bytes of it that have not been read. */
 struct message {
 	const char *file;
-	unsigned char *begin; /* of the file */
+	unsigned char *begin; /* the first byte of the file */
 	unsigned char *at, *end;
 };
 
@@ -79,7 +79,7 @@ static int field_fixed(struct message *m, struct field *f, size_t n)
 	return 0;
 }
 
-/* 1: the next field. 0: the message ends. */
+/* Read the next field. Returns 0 at the end of the message, else 1. */
 static int message_field(struct message *m, struct field *ret_field)
 {
 	struct field *f = ret_field;
@@ -117,8 +117,8 @@ static int unsupported(const struct message *m, const char *what)
 }
 
 /*
- * A piece that is found in normalised texts. Spaces are marks there: one with a
- * space is never found.
+ * Add a piece that is found in normalised texts. Spaces are marks there, so
+ * that a piece with a space is never found.
  */
 static int found_piece(struct tokenizer *t, uint32_t id, unsigned char *s)
 {
@@ -257,7 +257,7 @@ int read_sentencepiece(struct tokenizer *t, const char *file,
 	if (!r)
 		r = vocab_index(&t->vocab, file,
 				BIT(PIECE_NORMAL) | BIT(PIECE_USER));
-	/* The file does not say so: it is what its users do. */
+	/* The file does not say this, but programs that read it do it. */
 	t->adds_bos = t->bos >= 0;
 	return r;
 }

@@ -27,7 +27,7 @@ void sampler_seed(struct sampler *s, uint64_t seed, uint64_t stream)
 	sampler_random(s);
 }
 
-/* From 0 to below 1, in steps of 2^-53. */
+/* Return a random multiple of 2^-53 from 0 to below 1. */
 static double sampler_fraction(struct sampler *s)
 {
 	uint64_t high = sampler_random(s) >> 5, low = sampler_random(s) >> 6;
@@ -117,7 +117,10 @@ static bool is_worse(const float *score, uint32_t a, uint32_t b)
 	return score[a] < score[b] || (score[a] == score[b] && a > b);
 }
 
-/* Move down the token at the top of a heap of @n; the worst goes to the top. */
+/*
+ * Move the token at the top of a heap of @n down; the worst token comes to the
+ * top.
+ */
 static void heap_down(uint32_t *heap, size_t n, const float *score)
 {
 	uint32_t id = heap[0];
@@ -185,7 +188,10 @@ static int keep_best(struct sampler *s, const float *score, size_t n, size_t k,
 	return 0;
 }
 
-/* The fewest tokens with a part @opts.top_p of @sum, which is that of exp(). */
+/*
+ * Keep the fewest tokens whose exp(score - best) add up to the part opts.top_p
+ * of @sum.
+ */
 static void keep_likely(struct sampler *s, const float *score, double sum)
 {
 	double best = score[s->kept[0]], so_far = 0;
@@ -197,7 +203,10 @@ static void keep_likely(struct sampler *s, const float *score, double sum)
 	}
 }
 
-/* The sum of exp(score - best) of the @n tokens, or of those with these ids. */
+/*
+ * Return the sum of exp(score - best) of the @n tokens, or of those with these
+ * ids.
+ */
 static double sum_of(const float *score, const uint32_t *ids, size_t n,
 		     double best)
 {
@@ -209,9 +218,8 @@ static double sum_of(const float *score, const uint32_t *ids, size_t n,
 }
 
 /*
- * Keep the tokens that the steps before the last one leave. Those that min-p
- * removes are the worst: they need not be sorted, if only top-p comes before
- * it.
+ * Keep the tokens that the steps before the last one leave. Min-p removes the
+ * worst tokens, which need not be sorted if only top-p comes before it.
  */
 static int keep(struct sampler *s, const float *score, size_t n, double best)
 {
@@ -231,15 +239,15 @@ static int keep(struct sampler *s, const float *score, size_t n, double best)
 	return 0;
 }
 
-/* The probability of a token, times a constant. */
+/* Return the probability of a token, times a constant. */
 static double weight(const struct sampler *s, float score, double best)
 {
 	return exp((score - best) / s->opts.temperature);
 }
 
 /*
- * The token at which the sum of the weights passes a random part of it; of
- * those with the @n ids, or of the first @n.
+ * Choose one of the tokens with the @n ids, or of the first @n: the one at
+ * which the running sum of the weights passes a random part of the total.
  */
 static uint32_t at_random(struct sampler *s, const float *score,
 			  const uint32_t *ids, size_t n, double best)
@@ -261,7 +269,7 @@ static uint32_t at_random(struct sampler *s, const float *score,
 		left -= w;
 		last = id;
 	}
-	return last; /* rounding has left a rest */
+	return last; /* rounding has left a remainder */
 }
 
 int sampler_choose(struct sampler *s, const float *score, size_t n,

@@ -12,45 +12,48 @@
 #include "error.h"
 
 /*
- * The steps of a choice, in this order; each looks at the tokens that the one
+ * The steps of a choice, in this order; each looks at the tokens that the step
  * before it has left.
  */
 struct sampler_opts {
 	/*
-	 * Scores of tokens that are repeated are divided by it, or multiplied
-	 * if they are below 0: sampler_repeat(). 1: they are not changed.
+	 * The scores of repeated tokens are divided by this, or multiplied if
+	 * they are below 0 (sampler_repeat). 1: they are not changed.
 	 */
 	float repeat;
-	/* So many tokens with the greatest scores. 0: all. */
+	/*
+	 * Keep this many tokens, those with the greatest scores. 0: keep all.
+	 */
 	uint32_t top_k;
 	/*
-	 * The fewest of the likeliest tokens whose probabilities, which are
-	 * proportional to exp(score), add up to at least so much. 1: all.
+	 * Keep the fewest of the likeliest tokens whose probabilities, which
+	 * are proportional to exp(score), add up to at least this. 1: keep all.
 	 */
 	float top_p;
 	/*
-	 * Tokens at least so likely, compared with the likeliest one. 0: all.
+	 * Keep the tokens whose probability is at least this part of that of
+	 * the likeliest one. 0: keep all.
 	 */
 	float min_p;
 	/*
-	 * One of the tokens at random, with probabilities proportional to
-	 * exp(score / temperature). 0: the one with the greatest score, and of
-	 * several the one with the lowest id.
+	 * Choose one of the tokens at random, with probabilities proportional
+	 * to exp(score / temperature). 0: choose the one with the greatest
+	 * score, and the lowest id if there are several.
 	 */
 	float temperature;
 	uint64_t seed;
 };
-/* The values that llama.cpp takes. */
+/* The defaults of llama.cpp. */
 #define SAMPLER_OPTS_INIT                                                 \
 	{                                                                 \
 		.repeat = 1, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, \
 		.temperature = 0.8f,                                      \
 	}
 
-/* Set by sampler_init(), and then not by the caller. */
+/* sampler_init() sets these members, and the caller does not change them. */
 struct sampler {
 	struct sampler_opts opts;
-	uint64_t state, step; /* of PCG32 */
+	uint64_t state, step; /* the state of PCG32 */
 	uint32_t *kept;       /* ids of the tokens that are left */
 	size_t n, room;
 };

@@ -102,7 +102,7 @@ static void piece_normal(const struct tokenizer *t, struct piece *piece,
 }
 
 /*
- * Tokens at which generation stops: models name only one, and those of chats
+ * Tokens at which generation stops: models name only one, and models for chats
  * have others.
  */
 static const char *const ends[] = {
@@ -129,7 +129,7 @@ static const char *const ends[] = {
 	"<\xef\xbd\x9c"
 	"end" MARK "of" MARK "sentence\xef\xbd\x9c>",
 	"[e~[",
-	/* These end a file, or one of several. */
+	/* Tokens that end a file, or one file of several. */
 	"<|fim_pad|>",
 	"<fim-pad>",
 	"<fim_pad>",
@@ -200,8 +200,8 @@ int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 }
 
 /*
- * Return the piece that a merge makes. Most often it is the one after that of
- * the merge before.
+ * Return the piece that a merge makes. Most often it is the one after the piece
+ * of the previous merge.
  */
 static int32_t merged_piece(const struct merge_queue *q,
 			    const struct queued *item)

@@ -28,7 +28,7 @@ void tokenizer_free(struct tokenizer *t)
 	free(t);
 }
 
-/* A word may then not be cut where a space follows another character. */
+/* Then a word may not be divided where a space follows another character. */
 static bool has_inner_space(const struct piece *piece)
 {
 	for (uint32_t i = 1; i < piece->len; i++)
@@ -68,7 +68,7 @@ static int check_ids(const struct tokenizer *t, const char *file)
 	return 0;
 }
 
-/* Some formats have the ids after the pieces. */
+/* In some formats the ids come after the pieces. */
 static void mark_ends(struct tokenizer *t)
 {
 	if (t->eos >= 0)

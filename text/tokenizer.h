@@ -45,17 +45,19 @@ void tokenizer_free(struct tokenizer *t);
 
 /* Ids are from 0 to count - 1. -1: the vocabulary has no such token. */
 struct tokenizer_info {
-	const char *kind; /* "SentencePiece", "BPE" or "byte-level BPE" */
+	const char *kind; /* Return "SentencePiece", "BPE" or "byte-level
+			     BPE". */
 	uint32_t count;
 	int32_t bos, eos, unk;
-	bool adds_bos, adds_eos; /* TOKENIZER_ADD adds it */
+	bool adds_bos, adds_eos; /* True if TOKENIZER_ADD adds it. */
 };
 void tokenizer_info(const struct tokenizer *t, struct tokenizer_info *ret_info);
-/* The token that is written like this ("<|eot_id|>"), or -1. */
+/* Return the token that is written like this ("<|eot_id|>"), or -1. */
 int32_t tokenizer_find(const struct tokenizer *t, const char *text);
 /*
- * Generation stops at this token: it ends a text, a turn or a file, because the
- * model's metadata say so, or because it has a name that such tokens have.
+ * True if generation stops at this token: it ends a text, a turn or a file,
+ * because the model's metadata say so, or because it has a name that such
+ * tokens have.
  */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 
@@ -68,23 +70,25 @@ struct tokenizer_ids {
 /* Add the tokens that the model wants at the beginning and at the end. */
 #define TOKENIZER_ADD 0x01u
 /*
- * Where the text has the name of a control token ("<|eot_id|>"), it means that
- * token. Never set for text that others wrote: they could end their turn.
+ * The name of a control token in the text ("<|eot_id|>") means that token.
+ * Never set this for text that others wrote: they could end their turn.
  */
 #define TOKENIZER_CONTROL 0x02u
 
 /*
- * Append the tokens of @len bytes of text to @ids. What has no token becomes
- * the tokens of its bytes, or else the unknown token; if the vocabulary has
- * none, or uses a token for it that begins or ends texts, it is left out.
- *
- * On failure @ids has the tokens that it had. -EILSEQ: the text is not UTF-8;
- * the sentence has the offset. -E2BIG: more than 1 GiB.
+ * Append the tokens of @len bytes of text to @ids. Text without a token becomes
+ * the tokens of its bytes, or else the unknown token. It is left out if the
+ * vocabulary has no unknown token, or one that begins or ends texts. On failure
+ * @ids has the tokens that it had. -EILSEQ: the text is not UTF-8; the sentence
+ * has the offset. -E2BIG: the text is larger than 1 GiB.
  */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
 		     unsigned flags, struct tokenizer_ids *ids);
 
-/* A part of a text. @control: as TOKENIZER_CONTROL, for this part. */
+/*
+ * A part of a text. @control has the meaning of TOKENIZER_CONTROL for this
+ * part.
+ */
 struct tokenizer_part {
 	const char *text;
 	size_t len;
@@ -95,7 +99,7 @@ struct tokenizer_part {
 /*
  * The same for a text in @n parts, at most TOKENIZER_PARTS_MAX: the tokens are
  * those of all parts joined, except that control tokens come only from parts
- * that may name them. Of @flags: TOKENIZER_ADD.
+ * that may name them. The only flag is TOKENIZER_ADD.
  */
 int tokenizer_encode_parts(const struct tokenizer *t,
 			   const struct tokenizer_part *part, size_t n,
@@ -105,21 +109,21 @@ int tokenizer_encode_parts(const struct tokenizer *t,
 #define TOKENIZER_CONTINUE 0x04u
 
 /*
- * A decoder turns tokens into text, one after the other. Of @flags:
- * TOKENIZER_CONTROL writes control tokens by their names, else they are left
- * out; TOKENIZER_CONTINUE.
+ * A decoder turns tokens into text, one after the other. Flags: with
+ * TOKENIZER_CONTROL control tokens are written by their names, otherwise they
+ * are left out; and TOKENIZER_CONTINUE.
  */
 int tokenizer_decoder_new(const struct tokenizer *t, unsigned flags,
 			  struct tokenizer_decoder **ret_d);
 void tokenizer_decoder_free(struct tokenizer_decoder *d);
 /*
- * The text that token @id adds: bytes that are valid until the next call. An
- * incomplete character at the end is held until its last byte arrives.
+ * Return the text that token @id adds: bytes that are valid until the next
+ * call. An incomplete character at the end is held until its last byte arrives.
  * -EINVAL: there is no token @id.
  */
 int tokenizer_decode(struct tokenizer_decoder *d, int32_t id,
 		     const char **ret_text, size_t *ret_len);
-/* The bytes that are still held. The decoder begins anew. */
+/* Return the bytes that are still held. The decoder begins anew. */
 void tokenizer_decode_end(struct tokenizer_decoder *d, const char **ret_text,
 			  size_t *ret_len);
 

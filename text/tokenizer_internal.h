@@ -28,15 +28,17 @@ struct tokenizer {
 	unsigned char *storage; /* the bytes of the pieces */
 	bool byte_level;        /* words consist of bytes, else of characters */
 	bool whole_words;       /* a word that is a token needs no merges */
-	bool fuse_unk;     /* several unknown characters become one token */
-	bool writes_unk;   /* text without a token becomes the unknown token */
-	bool nfc;          /* text is normalised to form C of Unicode */
-	bool marks;        /* spaces become U+2581 in the text */
-	bool normal_marks; /* they do when it is normalised, not later */
-	bool longest_first; /* the longest token in a text is found first, not the leftmost */
+	bool fuse_unk;      /* several unknown characters become one token */
+	bool writes_unk;    /* text without a token becomes the unknown token */
+	bool nfc;           /* text is normalised to form C of Unicode */
+	bool marks;         /* spaces become U+2581 in the text */
+	bool normal_marks;  /* spaces do so when it is normalised, not later */
+	bool longest_first; /* the longest token in a text is found first, not
+			       the leftmost */
 	enum prefix prefix;
 	bool prefix_if_none; /* add none if the text begins with a space */
-	bool normal_prefix; /* the space is added when the text is normalised, not later */
+	bool normal_prefix;  /* the space is added when the text is normalised,
+			       not later */
 	bool trim; /* remove spaces at both ends, and all after the first */
 	bool each_space;  /* each space begins a word */
 	bool inner_space; /* a token has a space that follows no space */
@@ -45,8 +47,10 @@ struct tokenizer {
 	int32_t bos, eos, unk; /* -1: none */
 	int32_t end[ENDS_MAX]; /* other tokens at which generation stops */
 	unsigned n_ends;
-	int32_t stand_in; /* the token for text without a token; -1: it is left out */
-	bool leaves_first; /* it is left out before merges, not after them */
+	int32_t stand_in;  /* the token for text without a token; -1: it is left
+			     out */
+	bool leaves_first; /* such text is left out before merges, not after
+			      them */
 	uint32_t longest;  /* bytes of the longest piece */
 };
 
@@ -69,13 +73,13 @@ void piece_mark_end(struct piece *piece);
  */
 size_t piece_unmark(unsigned char *s, size_t len);
 /*
- * Replace characters by the bytes that they stand for in byte-level BPE. False
- * if there are other characters; nothing is changed then.
+ * Replace characters by the bytes that they stand for in byte-level BPE.
+ * Returns false, and changes nothing, if there are other characters.
  */
 bool piece_unmap(unsigned char *s, size_t *len);
 /*
- * Set a piece that a file writes as @s. @s becomes its bytes, and stays valid
- * as long as the tokenizer.
+ * Set a piece that a file writes as @s, which is changed to the bytes of the
+ * piece and stays valid as long as the tokenizer.
  */
 int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 	      unsigned char *s, size_t len, unsigned kind, float score);

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a character that begins with @first; 0: none begins with it. */
+/*
+ * Return the length of a character that begins with @first; 0: none begins with
+ * it.
+ */
 static inline unsigned utf8_bytes(unsigned char first)
 {
 	if (first < 0x80)
@@ -16,9 +19,9 @@ static inline unsigned utf8_bytes(unsigned char first)
 }
 
 /*
- * How many of the @n bytes at @p belong to one character (RFC 3629): all of its
- * bytes, or fewer if the text ends or another character begins. 0: no character
- * begins here.
+ * Return how many of the @n bytes at @p belong to one character (RFC 3629): all
+ * of its bytes, or fewer if the text ends or another character begins. 0: no
+ * character begins here.
  */
 static inline unsigned utf8_begun(const unsigned char *p, size_t n)
 {
@@ -42,7 +45,7 @@ static inline unsigned utf8_begun(const unsigned char *p, size_t n)
 	return i;
 }
 
-/* Decode the character at @p, which is valid. Returns its bytes. */
+/* Decode the character at @p, which is valid. Returns its length. */
 static inline unsigned utf8_get(const unsigned char *p, uint32_t *ret_char)
 {
 	unsigned n = utf8_bytes(p[0]);
@@ -65,7 +68,7 @@ static inline unsigned utf8_get(const unsigned char *p, uint32_t *ret_char)
 	return n;
 }
 
-/* Write up to 4 bytes; returns how many. */
+/* Encode a character to up to 4 bytes. Returns how many. */
 static inline unsigned utf8_put(unsigned char *p, uint32_t c)
 {
 	if (c < 0x80) {

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define XXH_INLINE_ALL /* inline, since a call takes as long as the hash of a few bytes */
+/* Inline, since a call takes as long as the hash of a few bytes. */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "error.h"
@@ -95,7 +96,7 @@ static struct bucket *bucket_find(const struct vocab *v, uint64_t hash,
 	return &v->bucket[at];
 }
 
-/* Enter a piece. False if a piece with these bytes is there already. */
+/* Enter a piece. Returns false if a piece with these bytes is there already. */
 static bool vocab_enter(struct vocab *v, uint32_t id, uint64_t hash)
 {
 	const struct piece *piece = &v->piece[id];
@@ -146,8 +147,8 @@ static int vocab_enter_all(struct vocab *v, const char *file, bool normal,
 }
 
 /*
- * Find the pieces of single bytes: those made for bytes, else those that have
- * one byte.
+ * Find the pieces of single bytes: pieces that were made for bytes, else pieces
+ * of one byte.
  */
 static void vocab_find_bytes(struct vocab *v)
 {

@@ -24,9 +24,8 @@ enum piece_kind {
 	PIECE_BYTE = 6 /* written "<0x0A>"; its bytes are that one byte */
 };
 
-#define PIECE_HIDDEN \
-	0x01u           /* merges do not lead to it: it is not in the index */
-#define PIECE_END 0x02u /* generation stops at it */
+#define PIECE_HIDDEN 0x01u /* merges do not make it: it is not in the index */
+#define PIECE_END 0x02u    /* generation stops at it */
 
 struct piece {
 	const unsigned char *s;
