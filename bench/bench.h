@@ -51,11 +51,12 @@ void bench_ready(const struct file *f, bool resident);
 struct use {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
-	struct weir_dev *dev;           /* of bench_device, or the CPU */
+	struct weir_dev *dev;           /* the device bench_device, or the
+					   CPU */
 	struct weir_buft *to;           /* the destination of loads */
 	struct weir_buf *open;          /* keeps the device open, or NULL */
 	struct weir_weights *kept;      /* weights whose memory is prefaulted */
-	struct weir_load_report report; /* of the last load */
+	struct weir_load_report report; /* report of the last load */
 	const char *glob;               /* tensors to load; NULL: all */
 	const struct weir_select_opts *select; /* NULL: defaults */
 };
@@ -86,7 +87,7 @@ void use_load(struct use *u, const struct file *f, int part,
 void use_load_kept(struct use *u, const struct file *f, int part,
 		   struct sample *s);
 
-extern const char *bench_device; /* of --device, or NULL */
+extern const char *bench_device; /* --device, or NULL */
 extern bool bench_tiny;          /* --tiny: only try whether the rows run */
 
 /* The rows. Each adds its results with result_add(). */

@@ -26,7 +26,7 @@ struct calls {
 	uint32_t slots;    /* slots that are used */
 	uint32_t streams;  /* one more than the largest stream */
 	uint64_t live;     /* bytes */
-	uint64_t peak;     /* of live */
+	uint64_t peak;     /* the highest value of live */
 	uint64_t *size_of; /* each slot's block; 0: free */
 	uint32_t *spare;   /* free slots, the last one is used next */
 	uint32_t n_spare, slot_room;

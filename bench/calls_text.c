@@ -14,7 +14,7 @@ struct reader {
 	struct calls *c;
 	const char *path;
 	size_t line;
-	uint32_t *slots; /* of the blocks' numbers */
+	uint32_t *slots; /* a hash table of the blocks' numbers */
 	uint32_t n_slots;
 };
 

@@ -28,7 +28,7 @@ static unsigned char *src_memory, *dst_memory;
 /* Source and destination of one step, and steps in a run. */
 struct place {
 	const char *name;
-	size_t traffic; /* of a step */
+	size_t traffic; /* bytes that a step reads and writes */
 	size_t steps;
 	bool src_moves, dst_moves;
 };

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/decode_weir MODEL THREADS [BUDGET]: weir's side of bench/decode, with the
- * code of llama/, and the limits of the machine. Commands on standard input; for
- * each a line: seconds, of them in kernels, and bytes that were read from memory.
+ * bench/decode_weir MODEL THREADS [BUDGET]: weir's side of bench/decode, with
+ * the code of llama/, and the limits of the machine. Commands on standard
+ * input; each is answered by a line: seconds, seconds in kernels, and bytes
+ * that were read from memory.
  *
  *	load       open the model and load it; nothing is computed
  *	first N    open it, and read N tokens while it is loaded
  *	prompt N   read N tokens with the weights that are there
  *	decode N   read N tokens one by one, from position START on
  *	read       read all weights from memory: the best of several loops
- *	prefetch N     read N MiB of the file by a stream, to memory that is used in turn
+ *	prefetch N read N MiB of the file by a stream, to memory that is used
+ *	           in turn
  *
- * BUDGET limits the bytes of weights that stay in memory. With it, prompt and decode
- * report the bytes that were prefetched.
+ * BUDGET limits the bytes of weights that stay in memory. With it, prompt and
+ * decode report the bytes that were prefetched.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +38,8 @@ struct bench {
 	struct llama llama;
 	int32_t token[CONTEXT];
 	float *logits;
-	size_t bytes;   /* that the last command has read from memory */
-	double seconds; /* that it reports; 0: what it took */
+	size_t bytes;   /* bytes that the last command has read from memory */
+	double seconds; /* time that it reports; 0: the time that it took */
 };
 
 static void check(int ret)

@@ -14,7 +14,7 @@
 #define TORCH_SMALL_SEGMENT (2 * MIB) /* from which small blocks are split */
 #define TORCH_MIDDLE (10 * MIB)       /* sizes below it are split from */
 #define TORCH_MIDDLE_SEGMENT (20 * MIB)
-#define TORCH_LARGE_ALIGN (2 * MIB) /* of larger segments */
+#define TORCH_LARGE_ALIGN (2 * MIB) /* alignment of larger segments */
 
 /* A block; those of a segment are linked in the order of addresses. */
 struct block {

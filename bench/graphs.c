@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define F32 4u
-#define ALIGN 256u   /* of memory of a GPU */
+#define ALIGN 256u   /* alignment of memory of a GPU */
 #define SPEECH 1500u /* frames of an encoder */
 
 /* Name; layers, dim, heads, kv_heads, head_dim, ffn, vocab; the rest. */

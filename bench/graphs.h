@@ -16,12 +16,14 @@
 struct arch {
 	const char *name;
 	unsigned layers, dim, heads, kv_heads, head_dim, ffn, vocab;
-	unsigned experts, used, expert_ffn; /* of a mixture of experts */
+	unsigned experts, used, expert_ffn; /* numbers of a mixture of
+					       experts */
 	unsigned shared;                    /* experts that all tokens use */
 	unsigned latent;                    /* compressed keys and values */
 	unsigned encoder;                   /* layers of an encoder; its length
 					       is 1500, as for speech */
-	unsigned patches; /* of a vision tower of 24 layers and 1024 dims */
+	unsigned patches; /* patches of a vision tower of 24 layers and 1024
+			     dims */
 	bool fused_attention, parallel, post_norm, gated, biases;
 	bool keeps_hidden; /* each layer's result is an output */
 	bool trains;       /* with the backward pass */

@@ -9,7 +9,7 @@ struct counts {
 	const struct file *one, *many;
 	struct use use_one, use_many; /* each keeps its memory */
 	int part;
-	unsigned char *mem; /* of the raw loop */
+	unsigned char *mem; /* memory of the raw loop */
 };
 
 static void raw_loop(struct counts *c, const struct file *f, struct sample *s)

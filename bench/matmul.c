@@ -74,7 +74,7 @@ struct work {
 	const struct weir_backend_node *list[MOST];
 	struct weir_backend_compute compute;
 	struct weir__segment_cpu *segment;
-	size_t bytes; /* of the matrices */
+	size_t bytes; /* bytes of the matrices */
 	double flops;
 };
 

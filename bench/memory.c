@@ -123,7 +123,8 @@ static void measure_peak(const struct file *f, struct peak *ret)
 	ret->rss = status_bytes("VmHWM") - before;
 	ret->bytes = (double)u.report.bytes;
 	ret->staging = (double)u.report.staging;
-	ret->tables = allocated() - ret->tables; /* of model and weights */
+	/* tables of model and weights */
+	ret->tables = allocated() - ret->tables;
 	_exit(0);
 }
 

@@ -11,7 +11,7 @@
 
 struct file {
 	char path[4096];
-	uint64_t bytes; /* of the file */
+	uint64_t bytes; /* bytes of the file */
 };
 
 /* The folder of the files, which is made. @tiny: a thousandth of the bytes. */

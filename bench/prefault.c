@@ -93,7 +93,9 @@ static void prefault_weir(void *arg, struct sample *s)
 	weir_buf_free(buf);
 }
 
-/* Does the kernel grant what is to be measured? If not, *ret_why says why. */
+/*
+ * True if the kernel grants what is to be measured. If not, *ret_why says why.
+ */
 static bool is_granted(const struct prefaulted *t, char *ret_why, size_t room)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
@@ -118,7 +120,8 @@ static void prefault(struct weir *weir, enum weir_mem kind, bool huge,
 			  .a = prefault_raw,
 			  .b = prefault_weir,
 			  .arg = &t };
-	static char why[4][240]; /* of each call: results point to it */
+	static char why[4][240]; /* a sentence for each call, to which results
+				    point */
 	static unsigned calls;
 	char *reason = why[calls++ % 4];
 	struct result r;

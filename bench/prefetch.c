@@ -24,13 +24,13 @@
 #define PARTS 24
 #define PART ((size_t)4 << 20)
 #define MAX_RUNS 101u
-#define PASSES 4 /* of a measurement */
+#define PASSES 4 /* passes of a measurement */
 
 static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_file *file;
 static unsigned times = 7;
-static long sleep_ns; /* of each operation */
+static long sleep_ns; /* pause of each operation */
 
 /* A model, and the run that computes it. */
 struct model {

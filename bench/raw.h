@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct raw_result {
-	double seconds;     /* of the loop only */
+	double seconds;     /* time of the loop only */
 	double cpu_seconds; /* user and system, of the process */
 	uint64_t bytes;
 };
@@ -57,7 +57,7 @@ void raw_cold(const char *path);
 unsigned raw_resident(const char *path);
 
 double raw_now(void);
-double raw_cpu(void);  /* of this process, seconds */
+double raw_cpu(void);  /* CPU time of this process, seconds */
 double raw_busy(void); /* CPU seconds of all programs since boot */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 

@@ -15,7 +15,7 @@
 typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
 
 struct loop {
-	const struct reading *block; /* of BLOCK bytes at most */
+	const struct reading *block; /* up to BLOCK bytes */
 	size_t n;
 	unsigned threads;
 	bool in_turn;

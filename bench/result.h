@@ -19,7 +19,8 @@ struct result {
 	char limit[48]; /* what it is compared with; "": nothing */
 	const char *unit;
 	double limit_value, value; /* medians, in the unit */
-	double ratio, low, high;   /* of the pairs; 1: as fast as the limit */
+	double ratio, low, high;   /* ratio of the pairs; 1: as fast as the
+				      limit */
 	enum goal judged;
 	double goal;
 	double cpu;          /* ms for each GB; 0: not measured */

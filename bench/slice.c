@@ -20,7 +20,7 @@ struct sliced {
 struct slices {
 	const struct file *file;
 	struct use whole, part; /* each keeps its memory */
-	uint64_t bytes;         /* of the whole tensors */
+	uint64_t bytes;         /* bytes of the whole tensors */
 	uint64_t from_disk;     /* read by the last load of slices */
 };
 

@@ -10,7 +10,7 @@
 #define QUEUED 32u
 #define MAX_ALONE 64u
 #define PAGE 4096u
-#define LINE 64u /* of the caches of the processor */
+#define LINE 64u /* a line of the caches of the processor */
 #define MAX_PAGES 512u
 
 /* Host memory as one tensor of bytes, prefaulted. */

@@ -29,7 +29,10 @@ child_main(const struct allocator *a, const struct calls *c, unsigned runs)
 	_exit(0);
 }
 
-/* Is the stopped child at the beginning of a call? @ret_nr: its number. */
+/*
+ * True if the stopped child is at the beginning of a call; *ret_nr gets its
+ * number.
+ */
 static bool at_entry(pid_t child, uint64_t *ret_nr)
 {
 	struct __ptrace_syscall_info info;

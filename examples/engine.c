@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * engine MODEL RANK RANKS: an engine that owns its memory. It computes where
- * each of its tensors is in one block of memory, and loads exactly there: of
- * matrices the rows of its rank, vectors as F32, other tensors as in the files.
- * Prints each tensor as it arrives.
+ * engine MODEL RANK RANKS: an engine that owns its memory. It computes the
+ * place of each of its tensors in one block of memory, and loads exactly there:
+ * the rows of its rank of matrices, vectors as F32, other tensors as in the
+ * files. Prints each tensor as it arrives.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ struct engine {
 	size_t n;
 	struct weir_tensor *tensor; /* tensor i of the model, as it is here */
 	struct weir_target *target;
-	struct weir_slice rows; /* of matrices: the slice of this rank */
+	struct weir_slice rows; /* the slice of a matrix that this rank has */
 	size_t bytes;
 	struct weir_buf *buf; /* the engine's memory */
 };

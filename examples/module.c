@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A module with one device, "EXAMPLE0", whose memory is the host's: the smallest
- * backend that moves bytes. It is C and C++ alike. weir-backend(7) describes the
- * interface. Build it, and see its device:
+ * A module with one device, "EXAMPLE0", whose memory is the host's: the
+ * smallest backend that moves bytes. It is C and C++ alike. weir-backend(7)
+ * describes the interface. Build it, and see its device:
  *
  *	cc -shared -fPIC $(pkg-config --cflags weir) module.c -o weir-example.so
  *	WEIR_MODULE_PATH=$PWD weir devices

@@ -20,7 +20,7 @@ enum {
 };
 
 struct head {
-	uint64_t bytes; /* of the memory */
+	uint64_t bytes; /* size of the memory */
 	uint64_t tensors;
 };
 
@@ -121,7 +121,7 @@ static int receive_head(int s, struct head *head, int *ret_fd)
 	return -1;
 }
 
-/* The server: the table of the tensors; NULL: a name is too long. */
+/* The server makes the table of the tensors; NULL: a name is too long. */
 static struct record *make_table(const struct weir_weights *w, size_t n)
 {
 	struct record *table = calloc(n + 1, sizeof(*table));

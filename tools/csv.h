@@ -52,7 +52,10 @@ size_t csv_undouble(const struct csv_field *f, char *to);
 /* Set the error, at a place @at in the line. Returns -EBADMSG. */
 int csv_bad(const struct csv *csv, const char *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* For "%.*s%s": the first bytes of a field, and dots if there are more. */
+/*
+ * Arguments of "%.*s%s": the first bytes of a field, and dots if there are
+ * more.
+ */
 #define CSV_QUOTED(f)                                    \
 	(int)((f)->len < 40 ? (f)->len : 40), (f)->text, \
 		(f)->len <= 40 ? "" : "..."

@@ -49,14 +49,14 @@ struct graph_node {
 	struct weir_node *node;
 	const struct weir_tensor *t;
 	const char *op;
-	uint64_t bytes;        /* of its tensor */
+	uint64_t bytes;        /* bytes of its tensor */
 	uint64_t moved, flops; /* estimates of the library */
 	uint32_t n_src;
-	uint32_t
-		origin; /* of a view: the node whose bytes it has; else itself */
-	uint32_t home;  /* of a result that is written to a leaf: the leaf */
-	uint32_t split; /* of an operation */
-	int32_t layer;  /* of an operation; GRAPH_BEFORE: of none */
+	uint32_t origin; /* the node whose bytes a view has; other nodes:
+			    itself */
+	uint32_t home;   /* the leaf to which the result is written, if it is */
+	uint32_t split;  /* split of an operation */
+	int32_t layer;   /* layer of an operation; GRAPH_BEFORE: none */
 	uint8_t kind, category;
 	uint8_t cause; /* enum weir_node_cause */
 	bool output;
@@ -84,8 +84,8 @@ struct graph_leaves {
 struct graph_sum {
 	uint64_t ops, flops, moved;
 	struct graph_leaves weights, caches;
-	uint64_t
-		prefetched; /* bytes of the weights that are read in each pass */
+	uint64_t prefetched; /* bytes of the weights that are read in each
+			       pass */
 };
 
 /* A run of consecutive operations that one device computes. */
@@ -176,12 +176,12 @@ struct graph_box {
 	enum graph_box_kind kind;
 	uint32_t what;  /* operation, first part, transfer */
 	uint32_t n;     /* parts */
-	uint32_t split; /* of a copy: the one after it */
+	uint32_t split; /* the split after a copy */
 	int32_t layer;  /* whose frame it is in; GRAPH_BEFORE: none */
-	uint32_t part;  /* of an operation */
+	uint32_t part;  /* part of an operation */
 	uint32_t edge;  /* its first in the list: those that end here */
 	uint32_t n_edges;
-	struct graph_sum sum; /* of parts */
+	struct graph_sum sum; /* sums over the parts */
 };
 struct graph_edge {
 	uint32_t from, to; /* boxes; from is before to */

@@ -42,13 +42,13 @@ struct layout_span {
 };
 
 struct layout {
-	struct layout_place *place; /* of each box */
-	int32_t *lane;              /* of each edge */
+	struct layout_place *place; /* place of each box */
+	int32_t *lane;              /* lane of each edge */
 	struct layout_row *row;
 	struct layout_span *split;
 	uint32_t n_rows, n_columns, n_lanes;
 	double columns;       /* x of the first column */
-	double width, bottom; /* of the picture */
+	double width, bottom; /* size of the picture */
 };
 
 /* @top: y of the first split. Returns 0, or EXIT_FAILURE after a line. */

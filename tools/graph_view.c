@@ -328,13 +328,14 @@ int graph_parts(struct graph_view *v)
 struct builder {
 	const struct graph_view *v;
 	struct graph_scene *s;
-	uint32_t *box;  /* of each node, of a leaf the last that writes it;
-			   GRAPH_NONE: none yet */
-	uint32_t *mark; /* of each box: 1 + the last that it has an edge to */
-	uint32_t *leaf; /* of each node: 1 + the last box that counts it */
-	uint32_t *copy; /* of each node: 1 + the last transfer of it so far */
-	uint32_t *next; /* of each transfer: 1 + one of the same node */
-	uint32_t *at;   /* of each transfer: its box */
+	uint32_t *box;  /* box of each node; box of the last node that writes a
+			   leaf; GRAPH_NONE: none yet */
+	uint32_t *mark; /* for each box 1 + the last box to which it has an
+			   edge */
+	uint32_t *leaf; /* 1 + the last box that counts each node */
+	uint32_t *copy; /* 1 + the last transfer so far of each node */
+	uint32_t *next; /* 1 + the previous transfer of the same node */
+	uint32_t *at;   /* box of each transfer */
 };
 
 static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool copy)

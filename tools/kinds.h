@@ -6,9 +6,12 @@
 #include <stdint.h>
 #include <weir.h>
 
-#define KINDS 8u /* of enum weir_mem */
+#define KINDS 8u /* values of enum weir_mem */
 
-/* "huge" for WEIR_MEM_HUGE, as options take it; "?": not known here. */
+/*
+ * Return the name that options take ("huge" for WEIR_MEM_HUGE), or "?" if it is
+ * not known here.
+ */
 const char *kind_name(uint32_t kind);
 /*
  * Find the memory that a user names: a kind ("CPU_HBM", "CUDA0_Pinned"), or a

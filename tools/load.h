@@ -28,9 +28,9 @@ enum load_rules_kind {
 /* One such option. Strings are those of argv. */
 struct load_rule {
 	const char *glob;
-	const char *memory;      /* of --place: a device, or a kind */
-	uint64_t capacity;       /* of --place, bytes; 0: none */
-	struct weir_slice slice; /* of --slice; by rank if n is < 0 */
+	const char *memory;      /* --place: a device, or a kind of memory */
+	uint64_t capacity;       /* --place: bytes that fit; 0: no limit */
+	struct weir_slice slice; /* --slice; divided by rank if n is < 0 */
 };
 
 /* The rules of one kind; for each tensor the first that matches is used. */
@@ -43,12 +43,12 @@ struct load_args {
 	const char *path;
 	const char *device;
 	const char *trace; /* NULL: none */
-	const char *map;   /* of --memory-map, or NULL */
+	const char *map;   /* --memory-map, or NULL */
 	struct load_rules rules[LOAD_RULES];
-	uint32_t rank, ranks; /* of --rank; ranks 0: none */
+	uint32_t rank, ranks; /* --rank; ranks is 0 without it */
 	enum weir_dtype dtype;
 	uint64_t align;     /* 0: not given */
-	uint32_t buf_flags; /* of buffers in host memory */
+	uint32_t buf_flags; /* flags of buffers in host memory */
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;
@@ -89,11 +89,11 @@ struct load_job {
 	size_t n_memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
-	struct svg map;       /* of --memory-map; open until it is drawn */
-	struct outfile trace; /* of --trace; open until it is written */
-	struct weir_estimate *needs; /* of --estimate */
+	struct svg map;              /* --memory-map; open until it is drawn */
+	struct outfile trace;        /* --trace; open until it is written */
+	struct weir_estimate *needs; /* --estimate */
 	size_t n_needs;
-	bool no_slots; /* of --estimate: the budget has no room for them */
+	bool no_slots; /* --estimate: the budget has no room for slots */
 };
 
 /* Returns 0, EXIT_USAGE or ARGS_HELP. In each case call load_args_free(). */
@@ -134,7 +134,7 @@ int load_estimate_print(const struct load_job *job);
 /* Fill in job->memory. Returns 0, or EXIT_FAILURE after a line on stderr. */
 int load_sum_memory(struct load_job *job);
 
-/* Facts (load_facts.c). Names are "?" if unknown. */
+/* Facts. Names are "?" if they are not known. */
 const struct load_run *load_last_run(const struct load_job *job);
 double load_rate(const struct load_run *run); /* GB/s */
 const char *load_memory_name(const struct weir_buft *buft);

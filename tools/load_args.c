@@ -141,7 +141,10 @@ static const struct load_rule *slice_by_rank(const struct load_rules *slices)
 	return NULL;
 }
 
-/* After all options: do the rules fit each other? 0 or EXIT_USAGE. */
+/*
+ * Check, after all options, that the rules fit each other. Returns 0 or
+ * EXIT_USAGE.
+ */
 static int load_rules_check(const struct load_args *a)
 {
 	const struct load_rule *ranked =

@@ -16,7 +16,7 @@
 /* The bytes [begin, end) of a buffer that a tensor has. */
 struct map_piece {
 	uint64_t begin, end;
-	size_t tensor;    /* of the weights */
+	size_t tensor;    /* number of the tensor in the weights */
 	size_t buf;       /* its buffer */
 	bool begins_span; /* its neighbour in memory is not that in the file */
 };
@@ -27,7 +27,7 @@ struct map_buf {
 	struct weir_buf_info info;
 	size_t first, n; /* its pieces, by address */
 	size_t spans;
-	uint64_t gap_bytes; /* of no tensor, in so many gaps */
+	uint64_t gap_bytes; /* bytes of no tensor, in this many gaps */
 	size_t gaps;
 };
 
@@ -37,7 +37,7 @@ struct map {
 	size_t n_bufs;
 	struct map_piece *piece;
 	size_t n;
-	uint64_t bytes; /* of all buffers */
+	uint64_t bytes; /* bytes of all buffers */
 };
 
 /* A buffer that is not joined; @at: where it begins in a joined one. */
@@ -332,7 +332,7 @@ enum {
 struct drawing {
 	struct svg *svg;
 	const struct map *map;
-	size_t n_bufs; /* that are drawn */
+	size_t n_bufs; /* buffers that are drawn */
 	uint64_t row;  /* bytes of a row */
 	uint64_t staging;
 	double y;

@@ -97,7 +97,8 @@ int outfile_spare_model(const char *path, struct weir *weir,
 enum {
 	MAX_LINKS = 40, /* as the kernel has it */
 	MAX_FILES = 2,
-	NAME_BYTES = 200 /* of the name in that of the temporary file */
+	NAME_BYTES = 200 /* bytes of the name that the name of the temporary
+			    file has */
 };
 
 /* Temporary files, for the signal handler. */

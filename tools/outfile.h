@@ -49,14 +49,14 @@ void outfile_guard(void);
 void outfile_remove(void);
 
 /*
- * Would two outputs (NULL: none) replace each other? Other names of a file are
- * found if it exists.
+ * True if two outputs (NULL: none) would replace each other. Other names of a
+ * file are found if it exists.
  */
 bool outfile_same(const char *a, const char *b);
 /*
- * Refuse to replace an input, whatever its name or its links: is @path (NULL:
- * none) the file @input ("-": stdin)? Returns 0, or EXIT_FAILURE after a line
- * on stderr.
+ * Refuse to replace an input, whatever its name or its links. Returns 0 unless
+ * @path (NULL: none) is the file @input ("-": stdin), else EXIT_FAILURE after a
+ * line on stderr.
  */
 int outfile_spare(const char *path, const char *input);
 /*

@@ -15,7 +15,7 @@
 
 #define EXIT_USAGE 2
 #define EXIT_NO_ROOM 3   /* it does not fit */
-#define EXIT_NOT_KNOWN 4 /* of weir plan --capacity: whether it fits */
+#define EXIT_NOT_KNOWN 4 /* weir plan --capacity: not known if it fits */
 
 #define PRINTF_LIKE(n) __attribute__((format(printf, n, n + 1)))
 

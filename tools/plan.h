@@ -13,7 +13,7 @@ struct plan_args {
 	const char *path;  /* "-": standard input */
 	const char *svg;   /* NULL: no picture */
 	uint64_t capacity; /* 0: none */
-	int64_t time_ns;   /* for the exact search */
+	int64_t time_ns;   /* time limit of the exact search */
 	uint32_t threads;
 	bool json, quiet;
 };
@@ -35,7 +35,7 @@ struct plan_live {
 
 struct plan_job {
 	const struct plan_args *args;
-	const char *name; /* of the file, for messages */
+	const char *name; /* name of the file, for messages */
 	char *text;
 	struct plan_csv csv;
 	struct weir_placement *placement;

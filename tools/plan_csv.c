@@ -37,15 +37,16 @@ struct parser {
 	struct csv csv;
 	struct plan_csv *to;
 	struct plan_row row;
-	size_t room;      /* for rows */
-	size_t bytes;     /* of the text */
+	size_t room;      /* rows for which there is room */
+	size_t bytes;     /* bytes of the text */
 	size_t undoubled; /* bytes in use */
 	/* The columns in the order of the file, and their names there. */
 	enum column order[COLUMNS];
 	const char *name[COLUMNS];
 	size_t columns;
-	bool ends;    /* that of COLUMN_UPPER is "end" */
-	uint64_t sum; /* of sizes, and twice the alignment of each row */
+	bool ends;    /* the name of COLUMN_UPPER is "end" */
+	uint64_t sum; /* sum of the sizes, and of twice the alignment of each
+			 row */
 };
 
 static struct plan_line line_of(const struct csv *csv)

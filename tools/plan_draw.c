@@ -92,7 +92,7 @@ int64_t plan_live_at(const struct plan_job *job)
 enum {
 	BOXES_MAX = 3000,
 	CELL = 4,   /* pixels */
-	SHADES = 8, /* of a cell */
+	SHADES = 8, /* shades of a cell */
 	NAME_MAX_BYTES = 64
 };
 
@@ -360,7 +360,7 @@ static size_t plan_draw_buffers(const struct plan_job *job,
 
 enum {
 	LEFT = 92,
-	RIGHT = 190, /* for the names of the lines */
+	RIGHT = 190, /* room for the names of the lines */
 	PLOT_WIDTH = 900,
 	TOP = 96,
 	PLOT_HEIGHT = 540,

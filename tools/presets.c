@@ -99,7 +99,8 @@ struct decoder {
 	const char *name;
 	unsigned layers, vocab, hidden;
 	unsigned q, kv;   /* rows of the projections */
-	unsigned head;    /* of q_norm and k_norm; 0: it has none */
+	unsigned head;    /* elements of q_norm and k_norm; 0: the model does
+			     not have them */
 	unsigned inner;   /* rows of gate and up */
 	unsigned experts; /* 0: one dense MLP */
 };

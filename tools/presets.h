@@ -29,7 +29,7 @@ struct synth_tensor {
 struct synth_model {
 	struct synth_tensor *tensors;
 	size_t count, room;
-	uint64_t bytes; /* of all tensors */
+	uint64_t bytes; /* bytes of all tensors */
 	double scale;   /* factor of the first dimension of each */
 };
 

@@ -20,7 +20,7 @@ struct run_args {
 	const char *prompt_file; /* NULL: none; "-": stdin */
 	bool chat;               /* the prompt is what a user says */
 	const char *system;      /* NULL: what the template says */
-	const char *template;    /* of chat_names; NULL: the model's own */
+	const char *template;    /* one of chat_names; NULL: the model's own */
 	int64_t n;               /* most tokens to generate */
 	/* how tokens are chosen: struct sampler_opts */
 	double temperature, top_p, min_p, repeat;
@@ -62,7 +62,7 @@ struct run_text {
 struct run_job {
 	const struct run_args *args;
 	struct weir *weir;
-	struct weir_dev **dev; /* of --devices */
+	struct weir_dev **dev; /* --devices */
 	unsigned n_devs;
 	struct llama llama;
 	struct tokenizer *tokenizer;

@@ -8,7 +8,8 @@
 /* Facts: seconds, tokens a second; 0 if there was nothing to measure. */
 struct run_facts {
 	double total, first;   /* until the end, until the first token */
-	double prompt, decode; /* of reading the prompt, of what follows */
+	double prompt, decode; /* time for reading the prompt, and for what
+				  follows */
 	double prompt_rate, decode_rate;
 	double open, passes, choose, output, rest; /* add up to total */
 	double compute, wait, prefetch; /* in passes, summed over devices */

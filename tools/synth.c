@@ -48,7 +48,7 @@ struct synth_args {
 	bool force;
 	bool single; /* OUT is a file */
 	bool gguf;
-	const char *format; /* of --format, or NULL */
+	const char *format; /* --format, or NULL */
 };
 
 /* A model that is being written. */

@@ -22,11 +22,12 @@ struct args {
 	struct llama_opts opts;
 };
 
-/* A program that runs: the logits of its last tokens, and its times in ns. */
+/* State of the program: the logits of the last tokens, and times in ns. */
 struct program {
 	struct llama llama;
 	struct weir_dev **dev; /* NULL: the CPU */
-	float *logits; /* of each token of the prompt, if they are written */
+	float *logits; /* logits of each token of the prompt, if they are
+			  written */
 	FILE *out;
 	int64_t begun, first, end; /* first: the logits of the prompt */
 	int64_t first_compute;     /* computing until then */
@@ -56,7 +57,7 @@ static int64_t now(void)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* A number from @least to INT32_MAX; -1: it is none. */
+/* Return a number from @least to INT32_MAX, or -1 if @s is none. */
 static int64_t number(const char *text, int64_t least)
 {
 	char *end;
@@ -114,7 +115,7 @@ static bool read_option(struct args *a, int c)
 	return c == 'l' || c == 'd' || c == 'r';
 }
 
-/* 0, or the status of the program plus 1. */
+/* Returns 0, or the exit status of the program plus 1. */
 static int read_args(struct args *a, int argc, char **argv)
 {
 	int c;
