@@ -69,7 +69,7 @@ PEERS = [
           fs_strategy="io_uring_direct", fs_chunk_bytesize=8 << 20),
 ]
 
-# Of GGUF files: loads that copy, and loads that map the file.
+# Loads of GGUF files: some copy, some map the file.
 LLAMA_PEERS = [
     Peer("llama", "llama.cpp", "llama", "llama-cpp-python", {"mode": "NONE"}),
     Peer("llama-direct", "llama.cpp, O_DIRECT", "llama", "llama-cpp-python",

@@ -20,7 +20,7 @@ def use_weir(path):
 
     weir = torch.cuda.memory.CUDAPluggableAllocator(
         path, "weir_torch_alloc", "weir_torch_free")
-    # For Tensor.record_stream() and torch.cuda.empty_cache().
+    # Tensor.record_stream() and torch.cuda.empty_cache() call these.
     weir.allocator().set_record_stream_fn(address("weir_torch_record_stream"))
     weir.allocator().set_reset_fn(address("weir_torch_empty_cache"))
     torch.cuda.memory.change_current_allocator(weir)

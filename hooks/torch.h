@@ -94,8 +94,8 @@ int weir__torch_use(struct device *d, uint64_t addr, struct CUstream_st *cuda);
  */
 int weir__torch_free(struct device *d, uint64_t addr, struct CUstream_st *cuda);
 /*
- * That has failed, and the block stays allocated, since work may still use it:
- * a later call frees it.
+ * weir__torch_free() has failed, and the block stays allocated, since work may
+ * still use it: a later call frees it.
  */
 void weir__torch_keep(struct device *d, uint64_t addr,
 		      struct CUstream_st *cuda);

@@ -22,9 +22,9 @@ extern struct gdev {
 	_Atomic uint64_t fail_at, hold_at; /* nodes; GDEV_NONE */
 	_Atomic bool hold_release;         /* the next time it is asked */
 	int fail_with;
-	size_t workspace; /* that prepare asks for */
-	size_t measured;  /* that measure says */
-	double rate;      /* of all kinds; 0: it says nothing */
+	size_t workspace; /* bytes that prepare asks for */
+	size_t measured;  /* bytes that measure returns */
+	double rate;      /* rate of all kinds; 0: rates returns none */
 	int rates_with;   /* 0, or the error of rates */
 	/* What it was asked. */
 	_Atomic unsigned supports, prepares, releases, works, nodes, fills,
@@ -32,7 +32,7 @@ extern struct gdev {
 	_Atomic uint64_t bytes; /* allocated now */
 	struct {
 		size_t first, n;
-	} log[GDEV_LOG]; /* of the works */
+	} log[GDEV_LOG]; /* log of the works */
 	sem_t held, go;  /* at hold_at, or in a release */
 } gdev;
 

@@ -31,8 +31,8 @@ bool on_fake(unsigned n);
 /* A function of the stand-in. */
 void *fake_symbol(const char *name);
 /*
- * Make the primary context of device 0 current for this thread, as a program of its
- * own would, and undo it.
+ * Make the primary context of device 0 current for this thread, as a program of
+ * its own would, and undo it.
  */
 void enter_context(void);
 void leave_context(void);

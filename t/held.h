@@ -23,7 +23,7 @@
 #define SEC INT64_C(1000000000)
 
 /* Set by held_begin. */
-extern char path[64];      /* of the model */
+extern char path[64];      /* path of the model */
 extern const char *device; /* NULL: the CPU */
 extern struct weir *root;  /* set by open_root */
 
@@ -50,7 +50,10 @@ struct weir_plan *plan_for(const char *glob, enum weir_way way);
 /* Start a load, and free the plan. */
 struct weir_load *start(struct weir_plan *p, struct weir_weights *into);
 struct weir_load *start_all(void);
-/* Of those that match @glob; no read ends before held_from is set again. */
+/*
+ * Load the tensors that match @glob; no read ends before held_from is set
+ * again.
+ */
 struct weir_load *start_held(const char *glob);
 /* The offset in the file of tensor @name. */
 int64_t offset_of(const char *name);

@@ -12,11 +12,11 @@
 
 struct naive {
 	const struct weir_graph *g;
-	struct weir_operand *result; /* of each node */
+	struct weir_operand *result; /* result of each node */
 	void **own;                  /* memory of each node, or NULL */
 	size_t n, failed;
-	struct weir_buf **buf; /* of leaves, */
-	unsigned char **copy;  /* and their copies */
+	struct weir_buf **buf; /* buffers of leaves */
+	unsigned char **copy;  /* copies of these buffers */
 	size_t n_bufs;
 };
 

@@ -146,7 +146,7 @@ int naive_soft_max(const void *params, struct array *dst,
 	return 0;
 }
 
-/* Of YaRN: from this pair on angles are mixed, and to which one. */
+/* Return the pair from which on, or up to which, YaRN mixes angles. */
 static double corr(const struct weir_op_rope *p, double beta)
 {
 	return p->n_dims * log((double)p->context / (2 * M_PI * beta)) /
@@ -212,7 +212,7 @@ struct query {
 	const struct weir_op_attention *p;
 	const struct array *k, *v, *mask;
 	const double *q;
-	int64_t matrix;            /* of k and v */
+	int64_t matrix;            /* elements of k and v */
 	int64_t index[NAIVE_DIMS]; /* in the mask, less the position */
 	double slope, sink;
 };

@@ -161,7 +161,7 @@ static int sum_rows(const void *params, struct array *dst,
 	return 0;
 }
 
-/* Does element @a of @row come before @b? The greatest first, NaNs last. */
+/* True if element @a of @row comes before @b: the greatest first, NaNs last. */
 static bool is_before(const double *row, int64_t a, int64_t b)
 {
 	if (isnan(row[a]) || isnan(row[b]))

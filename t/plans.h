@@ -23,10 +23,10 @@
 
 /* Set by plans_begin. */
 extern char dir[27];  /* a folder of this test's own */
-extern char path[64]; /* of the model */
+extern char path[64]; /* path of the model */
 extern struct weir *root;
 extern const char *device;     /* NULL: the CPU */
-extern struct weir_buft *kind; /* of memory that plan_add() and buffer() use */
+extern struct weir_buft *kind; /* memory that plan_add() and buffer() use */
 extern size_t kind_align;
 
 /* The tensors of the next model. Set n_tensors to 0 for a new list. */

@@ -47,7 +47,7 @@ void advance(struct run *run, uint64_t number);
 void end(struct run *run);
 void finish(struct run *run);
 int state(const struct run *run, uint32_t k);
-/* Does entry @k have its bytes, once it has arrived? */
+/* True if entry @k has its bytes once it has arrived. */
 bool arrives(const struct run *run, uint32_t k);
 /* The steps from @k on to @to: each entry is there until its step is over. */
 bool steps(struct run *run, uint32_t k, uint32_t to);

@@ -10,7 +10,8 @@
 
 extern char said[8000]; /* the reports, a line each: after reports() */
 
-extern const char *devices; /* of weir_dev_configure(), for set_up(); or NULL */
+extern const char *devices; /* argument of weir_dev_configure() for set_up(), or
+			       NULL */
 extern struct weir *weir;
 extern struct weir_stream *a, *b; /* streams 'a' and 'b' */
 extern struct weir_event *ev;
@@ -20,8 +21,8 @@ extern struct weir_tensor t, u;
 void set_up(void);
 void tear_down(void);
 /*
- * May the test make work that races? Not under ThreadSanitizer, which would
- * report the accesses themselves.
+ * True if the test may make work that races. It may not under ThreadSanitizer,
+ * which would report the accesses themselves.
  */
 static inline bool may_race(void)
 {

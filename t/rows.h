@@ -22,7 +22,7 @@ struct rows_job {
 	struct weir__extent ext;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	unsigned *seen; /* of each row: reports of it */
+	unsigned *seen; /* number of reports of each row */
 	unsigned dones;
 	uint64_t reported, good, buffered; /* bytes */
 	bool odd;                     /* a chunk began or ended inside a row */

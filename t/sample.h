@@ -16,7 +16,7 @@
 struct sample_tensor {
 	const char *name, *dtype;
 	uint64_t count; /* elements; one dimension */
-	unsigned size;  /* of an element */
+	unsigned size;  /* bytes of an element */
 };
 
 /*

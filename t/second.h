@@ -56,8 +56,8 @@ bool second_st(const uint8_t *bytes, size_t n, struct second *ret);
 void second_free(struct second *s);
 
 /*
- * Is @m, which was read from the same bytes, what @s says? The first thing that
- * differs, or NULL.
+ * Compare @m, which was read from the same bytes, with @s. Return the first
+ * thing that differs, or NULL.
  */
 struct weir_model;
 const char *second_compare(const struct second *s, const struct weir_model *m);
@@ -68,7 +68,9 @@ const char *second_compare_tensor(const struct second_tensor *t,
 const char *second_compare_pairs(const struct second *s,
 				 const struct weir_model *m);
 
-/* For the readers. A tensor to fill in, whose name has been copied. */
+/*
+ * Used by the readers: return a tensor to fill in, whose name has been copied.
+ */
 struct second_tensor *second_add(struct second *s, const void *name, size_t n);
 /* Note why, and return false. */
 bool second_no(struct second *s, const char *why, ...)

@@ -6,8 +6,8 @@
 #include "second.h"
 
 #define DEEPEST 8       /* arrays in arrays */
-#define KEY_BYTES 65535 /* of a key, at most */
-#define NAME_BYTES 64   /* of a name, at most */
+#define KEY_BYTES 65535 /* most bytes of a key */
+#define NAME_BYTES 64   /* most bytes of a name */
 #define GGUF_DIMS 4
 
 /* Number, name, elements of a block and its bytes, of each type. */
@@ -47,7 +47,7 @@ struct in {
 	uint64_t align;
 	uint64_t split_count;
 	bool has_total;
-	uint64_t total; /* of all files of a split model */
+	uint64_t total; /* tensors of all files of a split model */
 };
 
 /* Little endian. Past the end, false. */

@@ -322,7 +322,7 @@ static bool read_tensor(struct in *in)
 	return true;
 }
 
-/* Of a key that occurs twice the last counts. */
+/* If a key occurs twice, the last one is used. */
 static bool read_metadata(struct in *in)
 {
 	struct second keys = { .n = 0 };

@@ -17,13 +17,13 @@
 /* What a sink has received; its arg. */
 struct seen {
 	struct weir_model *model;
-	const size_t *record;   /* of tensor i of the weights; NULL: i */
+	const size_t *record;   /* record of tensor i of the weights; NULL: i */
 	uint64_t at[5000];      /* bytes of each tensor, without gaps */
 	uint64_t place;         /* in the file, after the last chunk */
-	_Atomic uint64_t bytes; /* of all chunks */
+	_Atomic uint64_t bytes; /* bytes of all chunks */
 	_Atomic unsigned chunks;
 	_Atomic bool busy;
-	pthread_t thread; /* of the last call */
+	pthread_t thread; /* thread of the last call */
 	/* How often something was wrong: */
 	unsigned disorder, differing, concurrent, other_thread;
 	/* What to do at the chunk with byte @when of tensor @tensor: */

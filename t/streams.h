@@ -52,7 +52,7 @@ struct weir_file *temp_file(struct weir *weir, size_t n, unsigned seed);
 /* A host function that blocks its stream until the gate is opened. */
 struct gate {
 	sem_t entered, open;
-	int result; /* of the host function */
+	int result; /* result of the host function */
 };
 
 void gate_init(struct gate *gate, int result);

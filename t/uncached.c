@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests that replace pread(2): a copier's read that must not wait finds
- * nothing in the page cache, so that it reads all bytes by pread(2).
+ * Linked to tests that replace pread(2): a copier's read that must not wait
+ * finds nothing in the page cache, so that all bytes are read by pread(2).
  */
 #include <errno.h>
 #include <string.h>

@@ -330,8 +330,7 @@ struct builder {
 	struct graph_scene *s;
 	uint32_t *box;  /* box of each node; box of the last node that writes a
 			   leaf; GRAPH_NONE: none yet */
-	uint32_t *mark; /* for each box 1 + the last box to which it has an
-			   edge */
+	uint32_t *mark; /* 1 + the last box to which each box has an edge */
 	uint32_t *leaf; /* 1 + the last box that counts each node */
 	uint32_t *copy; /* 1 + the last transfer so far of each node */
 	uint32_t *next; /* 1 + the previous transfer of the same node */

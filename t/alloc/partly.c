@@ -72,7 +72,7 @@ static void cache_mib(uint64_t at)
 		bail("%s: %s", path, strerror(errno));
 }
 
-/* Of each 16 MiB of the file the first @cached MiB stay in the page cache. */
+/* Keep the first @cached MiB of each 16 MiB of the file in the page cache. */
 static void make_state(uint64_t cached)
 {
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

@@ -27,8 +27,8 @@ static _Atomic unsigned steps;
 static unsigned char *refused = (unsigned char *)UINTPTR_MAX;
 
 /*
- * Of a buffer: calls before it was locked, and threads that prefault it at
- * once.
+ * Counts for a buffer: calls before it was locked, and threads that prefault it
+ * at the same time.
  */
 static _Atomic bool is_locked, meeting;
 static _Atomic unsigned too_early, inside, most_inside;

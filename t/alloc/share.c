@@ -449,7 +449,7 @@ static void loads(void)
 	unlink(path);
 }
 
-/* Are pages refused when they are backed, as by a cgroup? */
+/* True if backing pages is refused, as by a cgroup. */
 static bool no_populate;
 
 FAULTY int madvise(void *addr, size_t len, int advice)

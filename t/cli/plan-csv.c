@@ -106,7 +106,7 @@ static void accepts_text(void)
 struct refusal {
 	const char *text;
 	size_t line, column;
-	const char *part; /* of the sentence */
+	const char *part; /* part of the sentence */
 };
 
 static const struct refusal refusals[] = {

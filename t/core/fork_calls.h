@@ -23,7 +23,10 @@ struct fork_objects {
 	struct weir_run *run;
 };
 
-/* The call @name was made; and has it returned @want? */
+/*
+ * fork_made notes that the call @name was made, fork_check also whether it
+ * returned @want.
+ */
 void fork_made(const char *name);
 void fork_check(const char *name, intptr_t got, intptr_t want);
 

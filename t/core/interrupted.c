@@ -22,7 +22,7 @@
 static char path[] = "/var/tmp/weir-interrupted-XXXXXX";
 static const struct sample_tensor tensors[] = { { "a", "U8", 70000, 1 } };
 
-static _Atomic int opens, reads; /* that are still to fail */
+static _Atomic int opens, reads; /* calls that are still to fail */
 static _Atomic int with = EINTR;
 static _Atomic bool on_engine; /* only reads of its threads */
 

@@ -97,7 +97,7 @@ static void chain_prepare(struct chain *c, uint32_t threads)
 	memset(c->workspace, 0xff, c->room + BEYOND);
 }
 
-/* Has no run written after the workspace? */
+/* True if no run has written after the workspace. */
 static bool beyond_is_clean(const struct chain *c)
 {
 	const unsigned char *p = c->workspace;
@@ -118,7 +118,10 @@ static void chain_free(struct chain *c)
 	free(c);
 }
 
-/* Have the nodes before @n run once, and no later ones? Clears the values. */
+/*
+ * True if the nodes before @n have run once, and no later ones. Clears the
+ * values.
+ */
 static bool has_run(struct chain *c, unsigned n)
 {
 	bool is = true;

@@ -178,7 +178,9 @@ static struct weir_buf *map(struct weir_file *file, uint64_t off)
 	return buf;
 }
 
-/* Does the driver lock so many bytes when freed memory is unlocked? */
+/*
+ * True if the driver locks this many bytes as soon as freed memory is unlocked.
+ */
 static bool locks(uint64_t bytes)
 {
 	struct fakecuda_counts c;

@@ -36,7 +36,7 @@ struct life {
 	unsigned wrong; /* results without an error and with wrong bytes */
 };
 
-/* Did the call work? The first failure is kept. */
+/* True if the call worked. The first failure is kept. */
 static bool works(struct life *l, int r)
 {
 	if (r >= 0)
@@ -243,7 +243,7 @@ static bool live(struct life *l, unsigned part, unsigned nth, int mode,
 	return met;
 }
 
-/* Are errno and sentence those of @code, or of a consequence of it? */
+/* True if errno and sentence are those of @code, or of a consequence of it. */
 static bool is_right(const struct life *l, unsigned part, int code,
 		     const char *word)
 {

@@ -83,7 +83,7 @@ static struct stock {
 	struct weir_tensor on_device;
 	struct weir_buf *pinned;
 	struct weir_weights *weights;
-	struct weir_buft *memory; /* of the device */
+	struct weir_buft *memory; /* memory of the device */
 } stock;
 
 static void stock_make(void)
@@ -178,7 +178,7 @@ static void late_handler(void)
 	r = weir_stream_sync(s->stream, 10 * SEC);
 	step(r == -ESHUTDOWN || r == -EIO);
 	stock_free();
-	/* That loss is not logged. */
+	/* This loss is not logged. */
 	step(!*cuda_log);
 }
 

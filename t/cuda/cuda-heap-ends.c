@@ -88,7 +88,7 @@ static int end(void *handle)
 	return drv.end(handle, &graph);
 }
 
-/* Can memory of the heap be had, by anybody? It is freed again. */
+/* True if the heap can allocate memory. It is freed again. */
 static bool has_memory(struct weir_heap *heap, struct weir_stream *s)
 {
 	struct weir_block b;
@@ -174,7 +174,7 @@ static void destroyed_in_capture(void)
 	void *handle;
 	struct weir_stream *s = wrapped(&handle);
 
-	/* That of wrapped_in_capture() is leaked. */
+	/* The buffer of wrapped_in_capture() is leaked. */
 	if (!only(2))
 		bail("%lu buffers", live_memory());
 	freed_while_used(heap, s, handle);

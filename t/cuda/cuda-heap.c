@@ -10,7 +10,7 @@
 static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_stream *native, *ours, *cpu;
-static struct CUstream_st *handle; /* of native */
+static struct CUstream_st *handle; /* handle of @native */
 
 static struct driver {
 	int (*set)(uint64_t at, unsigned char byte, size_t n, void *stream);
@@ -267,7 +267,7 @@ static void freed_stream(void)
 	weir_heap_destroy(heap);
 }
 
-/* Does the process soon have so many buffers of the device? */
+/* True if the process soon has this many buffers of the device. */
 static bool buffers_become(unsigned long n)
 {
 	for (int i = 0; i < 5000 && live_memory() != n; i++)

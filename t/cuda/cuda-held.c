@@ -151,7 +151,10 @@ static int destroy(struct caller *c)
 	return 0;
 }
 
-/* Does the call return while another caller is blocked in the native stream? */
+/*
+ * Check that the call returns while another caller is blocked in the native
+ * stream.
+ */
 static struct caller passes(int (*call)(struct caller *c), const char *what)
 {
 	struct caller c = { .call = call };
@@ -270,7 +273,10 @@ static void *close_main(void *arg)
 	return NULL;
 }
 
-/* The same two callers after the load has ended: does weir_close return? */
+/*
+ * With the same two callers, after the load has ended: true if weir_close
+ * returns.
+ */
 static bool closing(void)
 {
 	struct caller get = { 0 }, wait = { 0 }, close = { 0 };

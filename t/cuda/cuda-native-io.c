@@ -16,7 +16,7 @@
 static struct weir *weir;
 static struct weir_stream *native, *cpu;
 
-static _Atomic useconds_t slow_disk; /* for each write, us */
+static _Atomic useconds_t slow_disk; /* duration of each write, us */
 
 /* The library calls this one too. */
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,

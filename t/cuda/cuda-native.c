@@ -15,7 +15,7 @@
 static struct weir *weir;
 static struct weir_stream *native, *s, *cpu;
 static struct weir_tensor dev, dev2, pinned;
-static unsigned char *data; /* of pinned */
+static unsigned char *data; /* bytes of @pinned */
 
 /* A thread that waits on the native stream. */
 struct waiting {

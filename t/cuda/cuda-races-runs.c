@@ -6,7 +6,7 @@
 #include "gpu.h"
 #include "racing.h"
 
-#define N 64 /* of F32: 256 bytes */
+#define N 64 /* elements of F32: 256 bytes */
 
 static struct weir_stream *n; /* native */
 static struct weir_graph *g;
@@ -16,7 +16,7 @@ static struct weir_run *run;
 static float host[N];
 static struct weir_node *out;
 static struct weir_tensor leaf;  /* t, as numbers */
-static struct weir_event *after; /* of the run */
+static struct weir_event *after; /* event of the run */
 
 /* out = 2 * leaf; @waits: after ev. */
 static void begin(bool waits)

@@ -80,7 +80,7 @@ static void hang(struct weir_stream *stream, void *ptr, size_t n)
 	use(stream, ptr, n);
 }
 
-/* Does all work that is now queued in @stream end? */
+/* True if all work that is now queued in @stream ends. */
 static bool ends(struct weir_stream *stream)
 {
 	struct weir_event *ev = new_event(weir, 0);

@@ -417,7 +417,7 @@ static void real_names(void)
 	unlink(link_path);
 }
 
-/* For a name that it knows, the dynamic linker returns what it has loaded. */
+/* If the dynamic linker knows a name, it returns what it has loaded. */
 static void other_names(void)
 {
 	struct weir *a = open_with_modules("/nonexistent", 0);
@@ -521,7 +521,8 @@ static void environment(const char *self)
 	}
 	chmod(modules_dir(), 0755);
 	n = run_child(self, true);
-	if (n == 127) /* of the dynamic linker, which ignores LD_LIBRARY_PATH */
+	if (n == 127) /* the dynamic linker failed: it ignores
+			 LD_LIBRARY_PATH */
 		skip(1,
 		     "a set-user-ID program does not find its libraries here");
 	else

@@ -81,7 +81,7 @@ struct fakecuda_counts {
 	uint64_t pinned_bytes; /* host memory, allocated and registered */
 	uint64_t to_device;    /* bytes copied by the engines */
 	uint64_t to_host;
-	uint64_t pageable;      /* of these, from or to pageable memory */
+	uint64_t pageable;      /* bytes of these from or to pageable memory */
 	unsigned long queued;   /* operations that streams took */
 	unsigned long finished; /* done, failed or dropped */
 	unsigned long misuse;   /* calls refused for a caller's mistake */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of the stand-in: the driver's calls that they use, looked up
- * with cuGetProcAddress as weir's module does, and the control interface.
+ * Calls of the driver that the tests of the stand-in use, looked up with
+ * cuGetProcAddress as weir's module does, and the control interface.
  */
 #ifndef FAKECUDA_CU_H
 #define FAKECUDA_CU_H

@@ -46,7 +46,7 @@ struct fc_options {
 	double rate;       /* bytes a second; 0: as fast as memcpy */
 	double latency;    /* microseconds before each copy */
 	double jitter;     /* microseconds at most before each operation */
-	unsigned seed;     /* of the jitter */
+	unsigned seed;     /* seed of the jitter */
 	double call;       /* microseconds that each call takes on the host */
 	bool dry;          /* time only, no bytes */
 	bool check;        /* sources are summed when queued and when copied */
@@ -71,7 +71,7 @@ struct fc_device {
 	int ordinal;
 	char *base;    /* the program's addresses: no access */
 	char *shadow;  /* the same bytes, for the driver */
-	size_t span;   /* of both; many times the memory */
+	size_t span;   /* address space of both; many times the memory */
 	size_t cursor; /* where the search for room begins */
 	int fd;
 	uint64_t used;
@@ -140,7 +140,8 @@ struct fc_mark {
 struct CUevent_st {
 	struct fc_handle handle;
 	unsigned flags;
-	struct fc_mark *mark; /* of the last record, NULL before the first */
+	struct fc_mark *mark; /* mark of the last record, NULL before the
+				 first */
 };
 
 /* Memory that the driver knows. */
@@ -185,7 +186,7 @@ struct fc_site {
 
 struct fc_call {
 	struct fc_site *site;
-	struct CUctx_st *ctx; /* of the thread */
+	struct CUctx_st *ctx; /* context of the thread */
 	struct fc_fault fault;
 	char note[120]; /* arguments for the log, or the misuse */
 };

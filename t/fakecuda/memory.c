@@ -14,7 +14,7 @@
 #define LARGE      \
 	((size_t)1 \
 	 << 20) /* this and larger sizes begin at multiples of 2 MiB */
-#define POISON ((size_t)1 << 20) /* of each end of fresh memory */
+#define POISON ((size_t)1 << 20) /* bytes at each end of fresh memory */
 
 /* Sorted by address; none overlap. */
 static struct fc_range **ranges;

@@ -32,7 +32,7 @@ struct fc_move {
 struct fc_op {
 	struct fc_op *next;
 	struct CUstream_st *stream;
-	uint64_t number; /* of the stream */
+	uint64_t number; /* number of the stream */
 	uint64_t queued_at;
 	enum fc_what what;
 	struct fc_fault fault; /* strikes when the operation runs */

@@ -40,7 +40,7 @@ static int parse(const uint8_t *bytes, size_t n, bool lenient,
  */
 static bool read_one(const uint8_t *bytes, size_t n, bool lenient)
 {
-	static struct weir *weir; /* for the calls that return values */
+	static struct weir *weir; /* root for the calls that return values */
 	struct weir_model *m;
 	struct second s;
 	bool good = second_gguf(bytes, n, lenient ? SECOND_LENIENT : 0, &s);

@@ -8,10 +8,10 @@
 
 #include "mutate.h"
 
-#define MOST 256u   /* of each kind that are found in a file */
+#define MOST 256u   /* places of each kind that are found in a file */
 #define DEEPEST 20  /* arrays in arrays */
 #define HEADER 24   /* magic, version, two counts */
-#define MAX_DIMS 8u /* of an info whose offset is made right */
+#define MAX_DIMS 8u /* dimensions of an info whose offset is made right */
 
 /* An info of a tensor, and where its fields are. */
 struct info {

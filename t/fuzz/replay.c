@@ -19,8 +19,8 @@
 #include "fuzz.h"
 #include "mutate.h"
 
-#define ROOM (1u << 20)   /* for a file of the corpus */
-#define MOST_BYTES 4096u  /* of an input that is mutated */
+#define ROOM (1u << 20)   /* room for a file of the corpus */
+#define MOST_BYTES 4096u  /* bytes of an input that is mutated */
 #define MUTATIONS 20000ul /* 1 second */
 #define MEMORY (64ul << 20)
 #define AT_ONCE 6u /* mutations of one input, at most */
@@ -91,7 +91,7 @@ static unsigned long setting(const char *name, unsigned long normal)
 	return text ? strtoul(text, NULL, 0) : normal;
 }
 
-/* For the corpus. */
+/* Write an input to the file WEIR_T_KEEP, for the corpus. */
 static void keep(const uint8_t *bytes, size_t n)
 {
 	const char *path = getenv("WEIR_T_KEEP");

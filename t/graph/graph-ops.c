@@ -306,7 +306,7 @@ static struct weir_node *attention(struct weir_op_attention p)
 			      N(F16, 3, 2, 5, 6), NULL, &p);
 }
 
-/* Of a product and of attention with a precision. */
+/* Check products and attention with a precision. */
 static void precisions(void)
 {
 	const enum weir_precision wrong = (enum weir_precision)3;
@@ -439,7 +439,9 @@ static struct weir_node *square(struct weir_node *leaf)
 	return weir_reshape(g, leaf, 2, D(8, 8));
 }
 
-/* Of one leaf, whose columns and rows are known though it is not placed. */
+/*
+ * Slices of one leaf, whose columns and rows are known though it is not placed.
+ */
 static void overlaps_in_leaf(void)
 {
 	struct weir_node *l = N(F32, 1, 64);

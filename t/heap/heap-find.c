@@ -10,7 +10,8 @@
 #include "streams.h"
 
 #define MIB ((size_t)1 << 20)
-#define BYTES (64 * MIB) /* of a buffer: spans of 1 MiB, blocks of 256 KiB */
+/* A buffer, with spans of 1 MiB and blocks of 256 KiB. */
+#define BYTES (64 * MIB)
 #define LARGE ((size_t)100000) /* a block that no cache keeps, but a shard */
 #define MANY 20000u
 

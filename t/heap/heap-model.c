@@ -28,7 +28,7 @@ static void expect(bool held, const char *what)
 		wrong = what;
 }
 
-/* Is there a run of free units with a place for the block? */
+/* True if neighbouring free units have room for the block. */
 static bool has_room(size_t units, size_t align)
 {
 	size_t at = 0, run = 0;

@@ -41,11 +41,11 @@ struct slot {
 
 struct model {
 	struct weir_heap *heap;
-	struct weir_event *event; /* for one call */
+	struct weir_event *event; /* event for one call */
 	size_t unit, n;           /* units, and blocks at most */
 	struct weir_block *block; /* heap NULL: none */
 	uint32_t *in;             /* the slot of each block, or NONE */
-	uint32_t *owner;          /* of each unit: 1 + block; 0: free */
+	uint32_t *owner;          /* 1 + the block of each unit; 0: free */
 	/*
 	 * The number of the stream in which it was freed; 0: its work has
 	 * ended.
@@ -56,7 +56,7 @@ struct model {
 	uint32_t streams; /* so far */
 	struct gate gate[HELD];
 	unsigned n_gates;
-	/* Of streams that were freed before their work had ended. */
+	/* Events of streams that were freed before their work had ended. */
 	struct weir_event *left[SLOTS];
 	unsigned n_left;
 	uint64_t allocated, failed, ordered;
@@ -105,7 +105,7 @@ static void slot_fill(struct model *m, struct slot *s)
 	s->blocked = false;
 }
 
-/* Has the stream work that has not ended? */
+/* True if the stream has work that has not ended. */
 static bool is_blocked(struct model *m, const struct slot *s)
 {
 	must(weir_stream_record(s->stream, m->event));
@@ -275,7 +275,7 @@ static size_t stream_bins(struct weir_heap *heap)
 	return n;
 }
 
-/* Has the heap soon no stream, and the process no more threads than @n? */
+/* True if the heap soon has no stream, and the process at most @n threads. */
 static bool all_left(const struct model *m, unsigned n)
 {
 	for (int i = 0; i < 20000; i++) {

@@ -61,7 +61,7 @@ static unsigned threads(void)
 	return n - 2;
 }
 
-/* Does the process soon have no more threads than @n? */
+/* True if the process soon has at most @n threads. */
 static bool threads_end(unsigned n)
 {
 	for (int i = 0; i < 20000; i++) {

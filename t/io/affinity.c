@@ -25,7 +25,8 @@ static const struct sample_tensor tensors[] = {
 };
 #define N (sizeof(tensors) / sizeof(tensors[0]))
 
-static cpu_set_t all, one; /* that the process may use; the first of them */
+static cpu_set_t all, one; /* CPUs that the process may use; the first of
+			      them */
 static unsigned first;
 static pthread_t main_thread;
 static _Atomic bool unknown; /* sched_getaffinity(2) is refused */

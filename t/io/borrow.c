@@ -25,7 +25,7 @@
 #define SIZE (N_CHUNKS * CHUNK)
 #define THREADS 4u
 #define ROUNDS 30u
-#define PARTS 16u /* of a mixed job */
+#define PARTS 16u /* parts of a mixed job */
 
 static unsigned char *content;
 static struct weir *root;

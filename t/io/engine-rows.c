@@ -14,7 +14,7 @@
 
 #define GUARD 4096u
 #define CHUNK (1u << 20)
-#define CHECKS 102 /* of a contract */
+#define CHECKS 102 /* checks of a contract */
 
 static struct weir *root;
 static struct weir__engine *eng;

@@ -126,7 +126,7 @@ if test "$WEIR_T_ALONE" = yes; then
 	exit $?
 fi
 
-# Of another user's file the kernel does not report what is in the page cache.
+# The kernel does not report what the page cache has of another user's file.
 of_another()
 {
 	can_be_nobody || {

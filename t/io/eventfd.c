@@ -44,7 +44,7 @@ int eventfd(unsigned count, int flags)
 }
 
 static bool is_kind(int fd, const char *kind);
-static _Atomic bool no_fstat, on_engine_only; /* of eventfds */
+static _Atomic bool no_fstat, on_engine_only; /* faults of eventfds */
 static pthread_t main_thread;
 
 /* In place of the C library's. */

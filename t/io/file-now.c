@@ -124,7 +124,7 @@ static void changed_size(void)
 	close(fd);
 }
 
-/* Of four tensors the last bytes are gone, which are read with the others. */
+/* The last bytes of four tensors, which are read with the others, are gone. */
 static void cut_off(void)
 {
 	static const struct sample_tensor tensor[COUNT] = {

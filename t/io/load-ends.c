@@ -157,7 +157,7 @@ static int load_with(struct weir *root, int err, unsigned n,
 static unsigned tries(int err, uint32_t io)
 {
 	if (err == EINTR && io == WEIR_IO_SYNC)
-		return 1500; /* for a second, with pauses of 1 ms */
+		return 1500; /* they take a second, with pauses of 1 ms */
 	return err == EINTR || err == EAGAIN ? 16 : 1;
 }
 

@@ -34,13 +34,14 @@ static const struct sample_tensor tensors[] = {
 #define CHUNK (64u << 10)
 #define DEPTH 4u
 
-static _Atomic bool hang;        /* reads of the engine */
-static _Atomic bool time_stands; /* for threads of the engine ... */
-static _Atomic int64_t stood_at; /* ... at this time, ns; else it has */
-static _Atomic int64_t stood;    /* stood still for so long */
+static _Atomic bool hang; /* reads of the engine hang */
+/* Time stands still for the engine's threads, at this time, ns. */
+static _Atomic bool time_stands;
+static _Atomic int64_t stood_at;
+static _Atomic int64_t stood; /* how long it has stood still before, ns */
 static bool no_patience; /* closing waits for hanging threads only shortly */
-static _Atomic int slow; /* they take so long, ms */
-static _Atomic unsigned hung;   /* how many do */
+static _Atomic int slow; /* duration of such a read, ms */
+static _Atomic unsigned hung;   /* reads that hang */
 static _Atomic unsigned let_go; /* those that began before a change end */
 static int pipe_fd[2];
 static unsigned reactors = 1;

@@ -89,7 +89,9 @@ static void estimated(uint64_t from, uint64_t to, const char *what)
 	   "%s: %u of 1000, in truth %u", what, got, has);
 }
 
-/* Half of each @period is missing: do samples see that in each 16 MiB? */
+/*
+ * Half of each @period is missing: check that samples see this in each 16 MiB.
+ */
 static void halves(uint64_t period)
 {
 	unsigned most = 0;
@@ -108,7 +110,7 @@ static void halves(uint64_t period)
 	   (unsigned long long)period >> 10, most);
 }
 
-/* Does the page cache keep and drop the pages that it is asked to? */
+/* True if the page cache keeps and drops the pages that it is asked to. */
 static bool obeys(void)
 {
 	fetch(0, SIZE);

@@ -21,7 +21,7 @@
 #define EXPERTS 3
 
 static struct weir *root;
-static struct weir__team *teams[2]; /* of 1 and of 3 threads */
+static struct weir__team *teams[2]; /* teams of 1 and of 3 threads */
 static void *room(size_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -245,7 +245,7 @@ static void products(enum weir_dtype dtype, enum weir_precision precision)
 
 #define POSITIONS 1300
 #define HEADS 4
-#define LENGTH 32 /* of a head */
+#define LENGTH 32 /* elements of a head */
 #define TOKENS 150
 
 /* The last tokens of POSITIONS, whose masks are causal. */

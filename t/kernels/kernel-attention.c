@@ -88,7 +88,7 @@ static void attention_invariant(void)
 		     "invariant attention of %d tokens is right", tokens[i]);
 }
 
-/* Of 8 heads, 2 of k and v. */
+/* Attention with sinks: 8 heads, 2 of k and v. */
 static void attention_sinks(int t, int s, const char *of)
 {
 	struct weir_op_attention p = { .max_bias = 8, .softcap = 2 };

@@ -77,7 +77,7 @@ static void ids_of(enum weir_dtype d)
 	     near, "mul_mat_id of %s takes a row for each id", name);
 }
 
-/* Of more bytes than a thread gets from a reader at once. */
+/* Matrices of more bytes than a thread gets from a reader at once. */
 static void large(void)
 {
 	for (int n = 1; n < 40; n += 34) {

@@ -28,7 +28,7 @@
 static const char *const ways[] = { "as they are stored", "as F32", "in panels",
 				    "in tiles" };
 
-/* Are all @n elements finite, and of a usual size? */
+/* True if all @n elements are finite and not extremely large. */
 static bool is_usual(const double *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -126,7 +126,10 @@ static unsigned char *prepare(const struct weir__product *p,
 	return prepared;
 }
 
-/* Of each 32 elements of a column, which are rounded to bytes together. */
+/*
+ * Find the greatest of each 32 elements of a column, which are rounded to bytes
+ * together.
+ */
 static void greatest_of(const float *column, size_t k, double *most)
 {
 	for (size_t i = 0; i < k; i++) {
@@ -227,7 +230,10 @@ static double near_of(const struct weir__product *p)
 		       : NEAR_BYTES;
 }
 
-/* Of several numbers of rows and columns, the greatest error over its limit. */
+/*
+ * Return the greatest quotient of error and limit for several numbers of rows
+ * and columns.
+ */
 static double worst_of(const struct weir__product *p, size_t k)
 {
 	static const size_t rows[] = { 1, 39 };

@@ -6,8 +6,9 @@
  *
  * - each kernel by itself, its parts in random order, as planned for one thread
  *   and for three; results, and the kernel's own memory, are NaNs before;
- * - the last one with its result in the place of each source that allows it, and
- *   with source 0 from a reader, if its kernel takes one, and one that fails;
+ * - the last one with its result in the place of each source that allows it,
+ *   and with source 0 from a reader, if its kernel takes one, and one that
+ *   fails;
  * - all of it by an executable graph.
  */
 #ifndef TRIAL_H
@@ -21,13 +22,15 @@
 #define NEAR_F32 1e-10
 #define NEAR_F16 1e-6
 #define NEAR_BF16 1e-4
-/* For products with weights of F16 and BF16, and quantised ones, to whose
- * precision a kernel may convert the other source. */
+/*
+ * Limits of products with weights of F16 and BF16, and quantised ones, to whose
+ * precision a kernel may convert the other source.
+ */
 #define NEAR_PRODUCT_F16 1e-6
 #define NEAR_PRODUCT_BF16 1e-4
 #define NEAR_PRODUCT_QUANT 5e-4
 
-extern struct weir_graph *g; /* of this trial */
+extern struct weir_graph *g; /* graph of this trial */
 
 void trials_begin(void);
 int trials_end(void); /* the exit status of main */

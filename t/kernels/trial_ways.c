@@ -198,7 +198,10 @@ static void try_kernels(struct trial *t, const struct naive *want,
 	naive_free(got);
 }
 
-/* May the result be written while this node is read, as all its sources? */
+/*
+ * True if the result may be written over @src wherever @node has it as a
+ * source.
+ */
 static bool may_take(const struct weir_node *node, const struct weir_node *src)
 {
 	for (uint32_t s = 0; s < node->n_src; s++)
@@ -383,7 +386,7 @@ static void try_exec(struct trial *t, const struct naive *want)
 		snprintf(t->why, sizeof(t->why), "%s", weir_error());
 }
 
-/* Has the trial its verdict? */
+/* True if the result of the trial is known. */
 static bool is_decided(const struct trial *t)
 {
 	return t->wrong[0] || (t->fails ? !t->err : t->err);

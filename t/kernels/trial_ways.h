@@ -12,7 +12,7 @@ struct trial {
 	struct weir_node *node; /* the last one */
 	double nmse;
 	bool fails; /* every way has to */
-	/* Of the first way that was wrong: */
+	/* The first way that was wrong: */
 	char way[64];
 	int err;
 	char why[256];   /* the sentence of err */

@@ -193,7 +193,7 @@ def fails():
 DEVICES = ("CPU:devices=2,CPU1", "CPU:devices=2,apart=1,CPU1",
            "CPU:devices=3,apart=1,CPU1,CPU2",
            "CPU:devices=4,apart=1,CPU3,CPU1,CPU2")
-# Of 0.9 MB; the largest tensor has 41 kB.
+# A model of 0.9 MB; the largest tensor has 41 kB.
 BUDGETS = (60000, 130000, 500000, 2000000)
 
 

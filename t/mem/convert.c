@@ -57,7 +57,7 @@ static const struct fmt *fmt_of(uint32_t dtype)
 
 struct value {
 	bool negative, nan;
-	uint64_t payload; /* of a NaN, its highest bit at bit 63 */
+	uint64_t payload; /* payload of a NaN, its highest bit at bit 63 */
 	long double mag;
 };
 

@@ -8,7 +8,7 @@
 /* Place items in one memory; NULL: one without a capacity. */
 struct weir_placement *placed(const struct weir_lifetime *items, size_t n,
 			      const struct weir_place_memory *memory);
-/* Of memory 0. */
+/* Facts about memory 0. */
 struct weir_placement_info placed_info(const struct weir_placement *p);
 
 #endif

@@ -80,7 +80,7 @@ static bool together(unsigned i, unsigned j)
 
 /* First items of places, in the order in which these were chosen. */
 static unsigned order[MOST];
-static uint64_t at[MOST]; /* of all items */
+static uint64_t at[MOST]; /* offsets of all items */
 
 /* Where item @i may be at @off or above, beside the places of @k others. */
 static uint64_t above(unsigned i, unsigned k, uint64_t off)
@@ -131,7 +131,7 @@ static uint64_t optimum(unsigned used, unsigned k, uint64_t height,
 	return all && height < best ? height : best;
 }
 
-/* Of the three ways to search. */
+/* Counts over the three ways to search. */
 struct counts {
 	unsigned refused, unproved, higher, lying;
 };

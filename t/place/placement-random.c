@@ -290,7 +290,7 @@ static bool check(struct problem *p, const struct weir_placement *w)
 				good = false;
 			}
 	}
-	/* Of many items these checks would take hours. */
+	/* For many items these checks would take hours. */
 	for (unsigned m = 0; m < p->opts.n_memories && good && p->n < FEW; m++)
 		good = check_memory(p, w, m);
 	return good;

@@ -61,7 +61,7 @@ static void lifetimes(void)
 	       "a placement of no items needs no bytes");
 }
 
-/* Does item 1 take the place of item 0? */
+/* True if item 1 takes the place of item 0. */
 static bool taken(struct weir_lifetime a, struct weir_lifetime b)
 {
 	struct weir_lifetime items[] = { a, b };

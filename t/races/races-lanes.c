@@ -6,7 +6,7 @@
 #include "graph/exec/sched.h"
 #include "racing.h"
 
-#define N 64 /* of F32 */
+#define N 64 /* elements of F32 */
 
 static struct weir_graph *g;
 static struct weir_sched *sched;

@@ -12,7 +12,7 @@
 #include "tap.h"
 
 #define STREAMS 5u /* 1 and 2 share a queue; 3: another one; 0, 4: managed */
-#define OPS 11u    /* of a stream; the checker keeps 16 clocks */
+#define OPS 11u    /* operations of a stream; the checker keeps 16 clocks */
 #define SHIFT 12u
 #define BYTES 12u
 #define STEPS 60u
@@ -151,7 +151,10 @@ static unsigned op_begin(unsigned s)
 	return number;
 }
 
-/* Has the function of a native stream not returned, and is this after it? */
+/*
+ * True if the function of a native stream has not returned, and this comes
+ * after it.
+ */
 static bool is_open(unsigned s, unsigned number)
 {
 	for (unsigned i = 1; is_native(i); i++) {
@@ -315,7 +318,7 @@ static void step(void)
 		access_bytes(s);
 }
 
-/* Are the reports the same? */
+/* True if the reports are the same. */
 static bool trial(unsigned seed, unsigned *ret_reports)
 {
 	bool same;

@@ -8,7 +8,7 @@
 #include "files.h"
 #include "racing.h"
 
-#define N 64 /* of F32: 256 bytes */
+#define N 64 /* elements of F32: 256 bytes */
 
 static struct weir_graph *g;
 static struct weir_sched *sched;

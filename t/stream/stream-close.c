@@ -110,9 +110,9 @@ static void release(void *arg)
 struct stuck {
 	struct weir_stream *a, *b;
 	struct weir_event *early, *mid;
-	struct waiting w; /* for an event of @b */
+	struct waiting w; /* waits for an event of @b */
 	struct gate gate;
-	int calls; /* of @b */
+	int calls; /* calls of @b */
 	int64_t took;
 };
 

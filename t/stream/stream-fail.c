@@ -13,7 +13,7 @@ static int minus_5 = -5;
 struct failed {
 	struct weir_stream *s;
 	struct weir_event *before, *at, *after;
-	int calls; /* of operation 3 */
+	int calls; /* calls of operation 3 */
 };
 
 static struct failed failed_stream(void)

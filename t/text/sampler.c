@@ -26,7 +26,7 @@ static struct sampler with_opts(struct sampler_opts opts)
 	return s;
 }
 
-/* Of all tokens. */
+/* Make a sampler that chooses from all tokens. */
 static struct sampler with(float temperature, uint64_t seed)
 {
 	return with_opts((struct sampler_opts){ .repeat = 1,
@@ -147,7 +147,7 @@ static void wrong_options(void)
 /* Each of the steps on probabilities that are easy to add. */
 static unsigned chosen(struct sampler_opts opts)
 {
-	/* Of 32: 16, 8, 4, 2, 1, 1 */
+	/* The probabilities in 32nds: 16, 8, 4, 2, 1, 1 */
 	static const float of_32[] = { 1, 4, 16, 2, 8, 1 };
 	struct sampler s;
 	float score[N(of_32)];
@@ -177,7 +177,7 @@ static void steps(void)
 	       "a top-p of 0 leaves one token");
 	is_int(chosen((struct sampler_opts){ .top_p = 1, .min_p = 0.2f }), 0x16,
 	       "min-p leaves tokens that are likely, compared with the best");
-	/* Of three tokens 16 / 28 is less than 0.8, and 24 / 28 more. */
+	/* With three tokens 16 / 28 is less than 0.8, and 24 / 28 is more. */
 	is_int(chosen((struct sampler_opts){ .top_k = 3, .top_p = 0.8f }), 0x14,
 	       "top-p looks at the probabilities that top-k has left");
 }

@@ -143,7 +143,10 @@ static void every_prefix(const char *what, const void *bytes, size_t n)
 		char *copy = malloc(i + 1);
 		int r;
 
-		/* Of the exact size, so that sanitizers see an overrun. */
+		/*
+		 * The copy has the exact size, so that sanitizers see an
+		 * overrun.
+		 */
 		memcpy(copy, bytes, i);
 		r = vocabulary_try(copy, i);
 		bad += r != -EBADMSG && r != -EOPNOTSUPP;

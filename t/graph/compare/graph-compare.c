@@ -22,7 +22,7 @@ static unsigned n_bufs;
 static struct weir_compared seen[16];
 static float value[16][2]; /* the first element of both */
 static unsigned n_seen;
-static int answer; /* of the third call */
+static int answer; /* answer of the third call */
 
 static int see(void *arg, const struct weir_compared *compared)
 {

@@ -237,7 +237,7 @@ static void plain_goals(void)
 	}
 }
 
-/* Is @class on @dev anyway, for a node other than @i? */
+/* True if another node than @i needs @class on @dev anyway. */
 static bool plain_there(uint32_t i, uint32_t class, uint8_t dev)
 {
 	for (uint32_t u = 0; u < net.n; u++)

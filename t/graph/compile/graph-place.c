@@ -100,7 +100,7 @@ static uint64_t offset(const struct weir__passes *d, uint32_t c)
 	return weir_placement_offset(d->places.placement, d->places.item[c]);
 }
 
-/* May @b be where @a is? */
+/* True if @b may be where @a is. */
 static bool pair_well(const struct weir__passes *d, uint32_t a, uint32_t b)
 {
 	uint64_t p = offset(d, a), q = offset(d, b);

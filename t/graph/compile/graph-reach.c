@@ -40,7 +40,7 @@ static uint32_t index_of(const struct weir_node *node)
 	return (uint32_t)info.index;
 }
 
-/* Must @b wait for @a, by any number of steps? */
+/* True if @b must wait for @a, by any number of steps. */
 static bool waits(const struct weir__reach *r, uint32_t b, uint32_t a)
 {
 	for (uint32_t e = r->before_at[b]; e < r->before_at[b + 1]; e++)
@@ -322,7 +322,10 @@ static uint32_t last_of(uint32_t class)
 	return last;
 }
 
-/* Do nodes @i and @j access a byte both, one of them to write it if @write? */
+/*
+ * True if nodes @i and @j access the same byte; with @write, one of them has to
+ * write it.
+ */
 static bool meet(uint32_t i, uint32_t j, bool write)
 {
 	for (uint32_t a = rnd.src_at[i]; a < rnd.src_at[i + 1]; a++)

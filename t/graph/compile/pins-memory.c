@@ -45,7 +45,7 @@ static int make_all(void)
 	return r;
 }
 
-/* Of node @i: the device, which its pin has chosen. */
+/* Return the device that the pin of node @i has chosen. */
 static struct weir_dev *pinned_to(struct weir_exec *s, uint64_t i)
 {
 	struct weir_node_place place = { .size = sizeof(place) };

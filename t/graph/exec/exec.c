@@ -221,7 +221,7 @@ static void what_is_computed(void)
 	weir_graph_free(g);
 }
 
-/* Of nodes that are not there. */
+/* Ask for nodes that are not there. */
 static void questions(void)
 {
 	struct weir_graph *g = graph_new();

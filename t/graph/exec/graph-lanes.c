@@ -114,7 +114,7 @@ struct state {
 	bool done[MOST];
 };
 
-/* Have all lanes computed what transfer @k waits for? */
+/* True if all lanes have computed what transfer @k waits for. */
 static bool transferred(const struct net *x, const struct state *s, uint32_t k)
 {
 	const struct weir__sync *o = &x->sync;
@@ -142,7 +142,9 @@ static uint32_t made(const struct net *x, uint32_t i)
 	return x->flags[i] & WEIR__REACH_NO_WORK ? NONE : i;
 }
 
-/* Is all there that node @i reads, or has to come after? */
+/*
+ * True if all that node @i reads is there, and all that has to come before it.
+ */
 static bool ready(const struct net *x, const struct state *s, uint32_t i)
 {
 	bool well = true;

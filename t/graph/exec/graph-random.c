@@ -25,19 +25,20 @@ static struct weir *weir;
 static struct weir_dev *dev[DEVS];
 static unsigned n_devs;
 /*
- * For the first devices, 1 to n_devs; with a copy of inputs, and with two and
- * room for some of the constant leaves, so that the others are prefetched.
+ * Schedulers of the first devices, 1 to n_devs; with a copy of inputs, and with
+ * two and room for some of the constant leaves, so that the others are
+ * prefetched.
  */
 static struct weir_sched *sched[DEVS][2];
 static const uint64_t weights[DEVS] = { 500, 500, 500, 500 };
 static struct weir_stream *stream;
 static struct random_graph r;
-static struct naive *want; /* of this run */
+static struct naive *want; /* results that this run should have */
 static uint64_t seed;
 static char wrong[512]; /* the first difference of this graph, or "" */
 static uint64_t compared, in_place, cancelled, transfers, lanes, prefetched;
 static _Atomic uint64_t observed;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of @wrong */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* lock of @wrong */
 
 static uint64_t number_from(const char *name, uint64_t other)
 {
@@ -198,8 +199,8 @@ static void pins_set(struct weir_sched *s, unsigned devs)
 }
 
 /*
- * For every second graph by the scheduler that prefetches leaves; by the other
- * one if its memory for leaves is too small for an operation.
+ * Use the scheduler that prefetches leaves for every second graph, but the
+ * other one if the memory for leaves is too small for an operation.
  */
 static struct weir_exec *exec_new(unsigned last)
 {

@@ -23,7 +23,7 @@ enum region {
 #define REGION ((uint64_t)16384)
 #define CACHE_BYTES ((uint64_t)2048)
 
-static struct random_graph *r; /* that is being made */
+static struct random_graph *r; /* graph that is being made */
 static uint64_t state;
 
 uint64_t gen_below(uint64_t n)

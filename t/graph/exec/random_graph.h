@@ -14,7 +14,7 @@
 #include <weir.h>
 
 struct known {
-	double bound; /* of absolute values */
+	double bound; /* bound of absolute values */
 	double step;  /* all elements are multiples of it; 0: of nothing */
 	double err;   /* greatest difference between two right results */
 };
@@ -24,7 +24,7 @@ struct known {
 
 struct random_graph {
 	struct weir_graph *g;
-	struct known *known; /* of each node, when it was made */
+	struct known *known; /* what is known of each node when it is made */
 	int8_t *cache;       /* the cache in which it is stored; -1: none */
 	size_t n, room;
 	struct weir_node *input[RANDOM_INPUTS];

@@ -6,7 +6,7 @@
 #include "dtypes.h"
 #include "random_gen.h"
 
-/* Of functions such as exp, and of sums in another order, relatively. */
+/* Relative error of functions such as exp, and of sums in another order. */
 #define ROUGH 0x1p-16
 
 /*

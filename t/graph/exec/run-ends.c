@@ -15,7 +15,7 @@ static struct weir_dev *devs[2];
 /* What the operations did, and what is to happen. */
 static struct happened {
 	_Atomic unsigned computed[NODES];
-	_Atomic int fail; /* of operation 2 */
+	_Atomic int fail; /* error of operation 2 */
 	_Atomic int observer;
 	struct gate gate; /* operation 2 waits for it, if @hold */
 	bool hold;

@@ -15,7 +15,7 @@
 static struct weir *weir;
 static struct weir_dev *dev[2]; /* CPU, GDEV0 */
 static struct weir_sched *sched;
-static int observed_err; /* that the observer returns */
+static int observed_err; /* error that the observer returns */
 static _Atomic unsigned observed;
 
 /*
@@ -227,7 +227,7 @@ static void cancels(void)
 	both_free(&b);
 }
 
-static unsigned sets_until; /* that fails; 0: none does */
+static unsigned sets_until; /* number of the call that fails; 0: none fails */
 
 int __real_weir__tensor_set(const struct weir_tensor *dst, size_t off,
 			    const void *src, size_t n);

@@ -20,7 +20,7 @@
 static struct weir *weir;
 static sem_t started, held, go;
 static _Atomic(struct weir_run *) late; /* its first end is held; NULL: none */
-static int observed_err;                /* that the observer returns */
+static int observed_err;                /* error that the observer returns */
 
 void __real_weir__progress_to(struct weir__progress *p, uint64_t number);
 void __wrap_weir__progress_to(struct weir__progress *p, uint64_t number);

@@ -79,7 +79,7 @@ static struct outcome outcome_of(const struct weir_graph *g, uint32_t place_ms)
 	return ret;
 }
 
-/* Of these seeds the greedy planner does not find the lowest placement. */
+/* With these seeds the greedy planner does not find the lowest placement. */
 static void lower(void)
 {
 	static const uint32_t seeds[] = { 5, 53, 103, 107 };

@@ -14,7 +14,7 @@
 
 #define N 128
 #define LAYERS 12
-#define BYTES ((uint64_t)N * N * 4) /* of a layer's weight */
+#define BYTES ((uint64_t)N * N * 4) /* bytes of a layer's weight */
 #define NEED (BYTES + 4096)
 #define TICK 20000 /* us: times of files have changed */
 
@@ -22,7 +22,7 @@ static struct weir *weir;
 static struct weir_file *file;
 static float *numbers; /* the contents of the file */
 static float x[N], want[N];
-static struct weir_event *arrived; /* of placed weights; NULL: none */
+static struct weir_event *arrived; /* event of placed weights, or NULL */
 
 /* What one budget needs. */
 struct engine {

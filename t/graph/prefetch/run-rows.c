@@ -100,7 +100,7 @@ struct reader {
 	struct weir_sched *sched;
 	struct weir_exec *s;
 	struct weir_run *run;
-	size_t floats; /* of the result */
+	size_t floats; /* elements of the result */
 };
 
 /* Rows [@skip, ROWS) of the table. */

@@ -10,7 +10,7 @@
 
 #define N 128
 #define PARTS 12
-#define BYTES ((uint64_t)N * N * 4) /* of a weight */
+#define BYTES ((uint64_t)N * N * 4) /* bytes of a weight */
 #define NEED (BYTES + 4096)
 
 static struct weir *weir;
@@ -54,7 +54,7 @@ static struct weir_graph *products(const int *list, int n, struct weir_buf *buf)
 struct outcome {
 	struct weir_exec_info info;
 	struct weir_exec_info guess;
-	uint64_t kept, prefetched; /* that the run reports */
+	uint64_t kept, prefetched; /* bytes that the run reports */
 	float y[N];
 };
 

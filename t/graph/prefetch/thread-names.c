@@ -16,7 +16,7 @@
 
 #define N 256
 #define PARTS 8
-#define BYTES ((uint64_t)N * N * 4) /* of a weight */
+#define BYTES ((uint64_t)N * N * 4) /* bytes of a weight */
 
 /*
  * Those of weir-io(7), without numbers; "weir/" is that of a stream without a

@@ -39,7 +39,7 @@ struct set {
 struct variant {
 	unsigned file;
 	size_t n;  /* bytes of it that are left */
-	size_t at; /* of these, the one that is changed */
+	size_t at; /* number of the changed one of these */
 	uint8_t flip;
 };
 

@@ -79,7 +79,7 @@ struct rule {
 	size_t len;
 	int64_t data;        /* bytes, after padding to 32; or CUT */
 	int strict, lenient; /* what is returned */
-	const char *part;    /* of the sentence, where it is refused */
+	const char *part;    /* part of the sentence if it is refused */
 };
 
 static const struct rule rules[] = {

@@ -32,7 +32,7 @@ struct refused {
 	size_t n;
 	uint64_t size;
 	int err;
-	const char *part; /* of the sentence */
+	const char *part; /* part of the sentence */
 	const char *title;
 };
 

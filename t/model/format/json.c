@@ -10,7 +10,7 @@
 #define LEN(a) (sizeof(a) / sizeof(a[0]))
 #define TEXT(s) s, sizeof(s) - 1
 
-static char *copy; /* of exact size, so that ASan sees an overrun */
+static char *copy; /* has the exact size, so that ASan sees an overrun */
 
 static void begin(struct weir__json *j, const char *text, size_t len)
 {

@@ -59,7 +59,7 @@ struct rule {
 	size_t len;
 	uint64_t data;
 	int strict, lenient; /* what is returned */
-	const char *part;    /* of the sentence, where it is refused */
+	const char *part;    /* part of the sentence if it is refused */
 };
 
 static const struct rule rules[] = {

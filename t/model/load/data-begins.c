@@ -90,7 +90,10 @@ static bool load(struct weir_load_report *report)
 	return right;
 }
 
-/* Can memory that is congruent to the file have all tensors aligned? */
+/*
+ * Check whether all tensors are aligned in memory that is congruent to the
+ * file.
+ */
 static void data_begins(const char *dtype, unsigned size, unsigned mod)
 {
 	bool fits = mod % size == 0;

@@ -6,7 +6,7 @@
 #include "held.h"
 
 #define MANY 20000u
-#define CHECKS 14u /* of contract() */
+#define CHECKS 14u /* checks of contract() */
 
 static struct sample_tensor many[MANY];
 static char many_names[MANY][8];

@@ -11,7 +11,8 @@
 #define ROUNDS 60
 #define BUFFER_BYTES ((size_t)1 << 20)
 #define MAX_PARTS 64u
-#define MOST_BYTES ((size_t)2 << 20) /* of a tensor, as it is or as F32 */
+/* Most bytes of a tensor, as it is or as F32. */
+#define MOST_BYTES ((size_t)2 << 20)
 
 /* Tensor i of the weights is part[i]. */
 static struct part {
@@ -22,7 +23,7 @@ static struct part {
 static size_t n_parts;
 
 static struct weir_buf
-	*buf[2]; /* of targets, and of selections with a buffer */
+	*buf[2]; /* buffers of targets, and of selections with a buffer */
 static unsigned char *image[2];         /* what they should have */
 static size_t used[2];                  /* bytes of them that have targets */
 static unsigned char *want, *got, *raw; /* MOST_BYTES, in the elements' order */

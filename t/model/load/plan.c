@@ -224,7 +224,7 @@ static void new_plans_are_empty(void)
 }
 
 #define THREADS 4u
-#define PLANS 50000u /* of each thread */
+#define PLANS 50000u /* plans of each thread */
 
 struct planner {
 	pthread_t thread;
@@ -234,8 +234,8 @@ struct planner {
 };
 
 /*
- * Does a selection of one tensor leave the others, and nothing else, to the
- * next?
+ * Check that a selection of one tensor leaves the others, and nothing else, to
+ * the next one.
  */
 static void *plan_often(void *arg)
 {

@@ -191,7 +191,10 @@ static void other_puts_leave_targets_out(void)
 	weir_buf_free(buf);
 }
 
-/* Have the @n tensors of @a the digests of those of @b in reverse order? */
+/*
+ * True if the @n tensors of @a have the digests of those of @b in reverse
+ * order.
+ */
 static bool digests_reversed(struct weir_weights *a, struct weir_weights *b,
 			     size_t n)
 {
