@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "cuts.h"
+#include "slices.h"
 #include "sample.h"
 #include "sinks.h"
 #include "tap.h"
@@ -29,7 +29,7 @@ static int on_chunk(void *arg, size_t i, uint64_t off, const void *data,
 {
 	struct seen *s = arg;
 	size_t record = s->record ? s->record[i] : i;
-	uint64_t place = cut_entry(s->model, record).offset + off;
+	uint64_t place = entry_of(s->model, record).offset + off;
 	int r = 0;
 
 	s->concurrent += atomic_exchange(&s->busy, true);
@@ -78,7 +78,7 @@ size_t seen_missing(const struct seen *s)
 	size_t n = 0;
 
 	for (size_t i = 0; i < weir_model_count(s->model); i++)
-		n += s->at[i] != cut_entry(s->model, i).bytes;
+		n += s->at[i] != entry_of(s->model, i).bytes;
 	return n;
 }
 

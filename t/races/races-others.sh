@@ -16,7 +16,7 @@ export WEIR_DEBUG WEIR_T_NODES
 # With the tests of native streams, on the stand-in driver.
 test -e "$builddir/lib/cuda/.libs/weir-cuda.so" &&
 	tests="$tests cuda/cuda-native cuda/cuda-native-io cuda/cuda-heap
-		cuda/cuda-held cuda/cuda-torch"
+		cuda/cuda-blocked cuda/cuda-torch"
 
 plan "$(echo $tests | wc -w)"
 cd "$tmp" || exit 1

@@ -53,7 +53,7 @@ static void chain_free(struct chain *c)
 }
 
 /* Start it; the device is held before operation @i. */
-static void start_held(struct chain *c, struct weir_stream *stream, int i)
+static void start_paused(struct chain *c, struct weir_stream *stream, int i)
 {
 	gdev.nodes = 0;
 	gdev.hold_at = (uint64_t)i + 2;
@@ -71,7 +71,7 @@ static void cancels(struct weir_stream *stream, const char *where)
 
 	chain_make(&c, NULL);
 	for (int i = 0; i < OPS; i++) {
-		start_held(&c, stream, i);
+		start_paused(&c, stream, i);
 		must(weir_run_cancel(c.run));
 		sem_post(&gdev.go);
 		wrong += weir_run_wait(c.run, -1) != -ECANCELED;
@@ -99,7 +99,7 @@ static void frees(void)
 		struct chain c;
 
 		chain_make(&c, NULL);
-		start_held(&c, NULL, i);
+		start_paused(&c, NULL, i);
 		chain_free(&c);
 		wrong += gdev.bytes == 0;
 		sem_post(&gdev.go);
@@ -153,7 +153,7 @@ static void closes(void)
 
 		weir = gdev_open(&dev);
 		chain_make(&c, NULL);
-		start_held(&c, NULL, i);
+		start_paused(&c, NULL, i);
 		sem_post(&gdev.go);
 		weir_close(weir);
 		wrong += weir_run_wait(c.run, -1) != 0 || gdev.nodes != OPS;
@@ -204,7 +204,7 @@ static void forks(void)
 	pid_t pid;
 
 	chain_make(&c, NULL);
-	start_held(&c, NULL, 1);
+	start_paused(&c, NULL, 1);
 	pid = fork();
 	if (!pid) {
 		bool well = weir_run_wait(c.run, -1) == -EPERM &&

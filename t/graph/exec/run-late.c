@@ -75,7 +75,7 @@ static struct weir_graph *build(void)
 }
 
 /* Start the run, and return when it is not running, while its end is held. */
-static void start_held(struct weir_run *run, struct weir_event *end)
+static void start_paused(struct weir_run *run, struct weir_event *end)
 {
 	struct weir_run_report report = { .size = sizeof(report) };
 
@@ -100,7 +100,7 @@ static void next_fails(struct weir_sched *sched)
 	must(weir_exec_new(sched, g, &s));
 	must(weir_run_new(s, &run));
 	must(weir_run_input(run, weir_graph_node(g, 0), x, sizeof(x)));
-	start_held(run, end);
+	start_paused(run, end);
 	observed_err = -EDOM;
 	must(weir_run_start(run));
 	is_err(weir_run_wait(run, -1), -EDOM, "the observer returned",

@@ -3,7 +3,7 @@
  * Graphs on the CPU whose leaves are tensors of a load that is running: they
  * are computed as far as the tensors have arrived.
  */
-#include "held.h"
+#include "paused.h"
 
 #define N 4 /* tensors a to d */
 
@@ -72,7 +72,7 @@ static struct loading loading_start(void)
 	struct weir_dev *cpu;
 
 	calls = 0;
-	atomic_store(&held_from, offset_of("c"));
+	atomic_store(&paused_from, offset_of("c"));
 	l.load = start_all();
 	must(weir_load_weights(l.load, &l.weights));
 	loading_graph(&l);
@@ -86,7 +86,7 @@ static struct loading loading_start(void)
 
 static void loading_end(struct loading *l)
 {
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	weir_run_free(l->run);
 	weir_exec_free(l->exec);
 	weir_sched_free(l->sched);
@@ -113,7 +113,7 @@ static void computes_meanwhile(void)
 	is_int(calls, 2, "layers are computed while later ones are still read");
 	is_err(weir_run_wait(l.run, 0), -ETIMEDOUT, "",
 	       "a run waits for tensors of a load");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	is_int(weir_run_wait(l.run, -1), 0,
 	       "a run ends well when the load has ended");
 	must(weir_run_output(l.run, l.out, &t));
@@ -135,7 +135,7 @@ static void failing_load(void)
 	wait_calls(2);
 	if (truncate(path, offset_of("c")))
 		bail("truncate");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	is_int(weir_run_wait(l.run, -1), -ECANCELED,
 	       "a run ends when its load fails");
 	has_str(weir_error(), "model.safetensors",
@@ -150,11 +150,11 @@ static void failing_load(void)
 
 int main(void)
 {
-	held_begin(9);
+	paused_begin(9);
 	sample_write(path, few, FEW, 8, 1);
 	open_root(WEIR_IO_SYNC, 0);
 	computes_meanwhile();
 	failing_load();
 	weir_close(root);
-	return held_end();
+	return paused_end();
 }

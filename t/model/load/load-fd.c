@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "held.h"
+#include "paused.h"
 
 static int fail_eventfd; /* what eventfd(2) fails with */
 
@@ -45,7 +45,7 @@ static void descriptor(void)
 	size_t i;
 	int fd, r;
 
-	l = start_held(NULL);
+	l = start_paused(NULL);
 	fd = weir_load_fd(l);
 	ok(fd >= 0 && readable(fd),
 	   "the descriptor is readable while an empty tensor is not returned");
@@ -54,7 +54,7 @@ static void descriptor(void)
 	ok(readable(fd), "the descriptor is readable while tensors are left");
 	must(weir_load_next(l, 0, &i));
 	ok(!readable(fd), "the descriptor is not readable before an arrival");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	do {
 		struct epoll_event got = { .events = EPOLLIN };
 		int ep = epoll_create1(EPOLL_CLOEXEC);
@@ -76,12 +76,12 @@ static void descriptor(void)
 /* An event loop needs no other descriptor to learn the outcome of the load. */
 static void descriptor_says_the_end(void)
 {
-	struct weir_load *l = start_held(NULL);
+	struct weir_load *l = start_paused(NULL);
 	struct pollfd p = { .fd = weir_load_fd(l), .events = POLLIN };
 	size_t i;
 
 	atomic_store(&end_held, true);
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	arrivals(l, FEW);
 	ok(!readable(p.fd),
 	   "the descriptor is not readable between the last tensor and the end");
@@ -115,10 +115,10 @@ static void descriptor_taken_away(void)
 
 	if (pipe(pipes) < 0)
 		bail("pipe");
-	l = start_held("[abcd]");
+	l = start_paused("[abcd]");
 	fd = weir_load_fd(l);
 	dup2(pipes[1], fd);
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	is_int(count(arrivals(l, FEW), ' '), 4,
 	       "tensors are returned when the program has closed the descriptor");
 	ok(!readable(pipes[0]),
@@ -156,7 +156,7 @@ static void closed_root(void)
 
 int main(void)
 {
-	held_begin(20);
+	paused_begin(20);
 	sample_write(path, few, FEW, 8, 1);
 	open_root(WEIR_IO_SYNC, 0);
 	descriptor();
@@ -165,5 +165,5 @@ int main(void)
 	descriptor_taken_away();
 	no_descriptor();
 	closed_root();
-	return held_end();
+	return paused_end();
 }

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "held.h"
+#include "paused.h"
 
 #define MANY 20000u
 #define CHECKS 14u /* checks of contract() */
@@ -24,14 +24,14 @@ static void order_of_completion(void)
 	const char *names;
 	struct weir_load *l;
 
-	atomic_store(&held_from, offset_of("c"));
+	atomic_store(&paused_from, offset_of("c"));
 	l = start_all();
 	is_str(arrivals(l, 2), "none nil ",
 	       "empty tensors are returned first, in order");
 	names = arrivals(l, 2);
 	ok(strlen(names) == 4 && !strpbrk(names, "cd"),
 	   "tensors are returned while others are still being read");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	is_int(weir_load_wait(l, -1), 0, "the reads that waited end");
 	is_int(count(arrivals(l, FEW), ' '), 2,
 	       "the other tensors are returned");
@@ -50,11 +50,11 @@ static void mapped_first(void)
 	must(weir_dev_find(root, "CPU", &cpu));
 	must(weir_dev_buft(cpu, WEIR_MEM_MAPPED, &mapped));
 	must(weir_plan_add(p, NULL, mapped, &how));
-	atomic_store(&held_from, 0);
+	atomic_store(&paused_from, 0);
 	l = start(p, NULL);
 	is_str(arrivals(l, 4), "none b d nil ",
 	       "mapped and empty tensors are returned first, in order");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	weir_load_free(l);
 }
 
@@ -64,7 +64,7 @@ static void times_out(void)
 	struct weir_load *l;
 	size_t i = 77;
 
-	l = start_held("[abcd]");
+	l = start_paused("[abcd]");
 	is_err(weir_load_next(l, 0, &i), -ETIMEDOUT, "within 0 ns",
 	       "weir_load_next with no time returns -ETIMEDOUT at once");
 	before = clock_ns(CLOCK_MONOTONIC);
@@ -73,7 +73,7 @@ static void times_out(void)
 	ok(clock_ns(CLOCK_MONOTONIC) - before >= SEC / 50,
 	   "weir_load_next does not return before its time");
 	is_int(i, 77, "weir_load_next does not write a number at a time-out");
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	weir_load_free(l);
 }
 
@@ -88,11 +88,11 @@ static void cancelled(void)
 	size_t i, n = 0;
 
 	o.depth = 1;
-	atomic_store(&held_from, 0);
+	atomic_store(&paused_from, 0);
 	must(weir_load_start(p, &o, &l));
 	weir_plan_free(p);
 	must(weir_load_cancel(l));
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	for (; (r = weir_load_next(l, 20 * SEC, &i)) != 0 && n < FEW; n++) {
 		int err = weir_load_error(l, i, &failure);
 
@@ -112,13 +112,13 @@ static void root_closed(void)
 
 	weir_close(root);
 	open_root(WEIR_IO_SYNC, SEC / 10);
-	l = start_held(NULL);
+	l = start_paused(NULL);
 	weir_close(root);
 	names = arrivals(l, FEW + 1);
 	ok(count(names, ' ') == FEW && count(names, '!') == 4,
 	   "tensors that weir_close gave up are returned");
 	weir_load_free(l);
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	open_root(WEIR_IO_SYNC, 0);
 }
 
@@ -160,14 +160,14 @@ static void four_threads(size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		atomic_store(&times[i], 0);
-	l = start_held(NULL);
+	l = start_paused(NULL);
 	must(weir_load_weights(l, &w));
 	for (int i = 0; i < 4; i++) {
 		t[i] = (struct taker){ .load = l, .w = w };
 		pthread_create(&t[i].thread, NULL, take_thread, &t[i]);
 	}
 	usleep(10000);
-	atomic_store(&held_from, INT64_MAX);
+	atomic_store(&paused_from, INT64_MAX);
 	for (int i = 0; i < 4; i++) {
 		pthread_join(t[i].thread, NULL);
 		sum += t[i].n;
@@ -353,7 +353,7 @@ static void reads_held_up(void)
 
 int main(void)
 {
-	held_begin(11 + 3 * CHECKS);
+	paused_begin(11 + 3 * CHECKS);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(many_names[i], sizeof(many_names[i]), "t%u", i);
 		many[i] = (struct sample_tensor){ many_names[i], "U8",
@@ -363,5 +363,5 @@ int main(void)
 	contract(WEIR_IO_AUTO, "auto: ");
 	contract(WEIR_IO_URING, "uring: ");
 	contract(WEIR_IO_SYNC, "sync: ");
-	return held_end();
+	return paused_end();
 }

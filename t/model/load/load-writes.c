@@ -4,7 +4,7 @@
  * range, whatever buffers they are in. In host memory, or that of the device
  * WEIR_T_DEVICE.
  */
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 
 #define MANY 2000u
@@ -23,7 +23,7 @@ static struct weir_model *equal_tensors(size_t n, unsigned count)
 static struct weir_tensor place(const struct weir_model *m, size_t i,
 				struct weir_buf *buf, uint64_t offset)
 {
-	struct weir_entry e = cut_entry(m, i);
+	struct weir_entry e = entry_of(m, i);
 	struct weir_tensor t;
 
 	if (weir_tensor_init(&t, e.dtype, e.ndim, e.shape) < 0 ||
@@ -58,8 +58,8 @@ static size_t wrong_at_once(struct weir_plan *p, const struct weir_model *m,
 	if (weir_load_start(p, NULL, &l) < 0 || weir_load_weights(l, &w) < 0)
 		bail("%s", weir_error());
 	for (size_t i = n; i-- > 0; i -= i > 100 ? some(100) : 0)
-		wrong += cut_wrong(dst ? &dst[i] : weir_weights_get(w, i), m, i,
-				   0, 0);
+		wrong += slice_differs(dst ? &dst[i] : weir_weights_get(w, i),
+				       m, i, 0, 0);
 	weir_load_wait(l, -1);
 	weir_weights_free(w);
 	weir_load_free(l);
@@ -167,8 +167,9 @@ static void a_read_waits_for_columns(void)
 	    weir_load_wait(l, -1) < 0 ||
 	    weir_tensor_get(&whole, LAST, later, 256) < 0)
 		bail("%s", weir_error());
-	ok(!memcmp(at_once, later, 256) && !cut_wrong(&part[0], m, 0, 0, 0) &&
-		   !cut_wrong(&part[1], m, 1, 0, 0),
+	ok(!memcmp(at_once, later, 256) &&
+		   !slice_differs(&part[0], m, 0, 0, 0) &&
+		   !slice_differs(&part[1], m, 1, 0, 0),
 	   "a read of the last row of a column waits for the load");
 	weir_load_free(l);
 	weir_plan_free(p);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_MODEL_LOAD_C = %D%/load.t %D%/load-next.t %D%/load-fd.t %D%/memory.t \
-	%D%/plan.t %D%/cut.t %D%/target.t %D%/target-weights.t \
+	%D%/plan.t %D%/slice-rows.t %D%/target.t %D%/target-weights.t \
 	%D%/load-writes.t %D%/slice.t %D%/sink.t %D%/sink-faults.t \
 	%D%/plan-random.t %D%/refused.t %D%/null.t %D%/place.t \
 	%D%/data-begins.t %D%/load-faults.t \
@@ -12,9 +12,9 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la t/libtap.la
-%C%_load_next_t_SOURCES = %D%/load-next.c $(T_HELD) $(T_LEAKS)
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_PAUSED) $(T_LEAKS)
 %C%_load_next_t_LDADD = lib/libweir.la t/libtap.la
-%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
+%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_PAUSED)
 %C%_load_fd_t_LDADD = lib/libweir.la t/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_faults_t_LDADD = lib/libweir.la t/libtap.la
@@ -24,14 +24,14 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_null_t_SOURCES = %D%/null.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
-%C%_cut_t_SOURCES = %D%/cut.c
-%C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
-%C%_load_writes_t_SOURCES = %D%/load-writes.c $(T_CUTS) $(T_PLANS)
-%C%_target_weights_t_SOURCES = %D%/target-weights.c $(T_CUTS) $(T_PLANS)
-%C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
+%C%_slice_rows_t_SOURCES = %D%/slice-rows.c
+%C%_target_t_SOURCES = %D%/target.c $(T_SLICES) $(T_PLANS)
+%C%_load_writes_t_SOURCES = %D%/load-writes.c $(T_SLICES) $(T_PLANS)
+%C%_target_weights_t_SOURCES = %D%/target-weights.c $(T_SLICES) $(T_PLANS)
+%C%_slice_t_SOURCES = %D%/slice.c $(T_SLICES) $(T_PLANS)
 %C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS) $(T_UNCACHED)
-%C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
+%C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_SLICES) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_targets_layout_t_SOURCES = %D%/targets-layout.c $(T_PLANS)

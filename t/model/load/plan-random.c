@@ -5,7 +5,7 @@
  * device WEIR_T_DEVICE. The chunks are small, so that rows and tensors have
  * several.
  */
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 
 #define ROUNDS 60
@@ -97,7 +97,7 @@ static uint64_t source_of(const struct step *s, const struct part *p,
 static size_t expect(const struct weir_model *m, const struct weir_tensor *t,
 		     const struct part *p)
 {
-	struct weir_entry e = cut_entry(m, p->record);
+	struct weir_entry e = entry_of(m, p->record);
 	struct weir_tensor source = *t;
 	struct step s;
 	size_t n = 0;
@@ -219,17 +219,17 @@ static void random_model(void)
 /* A part of tensor @i, or all of it. */
 static struct part random_part(const struct weir_model *m, size_t i)
 {
-	struct weir_entry e = cut_entry(m, i);
+	struct weir_entry e = entry_of(m, i);
 	struct part p = { .record = i, .sliced = some(2) };
 	unsigned dim = (unsigned)some(3);
 	uint64_t total = (uint64_t)e.shape[dim] / 4, start = some(total + 1);
 
 	if (dim == 2)
-		p.slice = cut_of(2, (int64_t)start * 4,
-				 (int64_t)some(total - start + 1) * 4);
+		p.slice = slice_of(2, (int64_t)start * 4,
+				   (int64_t)some(total - start + 1) * 4);
 	else
-		p.slice = cut_of(dim, (int64_t)start,
-				 (int64_t)some(total - start + 1));
+		p.slice = slice_of(dim, (int64_t)start,
+				   (int64_t)some(total - start + 1));
 	return p;
 }
 
@@ -301,7 +301,7 @@ static void random_targets(struct weir_plan *p, const struct weir_model *m)
 		struct weir_tensor t;
 
 		*to = random_part(m, some(n_tensors));
-		e = cut_entry(m, to->record);
+		e = entry_of(m, to->record);
 		if (to->sliced)
 			e.shape[to->slice.dim] = to->slice.n;
 		if (e.dtype >= WEIR_DTYPE_F16 && e.dtype <= WEIR_DTYPE_F64 &&

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 #include "sinks.h"
 
@@ -309,7 +309,7 @@ static void a_read_fails(int err, const char *what)
 {
 	struct weir_model *m = three();
 	struct weir_plan *p = plan_of(m, WEIR_WAY_DIRECT);
-	uint64_t place = cut_entry(m, 1).offset + 9 * MIB;
+	uint64_t place = entry_of(m, 1).offset + 9 * MIB;
 	struct weir_failure f;
 	struct weir_load *l;
 
@@ -335,7 +335,7 @@ static void a_file_is_cut(void)
 	struct weir_failure f;
 	struct weir_load *l;
 
-	if (truncate(path, (off_t)(cut_entry(m, 2).offset + MIB)) < 0)
+	if (truncate(path, (off_t)(entry_of(m, 2).offset + MIB)) < 0)
 		bail("%s cannot be cut", path);
 	l = start(p);
 	is_int(weir_load_wait(l, -1), -ESTALE,
@@ -441,7 +441,7 @@ static void a_read_is_lost(void)
 	open_root(100000000, 200000000);
 	m = three();
 	p = plan_of(m, WEIR_WAY_DIRECT);
-	place = cut_entry(m, 1).offset + 9 * MIB;
+	place = entry_of(m, 1).offset + 9 * MIB;
 	reads.lo = place;
 	reads.hi = place + 1;
 	reads.hang = true;

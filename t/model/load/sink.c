@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sinks: functions that receive the bytes of tensors. */
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 #include "sinks.h"
 
@@ -171,8 +171,8 @@ static void sinks_puts_and_targets_share_a_load(void)
 	some_tensors(400, 30000);
 	tensors[7].count = 1000;
 	m = model();
-	if (weir_tensor_init(&dst, cut_entry(m, 7).dtype, 1,
-			     cut_entry(m, 7).shape) < 0 ||
+	if (weir_tensor_init(&dst, entry_of(m, 7).dtype, 1,
+			     entry_of(m, 7).shape) < 0 ||
 	    weir_tensor_place(&dst, buf, 64) < 0)
 		bail("%s", weir_error());
 	target.dst = &dst;

@@ -3,7 +3,7 @@
  * Slices of tensors, and capacities and alignments of plans. In host memory, or
  * that of the device WEIR_T_DEVICE.
  */
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 
 #define ROUNDS 40
@@ -40,8 +40,8 @@ static size_t slice_wrong(struct weir_model *m, const struct weir_slice *s,
 	o.way = way;
 	w = load_with(m, NULL, kind, &o);
 	for (size_t i = 0; i < weir_weights_count(w); i++)
-		wrong += cut_wrong(weir_weights_get(w, i), m, i, s->dim,
-				   s->start) != 0;
+		wrong += slice_differs(weir_weights_get(w, i), m, i, s->dim,
+				       s->start) != 0;
 	weir_weights_free(w);
 	return wrong;
 }
@@ -66,8 +66,8 @@ static void each_slice_has_its_bytes(void)
 		struct weir_model *m = model();
 		int64_t start = (int64_t)some(29);
 		struct weir_slice s =
-			cut_of((unsigned)some(3), start,
-			       (int64_t)some(30 - (uint64_t)start));
+			slice_of((unsigned)some(3), start,
+				 (int64_t)some(30 - (uint64_t)start));
 
 		wrong += slice_wrong(m, &s, ways[round % 3]);
 		weir_model_close(m);
@@ -84,10 +84,10 @@ static void slices_of_long_rows(void)
 	n_tensors = 0;
 	add_shape("U8", 1, 6 * 800000, "6,800000");
 	m = model();
-	s = cut_of(1, 100001, 100000);
+	s = slice_of(1, 100001, 100000);
 	is_int(slice_wrong(m, &s, WEIR_WAY_DIRECT), 0,
 	       "slices of rows that are far apart have their bytes");
-	s = cut_of(1, 7, 799000);
+	s = slice_of(1, 7, 799000);
 	is_int(slice_wrong(m, &s, WEIR_WAY_DIRECT), 0,
 	       "slices of nearly all of long rows have their bytes");
 	weir_model_close(m);
@@ -97,7 +97,7 @@ static void slices_of_long_rows(void)
 static void long_rows_are_counted_once(void)
 {
 	static const uint32_t ways[] = { WEIR_WAY_BUFFERED, WEIR_WAY_DIRECT };
-	struct weir_slice s = cut_of(1, 100001, 18000000);
+	struct weir_slice s = slice_of(1, 100001, 18000000);
 	struct weir_model *m;
 
 	n_tensors = 0;
@@ -153,7 +153,7 @@ static void mapped_slices_are_views(void)
 	struct weir_weights *other;
 	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
-	struct weir_slice s = cut_of(1, 5, 11);
+	struct weir_slice s = slice_of(1, 5, 11);
 	const struct weir_tensor *t;
 	struct weir_weights *w;
 	struct weir_model *m;
@@ -167,7 +167,7 @@ static void mapped_slices_are_views(void)
 	is_int(t->shape[1], 11, "a mapped slice has the shape of the slice");
 	is_int(t->stride[0], 30 * 64 * 2,
 	       "a mapped slice has the strides of the whole tensor");
-	is_int(cut_wrong(t, m, 2, 1, 5), 0, "a mapped slice has its bytes");
+	is_int(slice_differs(t, m, 2, 1, 5), 0, "a mapped slice has its bytes");
 	o.way = WEIR_WAY_AUTO;
 	other = load_with(m, "t2", kind, &o);
 	ok(same_digest(w, other),
@@ -246,7 +246,7 @@ static void tensors_are_converted(const struct weir_slice *s)
 static void wrong_slices_are_refused(void)
 {
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
-	struct weir_slice s = cut_of(1, 0, 1);
+	struct weir_slice s = slice_of(1, 0, 1);
 	struct weir_plan *p;
 	struct weir_model *m;
 
@@ -264,10 +264,10 @@ static void wrong_slices_are_refused(void)
 	s = (struct weir_slice){ .rank = 4, .ranks = 4 };
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "rank 4 of 4",
 	       "a rank of as many ranks is refused");
-	s = cut_of(0, -1, 2);
+	s = slice_of(0, -1, 2);
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "from -1 on",
 	       "a slice that begins before its dimension is refused");
-	s = cut_of(0, 1, INT64_MAX);
+	s = slice_of(0, 1, INT64_MAX);
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL, "from 1 on",
 	       "a slice whose end exceeds 2^63 is refused");
 	o.slice = NULL;

@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 
 #define MANY 3000u
@@ -14,7 +14,7 @@
 static struct weir_tensor place(const struct weir_model *m, size_t i,
 				struct weir_buf *buf)
 {
-	struct weir_entry e = cut_entry(m, i);
+	struct weir_entry e = entry_of(m, i);
 	struct weir_tensor t;
 
 	if (weir_tensor_init(&t, e.dtype, e.ndim, e.shape) < 0 ||
@@ -61,8 +61,9 @@ static void weights_keep_the_targets_of_their_plan(void)
 	       "the next load of the plan has all its targets");
 	weir_plan_free(p);
 	weir_buf_free(buf);
-	ok(w && !cut_wrong(weir_weights_get(w, 0), m, 0, 0, 0) &&
-		   !cut_wrong(weir_weights_get(w, MANY - 1), m, MANY - 1, 0, 0),
+	ok(w && !slice_differs(weir_weights_get(w, 0), m, 0, 0, 0) &&
+		   !slice_differs(weir_weights_get(w, MANY - 1), m, MANY - 1, 0,
+				  0),
 	   "weights keep the buffers of targets after plan and program");
 	weir_weights_free(w);
 	weir_model_close(m);

@@ -3,7 +3,7 @@
  * Targets: tensors that are loaded into exactly the memory that the program
  * chose. In host memory, or that of the device WEIR_T_DEVICE.
  */
-#include "cuts.h"
+#include "slices.h"
 #include "plans.h"
 
 #define MANY 3000u
@@ -12,7 +12,7 @@
 static struct weir_tensor place(const struct weir_model *m, size_t i,
 				struct weir_buf *buf, uint64_t offset)
 {
-	struct weir_entry e = cut_entry(m, i);
+	struct weir_entry e = entry_of(m, i);
 	struct weir_tensor t;
 
 	if (weir_tensor_init(&t, e.dtype, e.ndim, e.shape) < 0 ||
@@ -72,7 +72,7 @@ static void tensors_go_to_their_targets(void)
 		const struct weir_tensor *in = weir_weights_get(w, i);
 
 		wrong += in->buf != buf || in->offset != dst[i].offset ||
-			 (bytes_of(i) && cut_wrong(in, m, i, 0, 0));
+			 (bytes_of(i) && slice_differs(in, m, i, 0, 0));
 		i += some(40);
 	}
 	is_int(wrong, 0, "each target has the bytes of its tensor");
@@ -117,7 +117,7 @@ static void small_targets_are_read_together(uint32_t way)
 	    weir_load_report(l, &rep) < 0 || weir_load_weights(l, &w) < 0)
 		bail("%s", weir_error());
 	for (size_t i = 0; i < MANY; i += 1 + some(50))
-		wrong += cut_wrong(&dst[i], m, i, 0, 0);
+		wrong += slice_differs(&dst[i], m, i, 0, 0);
 	is_int(wrong, 0,
 	       "targets in another order than the file, %s, have their bytes",
 	       way == WEIR_WAY_DIRECT ? "read directly" : "cached");
@@ -148,9 +148,9 @@ static void bytes_beside_a_target_do_not_change(void)
 	p = new_plan(m);
 	is_int(put_one(p, 0, &dst, NULL), 0, "a target may have any offset");
 	w = load(p, NULL);
-	ok(w && !cut_wrong(weir_weights_get(w, 0), m, 0, 0, 0),
+	ok(w && !slice_differs(weir_weights_get(w, 0), m, 0, 0, 0),
 	   "a target at an odd address has its bytes");
-	is_int(cut_not(buf, 4097, 0xa5), 0,
+	is_int(bytes_differ(buf, 4097, 0xa5), 0,
 	       "bytes before a target do not change");
 	weir_weights_free(w);
 	weir_plan_free(p);
@@ -242,7 +242,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	if (!w)
 		diag("%s", weir_error());
 	for (size_t i = 0; i < 3 && w; i++)
-		wrong += cut_wrong(&part[i], m, i, 0, 0);
+		wrong += slice_differs(&part[i], m, i, 0, 0);
 	ok(w && !wrong, "columns of one tensor are filled from three tensors");
 	plan_add(selected, NULL, NULL, 0, 0);
 	whole = load(selected, NULL);
@@ -281,7 +281,7 @@ static void slices_of_a_tensor_are_targets(void)
 	}
 	w = load(p, NULL);
 	for (unsigned i = 0; i < 4 && w; i++)
-		wrong += cut_wrong(&dst[i], m, 0, 1, 25 * (int64_t)i);
+		wrong += slice_differs(&dst[i], m, 0, 1, 25 * (int64_t)i);
 	ok(w && !wrong, "four slices of one tensor go to four buffers");
 	weir_weights_free(w);
 	weir_plan_free(p);
@@ -409,7 +409,7 @@ static void wrong_targets_are_refused(void)
 	       "a tensor may be the target of two calls");
 	ok(!load(p, NULL) && strstr(weir_error(), "'t0' and 't0'"),
 	   "targets that overlap are refused before anything is read");
-	is_int(cut_not(buf, 4096, 0xa5), 0,
+	is_int(bytes_differ(buf, 4096, 0xa5), 0,
 	       "memory of targets that were refused does not change");
 	is_err(weir_plan_estimate(p, NULL, 0), -EINVAL, "overlap",
 	       "an estimate of targets that overlap is refused");
@@ -499,9 +499,9 @@ static void targets_in_many_buffers(void)
 		bail("%s", weir_error());
 	w = load(p, NULL);
 	for (size_t i = 0; i < MANY; i += 1 + some(50))
-		wrong +=
-			!w || weir_weights_get(w, i)->buf != buf[i] ||
-			cut_wrong(weir_weights_get(w, i), m, t[i].tensor, 0, 0);
+		wrong += !w || weir_weights_get(w, i)->buf != buf[i] ||
+			 slice_differs(weir_weights_get(w, i), m, t[i].tensor,
+				       0, 0);
 	is_int(wrong, 0, "targets in %u buffers have their bytes", MANY);
 	weir_weights_free(w);
 	weir_plan_free(p);

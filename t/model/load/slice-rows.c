@@ -14,9 +14,10 @@ struct shape {
 };
 
 /* A model of one tensor 't', converted to @to. */
-static int cut_to(enum weir_dtype to, enum weir_dtype dtype, struct shape shape,
-		  const struct weir_slice *slice, struct weir__slice *ret_slice,
-		  struct weir_tensor *ret_tensor)
+static int sliced_to(enum weir_dtype to, enum weir_dtype dtype,
+		     struct shape shape, const struct weir_slice *slice,
+		     struct weir__slice *ret_slice,
+		     struct weir_tensor *ret_tensor)
 {
 	struct weir__record rec = { .name_len = 1,
 				    .dtype = (uint16_t)dtype,
@@ -34,12 +35,12 @@ static int cut_to(enum weir_dtype to, enum weir_dtype dtype, struct shape shape,
 	return weir__slice_make(&m, 0, slice, to, ret_slice, ret_tensor);
 }
 
-static int cut(enum weir_dtype dtype, struct shape shape,
-	       const struct weir_slice *slice, struct weir__slice *ret_slice,
-	       struct weir_tensor *ret_tensor)
+static int sliced(enum weir_dtype dtype, struct shape shape,
+		  const struct weir_slice *slice, struct weir__slice *ret_slice,
+		  struct weir_tensor *ret_tensor)
 {
-	return cut_to(WEIR_DTYPE_NONE, dtype, shape, slice, ret_slice,
-		      ret_tensor);
+	return sliced_to(WEIR_DTYPE_NONE, dtype, shape, slice, ret_slice,
+			 ret_tensor);
 }
 
 static const struct {
@@ -144,8 +145,8 @@ static void slices_are_rows(void)
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		struct weir_tensor t;
 		struct weir__slice c;
-		bool same = cut(good[i].dtype, good[i].shape, &good[i].slice,
-				&c, &t) == 0;
+		bool same = sliced(good[i].dtype, good[i].shape, &good[i].slice,
+				   &c, &t) == 0;
 
 		same = same && c.off == good[i].off && c.rows == good[i].rows &&
 		       c.width == good[i].width &&
@@ -209,7 +210,8 @@ static void wrong_slices_are_refused(void)
 		struct weir_tensor t;
 		struct weir__slice c;
 
-		is_err(cut(bad[i].dtype, bad[i].shape, &bad[i].slice, &c, &t),
+		is_err(sliced(bad[i].dtype, bad[i].shape, &bad[i].slice, &c,
+			      &t),
 		       -EINVAL, bad[i].sentence, "%s", bad[i].title);
 	}
 }
@@ -221,7 +223,7 @@ static int fit(const struct weir_slice *slice, struct shape larger,
 	const struct shape shape = { 2, { 6, 10 } };
 	struct weir_tensor t, all, view;
 
-	if (cut(WEIR_DTYPE_F32, shape, slice, c, &t) < 0 ||
+	if (sliced(WEIR_DTYPE_F32, shape, slice, c, &t) < 0 ||
 	    weir_tensor_init(&all, WEIR_DTYPE_F32, larger.ndim, larger.dim) <
 		    0 ||
 	    weir_tensor_view(&all, dim, 0, n, &view) < 0)
@@ -259,14 +261,14 @@ static void blocks_are_converted(void)
 	struct weir_tensor t;
 	struct weir__slice c;
 
-	is_int(cut_to(WEIR_DTYPE_BF16, WEIR_DTYPE_Q4_K, shape, &columns, &c,
-		      &t),
+	is_int(sliced_to(WEIR_DTYPE_BF16, WEIR_DTYPE_Q4_K, shape, &columns, &c,
+			 &t),
 	       0, "columns of a quantised tensor can be converted");
 	ok(c.off == 144 && c.rows == 6 && c.width == 288 &&
 		   c.file_pitch == 576 && c.mem_width == 1024 &&
 		   t.dtype == WEIR_DTYPE_BF16 && t.shape[1] == 512,
 	   "rows of blocks become rows of elements");
-	is_err(cut_to(WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K, shape, NULL, &c, &t),
+	is_err(sliced_to(WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K, shape, NULL, &c, &t),
 	       -EINVAL, "'t' cannot be converted from Q4_K to Q8_0",
 	       "a conversion from one quantised dtype to another is refused");
 }
@@ -277,7 +279,7 @@ static int fit_blocks(int64_t stride, struct weir__slice *c)
 	const struct shape shape = { 2, { 6, 64 } };
 	struct weir_tensor t, view;
 
-	if (cut_to(WEIR_DTYPE_F32, WEIR_DTYPE_Q4_0, shape, NULL, c, &t) < 0)
+	if (sliced_to(WEIR_DTYPE_F32, WEIR_DTYPE_Q4_0, shape, NULL, c, &t) < 0)
 		bail("%s", weir_error());
 	view = t;
 	view.stride[0] = 1024;

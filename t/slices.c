@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "cuts.h"
+#include "slices.h"
 
 #include <stdlib.h>
 
 #include "sample.h"
 #include "tap.h"
 
-struct weir_slice cut_of(unsigned dim, int64_t start, int64_t n)
+struct weir_slice slice_of(unsigned dim, int64_t start, int64_t n)
 {
 	return (struct weir_slice){ .dim = dim, .start = start, .n = n };
 }
 
-struct weir_entry cut_entry(const struct weir_model *m, size_t i)
+struct weir_entry entry_of(const struct weir_model *m, size_t i)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 
@@ -66,10 +66,10 @@ static bool is_wrong(const unsigned char *copy, const struct weir_tensor *t,
 	return false;
 }
 
-size_t cut_wrong(const struct weir_tensor *t, const struct weir_model *m,
-		 size_t i, unsigned dim, int64_t start)
+size_t slice_differs(const struct weir_tensor *t, const struct weir_model *m,
+		     size_t i, unsigned dim, int64_t start)
 {
-	struct weir_entry e = cut_entry(m, i);
+	struct weir_entry e = entry_of(m, i);
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	unsigned char *copy;
 	size_t wrong = 0;
@@ -91,7 +91,7 @@ size_t cut_wrong(const struct weir_tensor *t, const struct weir_model *m,
 	return wrong;
 }
 
-size_t cut_not(struct weir_buf *buf, size_t n, unsigned char byte)
+size_t bytes_differ(struct weir_buf *buf, size_t n, unsigned char byte)
 {
 	unsigned char *copy = copy_of(buf);
 	size_t wrong = 0;

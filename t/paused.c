@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "held.h"
+#include "paused.h"
 
 #include <sys/syscall.h>
 
 char path[64];
 const char *device;
 struct weir *root;
-_Atomic int64_t held_from = INT64_MAX;
+_Atomic int64_t paused_from = INT64_MAX;
 
-static char dir[] = "/var/tmp/weir-held-XXXXXX";
+static char dir[] = "/var/tmp/weir-paused-XXXXXX";
 
 const struct sample_tensor few[FEW] = {
 	{ "a", "U8", 1u << 20, 1 }, { "none", "F32", 0, 4 },
@@ -20,12 +20,12 @@ const struct sample_tensor few[FEW] = {
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
-	while (n >= 65536 && off >= atomic_load(&held_from))
+	while (n >= 65536 && off >= atomic_load(&paused_from))
 		usleep(1000);
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
 
-void held_begin(unsigned checks)
+void paused_begin(unsigned checks)
 {
 	device = getenv("WEIR_T_DEVICE");
 	plan(checks);
@@ -34,7 +34,7 @@ void held_begin(unsigned checks)
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
 }
 
-int held_end(void)
+int paused_end(void)
 {
 	unlink(path);
 	rmdir(dir);
@@ -99,11 +99,11 @@ struct weir_load *start_all(void)
 	return start(plan_for(NULL, WEIR_WAY_DIRECT), NULL);
 }
 
-struct weir_load *start_held(const char *glob)
+struct weir_load *start_paused(const char *glob)
 {
 	struct weir_plan *p = plan_for(glob, WEIR_WAY_DIRECT);
 
-	atomic_store(&held_from, 0);
+	atomic_store(&paused_from, 0);
 	return start(p, NULL);
 }
 

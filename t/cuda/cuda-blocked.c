@@ -10,7 +10,7 @@
 
 #define N ((size_t)1 << 20)
 #define LARGE ((size_t)96 << 20) /* more than all slots have */
-#define MODEL "cuda-held.safetensors"
+#define MODEL "cuda-blocked.safetensors"
 
 static struct weir *weir;
 static struct weir_stream *native;
