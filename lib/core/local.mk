@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += \
+LIB_CORE = \
 	%D%/root.c %D%/root.h \
 	%D%/error.c %D%/error.h \
 	%D%/timeline.c %D%/timeline.h %D%/trace.c %D%/trace.h \
@@ -7,4 +7,5 @@ lib_libweir_core_la_SOURCES += \
 	%D%/cgroup.c %D%/cgroup.h %D%/cpus.c %D%/cpus.h \
 	%D%/numa.c %D%/numa.h %D%/util.h %D%/refs.h %D%/array.c %D%/array.h \
 	%D%/sort.c %D%/sort.h %D%/slab.c %D%/slab.h %D%/compat.c %D%/compat.h
+lib_libweir_core_la_SOURCES += $(LIB_CORE)
 EXTRA_DIST += %D%/README.md

@@ -2,8 +2,8 @@
 /*
  * Random calls of a heap with many blocks, and of one with many streams that
  * come and go. No two blocks overlap; memory that was freed in a stream whose
- * work has not ended is handed out to that stream, or to one that waits; time
- * is linear; nothing is left. In each round the work of a few streams is held
+ * work has not ended is handed out to that stream, or to one that waits; the steps
+ * of a call do not grow with what there is; nothing is left. In each round the work of a few streams is held
  * back. WEIR_T_BLOCKS blocks (20 000), WEIR_T_STREAMS streams (70 000),
  * WEIR_T_STEPS calls with many blocks (80 000), from WEIR_T_SEED.
  */
@@ -14,6 +14,7 @@
 
 #include "heap/heap.h"
 #include "draws.h"
+#include "steps.h"
 #include "streams.h"
 
 #define SLOTS 512u
@@ -23,14 +24,6 @@
 static struct weir *weir;
 static struct weir_buft *buft;
 static void *memory; /* addresses only */
-
-static int64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec * SEC + ts.tv_nsec;
-}
 
 /* A stream; its number is never used again. */
 struct slot {
@@ -308,19 +301,19 @@ static void model_check(struct model *m, unsigned before, const char *what)
 	   "%s: all memory is one free part", what);
 }
 
-/* Nanoseconds of @steps calls with @n blocks at first. */
-static int64_t with_blocks(size_t n, uint64_t steps, bool check)
+/* Steps of @calls calls with @n blocks at first. */
+static uint64_t with_blocks(size_t n, uint64_t calls, bool check)
 {
 	unsigned before = threads();
 	struct model *m = model_new(n, (size_t)64 << 10, 24);
-	int64_t t;
+	uint64_t taken;
 
 	for (unsigned i = 0; i < m->slots; i++)
 		slot_fill(m, &m->slot[i]);
 	for (uint32_t k = 0; k < n; k++)
 		step_alloc(m, k, 1, any_slot(m));
-	t = cpu_ns();
-	for (uint64_t i = 0; i < steps && !m->wrong; i++) {
+	taken = steps();
+	for (uint64_t i = 0; i < calls && !m->wrong; i++) {
 		uint32_t k = draw((uint32_t)n), most = 3;
 
 		if (i % 2000 == 0) {
@@ -335,25 +328,25 @@ static int64_t with_blocks(size_t n, uint64_t steps, bool check)
 			step_alloc(m, k, 1 + draw(most), any_slot(m));
 	}
 	round_end(m);
-	t = cpu_ns() - t;
+	taken = steps() - taken;
 	if (check)
 		model_check(m, before, "many blocks");
 	else
 		free_all(m);
 	model_destroy(m);
-	return t;
+	return taken;
 }
 
-static void test_blocks(size_t n, uint64_t steps)
+static void test_blocks(size_t n, uint64_t calls)
 {
-	int64_t few = with_blocks(n / 4, steps, false);
-	int64_t all = with_blocks(n, steps, true);
+	uint64_t few = with_blocks(n / 4, calls, false);
+	uint64_t all = with_blocks(n, calls, true);
 
-	ok(all < 10 * few + 50 * MS,
-	   "calls with four times as many blocks do not take 16 times as long");
-	diag("%zu blocks %.2f us, %zu blocks %.2f us for each call", n / 4,
-	     (double)few / 1e3 / (double)steps, n,
-	     (double)all / 1e3 / (double)steps);
+	ok(few && all < 2 * few,
+	   "calls with four times as many blocks take less than twice as many steps");
+	diag("%zu blocks %llu steps, %zu blocks %llu steps for each call",
+	     n / 4, (unsigned long long)(few / calls), n,
+	     (unsigned long long)(all / calls));
 }
 
 /* The blocks of slot @i are those from i * @each on. */
@@ -380,10 +373,10 @@ static void crowd_step(struct model *m, uint32_t each)
 		slot_leave(m, i);
 }
 
-/* Nanoseconds until @m has had @until streams. */
-static int64_t crowd_run(struct model *m, uint32_t until)
+/* Steps until @m has had @until streams. */
+static uint64_t crowd_run(struct model *m, uint32_t until)
 {
-	int64_t t = cpu_ns();
+	uint64_t before = steps();
 
 	for (uint32_t step = 0; m->streams < until && !m->wrong; step++) {
 		if (step % 4000 == 0) {
@@ -393,22 +386,23 @@ static int64_t crowd_run(struct model *m, uint32_t until)
 		crowd_step(m, 4);
 	}
 	round_end(m);
-	return cpu_ns() - t;
+	return steps() - before;
 }
 
 static void test_streams(uint32_t n)
 {
 	unsigned before = threads();
 	struct model *m = model_new(4000, 256, SLOTS);
-	int64_t first = crowd_run(m, n / 4), last;
+	uint64_t first = crowd_run(m, n / 4), last;
 
 	crowd_run(m, n - n / 4);
 	last = crowd_run(m, n);
-	ok(last < 3 * first + 50 * MS,
-	   "calls with the last of %u streams take no longer than with the first",
+	ok(first && 4 * last < 5 * first,
+	   "calls with the last of %u streams take no more steps than with the first",
 	   n);
-	diag("%.2f us and %.2f us for each stream",
-	     (double)first / 250 / (double)n, (double)last / 250 / (double)n);
+	diag("%llu and %llu steps for each stream",
+	     (unsigned long long)(4 * first / n),
+	     (unsigned long long)(4 * last / n));
 	model_check(m, before, "many streams");
 	model_destroy(m);
 }

@@ -6,10 +6,10 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <time.h>
 
 #include "heap/heap.h"
 #include "draws.h"
+#include "steps.h"
 #include "streams.h"
 
 #define BLOCK ((size_t)128 << 10)
@@ -40,14 +40,6 @@ static struct weir_block alloc(struct weir_heap *heap, size_t n,
 	return b;
 }
 
-static int64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec * SEC + ts.tv_nsec;
-}
-
 static unsigned threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -73,12 +65,12 @@ static bool threads_end(unsigned n)
 }
 
 /*
- * Nanoseconds of @n streams, of which each allocates and frees a block, of a
+ * Steps of @n streams, of which each allocates and frees a block, of a
  * size that caches keep and of one that they do not.
  */
-static int64_t use_streams(struct weir_heap *heap, unsigned n)
+static uint64_t use_streams(struct weir_heap *heap, unsigned n)
 {
-	int64_t t = cpu_ns();
+	uint64_t before = steps();
 
 	for (unsigned i = 0; i < n; i++) {
 		struct weir_stream *s = new_stream(weir, "");
@@ -89,14 +81,14 @@ static int64_t use_streams(struct weir_heap *heap, unsigned n)
 		must(weir_heap_free(&b, s));
 		weir_stream_free(s);
 	}
-	return cpu_ns() - t;
+	return steps() - before;
 }
 
 static void test_in_turn(unsigned n)
 {
 	struct weir_heap *heap = new_heap(64 << 20);
 	unsigned part = n / 10, before = threads();
-	int64_t first = 0, last = 0;
+	uint64_t first = 0, last = 0;
 
 	for (unsigned i = 0; i < 10; i++) {
 		last = use_streams(heap, part);
@@ -105,10 +97,11 @@ static void test_in_turn(unsigned n)
 		tap_renew();
 	}
 	ok(true, "a heap is used with %u streams, one after the other", n);
-	ok(last < 3 * first + 50 * MS,
-	   "the last tenth of the streams takes no longer than the first");
-	diag("%.1f us and %.1f us for each stream", (double)first / 1e3 / part,
-	     (double)last / 1e3 / part);
+	ok(first && 4 * last < 5 * first,
+	   "the last tenth of the streams takes no more steps than the first");
+	diag("%llu and %llu steps for each stream",
+	     (unsigned long long)(first / part),
+	     (unsigned long long)(last / part));
 	ok(threads_end(before), "no thread is left of them");
 	weir_heap_destroy(heap);
 }
@@ -129,10 +122,10 @@ static void join(struct crowd *c, unsigned i)
 	must(weir_heap_free(&b, c->s[i]));
 }
 
-/* Nanoseconds of rounds in which the first and the last stream are replaced. */
-static int64_t replace(struct crowd *c, unsigned rounds)
+/* Steps of rounds in which the first and the last stream are replaced. */
+static uint64_t replace(struct crowd *c, unsigned rounds)
 {
-	int64_t t = cpu_ns();
+	uint64_t before = steps();
 
 	for (unsigned i = 0; i < rounds; i++) {
 		weir_stream_free(c->s[0]);
@@ -140,40 +133,37 @@ static int64_t replace(struct crowd *c, unsigned rounds)
 		join(c, 0);
 		join(c, c->n - 1);
 	}
-	return cpu_ns() - t;
+	return steps() - before;
 }
 
-static int64_t time_among(unsigned n)
+static uint64_t steps_among(unsigned n)
 {
 	struct crowd c = { .heap = new_heap(64 << 20), .n = n };
-	int64_t best = INT64_MAX, t;
+	uint64_t taken;
 
 	c.s = calloc(n, sizeof(struct weir_stream *));
 	for (unsigned i = 0; i < n; i++)
 		join(&c, i);
-	for (unsigned i = 0; i < 5; i++) {
-		t = replace(&c, ROUNDS);
-		if (t < best)
-			best = t;
-	}
+	taken = replace(&c, ROUNDS);
 	for (unsigned i = 0; i < n; i++)
 		weir_stream_free(c.s[i]);
 	is_int(c.heap->root.used_bins, 1, "the heap keeps none of %u streams",
 	       n);
 	weir_heap_destroy(c.heap);
 	free(c.s);
-	return best;
+	return taken;
 }
 
 static void test_among_others(unsigned n)
 {
-	int64_t few = time_among(n / 64), many = time_among(n);
+	uint64_t few = steps_among(n / 64), many = steps_among(n);
 
-	ok(2 * many < 5 * few + MS / 2,
-	   "streams come and go among %u others as fast as among %u", n,
-	   n / 64);
-	diag("%.1f us and %.1f us for each", (double)few / 2e3 / ROUNDS,
-	     (double)many / 2e3 / ROUNDS);
+	ok(few && 4 * many < 5 * few,
+	   "streams come and go among %u others in no more steps than among %u",
+	   n, n / 64);
+	diag("%llu and %llu steps for each",
+	     (unsigned long long)(many / 2 / ROUNDS),
+	     (unsigned long long)(few / 2 / ROUNDS));
 	tap_renew();
 }
 
