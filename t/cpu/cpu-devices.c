@@ -34,7 +34,7 @@ static unsigned threads_of(struct weir *weir, const char *name)
 	struct weir_dev *dev = dev_named(weir, name);
 
 	must(weir__dev_use(dev));
-	return weir__team_size(weir__team_of(dev));
+	return weir__team_size(weir__cpu_of(dev)->team);
 }
 
 static struct weir_buft *plain_of(struct weir_dev *dev)

@@ -281,11 +281,11 @@ static void threads_of_the_cpu(void)
 
 	if (weir_dev_configure(root, "CPU:threads=3", &dev) < 0)
 		bail("%s", weir_error());
-	is_int(weir__team_size(weir__team_of(dev)), 3,
+	is_int(weir__team_size(weir__cpu_of(dev)->team), 3,
 	       "the parameter threads is the size of the CPU's team");
 	is_int(weir_dev_set_threads(dev, &threads), 0,
 	       "the number of threads of the CPU can be set");
-	is_int(weir__team_size(weir__team_of(dev)), 7,
+	is_int(weir__team_size(weir__cpu_of(dev)->team), 7,
 	       "the CPU has as many threads as were set");
 	threads.count = 5000;
 	is_err(weir_dev_set_threads(dev, &threads), -EINVAL,
