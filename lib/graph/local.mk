@@ -6,10 +6,10 @@ lib_libweir_core_la_SOURCES += \
 	%D%/compile/assign.c %D%/compile/assign.h \
 	%D%/compile/sync.c %D%/compile/sync.h \
 	%D%/prefetch/prefetcher.c %D%/prefetch/prefetcher.h %D%/prefetch/imports.c %D%/prefetch/imports.h \
-	%D%/prefetch/entry_reader.c %D%/prefetch/store.c %D%/compile/import_lists.c \
+	%D%/prefetch/entry_reader.c %D%/prefetch/store.c \
 	%D%/compile/place_results.c %D%/compile/place_results.h \
-	%D%/compile/passes.c %D%/compile/passes.h %D%/compile/compiler.c %D%/compile/compiler.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/where.c %D%/compile/nodes.c \
-	%D%/compile/leaves.c %D%/compile/split.c \
+	%D%/compile/passes.c %D%/compile/passes.h %D%/compile/compiler.c %D%/compile/compiler.h %D%/compile/compiled.c %D%/compile/compiled.h %D%/compile/nodes.c \
+	%D%/compile/leaves.c \
 	%D%/exec/sched.c %D%/exec/sched.h %D%/exec/exec.c %D%/exec/pins.c %D%/exec/pins.h \
 	%D%/exec/run.c %D%/exec/run.h %D%/exec/start.c %D%/exec/advance.c %D%/exec/run_once.c \
 	%D%/exec/exec_races.h %D%/exec/exec_races.c %D%/exec/progress.c %D%/exec/progress.h \

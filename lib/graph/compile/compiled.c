@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "graph/ops.h"
@@ -144,13 +145,93 @@ static void lane_reads(struct weir__graph_lane *lane)
 			lane->reads |= UINT64_C(1) << lane->location[i].lane;
 }
 
+/*
+ * Splits: neighbouring nodes, in the order in which they were made, that one
+ * device computes. They describe an executable graph to its users; runs know
+ * lanes only.
+ */
+struct splitting {
+	const struct weir__passes *d;
+	struct weir__split *split; /* NULL: they are only counted */
+	uint32_t n;
+	uint32_t *seen; /* of each class: 1 + the last split that reads it */
+};
+
+/* What the split gets from memory of another device, or from another lane. */
+static void split_inputs(struct splitting *s, uint32_t i)
+{
+	const struct weir__passes *d = s->d;
+	struct weir__split *split = &s->split[s->n - 1];
+
+	for (uint32_t e = d->in.src_at[i]; e < d->in.src_at[i + 1]; e++) {
+		uint32_t class;
+
+		if (d->in.src[e] == WEIR__REACH_NONE)
+			continue;
+		class = d->reach.alias[d->in.src[e]];
+		if (s->seen[class] == s->n ||
+		    (d->sync.device_copy_of[e] == WEIR__REACH_NONE &&
+		     (d->marks[class] & WEIR__MARK_LEAF ||
+		      d->sync.lane[class] == split->lane)))
+			continue;
+		s->seen[class] = s->n;
+		split->inputs++;
+		split->bytes += d->bytes[class];
+	}
+}
+
+static void splits_find(struct splitting *s)
+{
+	const struct weir__passes *d = s->d;
+	uint32_t lane = UINT32_MAX;
+
+	s->n = 0;
+	for (uint32_t i = 0; i < d->in.n; i++) {
+		if (!weir__is_computed(&d->in, &d->reach, i))
+			continue;
+		if (d->sync.lane[i] != lane) {
+			lane = d->sync.lane[i];
+			if (s->split)
+				s->split[s->n] =
+					(struct weir__split){ .lane = lane,
+							      .first = i };
+			s->n++;
+		}
+		if (s->split) {
+			s->split[s->n - 1].n++;
+			split_inputs(s, i);
+		}
+	}
+}
+
+static int compiled_splits(struct weir__compiled *cg,
+			   const struct weir__passes *d)
+{
+	struct splitting s = { .d = d };
+
+	splits_find(&s);
+	cg->n_splits = s.n;
+	cg->split = weir__compiled_take(cg, s.n, sizeof(*cg->split));
+	s.seen = weir__array_alloc((size_t)d->in.n + 1, sizeof(*s.seen));
+	if (!cg->split || !s.seen) {
+		weir__array_free(s.seen);
+		return weir__fail(-ENOMEM, "no memory for %u splits", s.n);
+	}
+	for (uint32_t i = 0; i < d->in.n; i++)
+		s.seen[i] = 0;
+	s.split = cg->split;
+	splits_find(&s);
+	weir__array_free(s.seen);
+	return 0;
+}
+
 static int compiled_nodes(struct weir__compiled *cg,
 			  const struct weir__passes *d)
 {
 	int r = compiled_arrays(cg, d);
 
 	if (r == 0)
-		r = weir__compiled_where(cg, d);
+		r = weir__nodes_place(cg, d);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
 		lane_leaves(cg, &cg->lane[l]);
 		r = weir__nodes_make(cg, d, &cg->lane[l]);
@@ -159,7 +240,7 @@ static int compiled_nodes(struct weir__compiled *cg,
 			r = weir__nodes_address(cg, &cg->lane[l], 0);
 		}
 	}
-	return r < 0 ? r : weir__compiled_splits(cg, d);
+	return r < 0 ? r : compiled_splits(cg, d);
 }
 
 static int check_nodes(const struct weir__graph_lane *lane)
@@ -352,7 +433,7 @@ int weir__compiled_new(struct weir__compiler *compiler,
 	if (r == 0)
 		r = compiled_reserve(cg);
 	if (r == 0)
-		r = weir__compiled_imports(cg, g);
+		r = weir__leaves_import(cg, g);
 	/* All memory first: lanes read that of others. */
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		r = lane_memory(cg, &cg->lane[l]);
@@ -379,7 +460,7 @@ int weir__compiled_measure(struct weir__compiler *compiler,
 		return r;
 	r = weir_graph_fingerprint(g, cg->fingerprint);
 	if (r == 0)
-		r = weir__compiled_imports_measure(cg, g);
+		r = weir__leaves_import_measure(cg, g);
 	if (r < 0)
 		weir__compiled_free(cg);
 	else

@@ -112,6 +112,13 @@ struct weir__copier {
 	bool out; /* from the device */
 };
 
+/* Neighbouring nodes that one device computes. Views never end a split. */
+struct weir__split {
+	uint32_t lane, first, n; /* the first node; how many are computed */
+	uint32_t inputs;         /* classes that it gets from elsewhere */
+	uint64_t bytes;          /* of these */
+};
+
 struct weir__compiled {
 	struct weir__compiler *compiler;
 	uint64_t fingerprint[2];
@@ -165,16 +172,12 @@ int weir__compiled_measure(struct weir__compiler *compiler,
 /* Memory for @n entries of @size bytes. Not NULL if @n is 0; NULL: no memory. */
 void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
-/* where.c: the places of all nodes, the ports, the device copies. */
-int weir__compiled_where(struct weir__compiled *cg,
-			 const struct weir__passes *d);
+/* nodes.c: find the places of all nodes, the ports and the device copies. */
+int weir__nodes_place(struct weir__compiled *cg, const struct weir__passes *d);
 /* The port of @node; NULL: it is none. */
 const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 					 uint64_t node);
-/* Where source @e of d->in is read, and where the result of @i is. */
-struct weir__location weir__source_location(const struct weir__compiled *cg,
-					    const struct weir__passes *d,
-					    uint32_t e);
+/* The location of the result of node @i. */
 struct weir__location weir__result_location(const struct weir__compiled *cg,
 					    uint32_t i);
 /*
@@ -184,31 +187,17 @@ struct weir__location weir__result_location(const struct weir__compiled *cg,
 struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
 				    const struct weir__location *location,
 				    uint32_t copy);
-
 /*
- * leaves.c: check that lanes can use their leaves, and join those that are
- * neighbours. -EINVAL, -ENOMEM.
- */
-int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g);
-/*
- * import_lists.c: the lists of imports of all lanes, and the addresses of the
- * device copies. Errors of weir__prefetch_list_new().
- */
-int weir__compiled_imports(struct weir__compiled *cg,
-			   const struct weir_graph *g);
-/* Only the sizes, for an estimate. */
-int weir__compiled_imports_measure(struct weir__compiled *cg,
-				   const struct weir_graph *g);
-/*
- * nodes.c: @from as a backend gets it, without addresses; its name and
- * parameters are those of the graph. @src: an entry for each of its sources.
+ * Fill in @to: the operation @from as a backend gets it, without addresses. Its
+ * name and parameters are those of the graph. @src has an entry for each of its
+ * sources.
  */
 void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
-/* The nodes of copy 0, without the addresses of a copy's memory. */
+/* Make the lane's nodes of copy 0, without the addresses of its memory. */
 int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
 		     struct weir__graph_lane *lane);
-/* The same of the other copies. */
+/* Make the nodes of the other copies from those of copy 0. */
 void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);
 /*
  * Find the imports that only one step of the lane reads, some rows of them, and
@@ -228,15 +217,17 @@ const char *weir__node_words(const struct weir_backend_node *node,
 			     char text[WEIR__NODE_WORDS]);
 
 /*
- * split.c: neighbouring nodes that one device computes. Views never end a
- * split.
+ * leaves.c: check that lanes can use their leaves, and join those that are
+ * neighbours. -EINVAL, -ENOMEM.
  */
-struct weir__split {
-	uint32_t lane, first, n; /* the first node; how many are computed */
-	uint32_t inputs;         /* classes that it gets from elsewhere */
-	uint64_t bytes;          /* of these */
-};
-int weir__compiled_splits(struct weir__compiled *cg,
-			  const struct weir__passes *d);
+int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g);
+/*
+ * Make the prefetch lists of all lanes, and find the addresses of the device
+ * copies that are imports. Errors of weir__prefetch_list_new().
+ */
+int weir__leaves_import(struct weir__compiled *cg, const struct weir_graph *g);
+/* Find only the sizes of these lists, for an estimate. */
+int weir__leaves_import_measure(struct weir__compiled *cg,
+				const struct weir_graph *g);
 
 #endif
