@@ -9,8 +9,9 @@
 #include <weir/sched.h>
 
 #include "graph/compile/compiled.h"
-#include "graph/exec/pins.h"
 #include "graph/prefetch/prefetcher.h"
+
+struct weir__pins;
 
 #define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
 
@@ -69,6 +70,13 @@ struct weir_exec {
 };
 
 void weir__sched_put(struct weir_sched *sched);
+/*
+ * The pins and rates that hold now. May measure the devices, for some
+ * milliseconds. -ENOMEM. Free it with weir__choice_free().
+ */
+int weir__choice(struct weir_sched *sched, const struct weir_graph *g,
+		 struct weir__choice *ret);
+void weir__choice_free(struct weir__choice *choice);
 /* A stream of the device for one run, and its return. */
 int weir__sched_stream(struct weir_sched *sched,
 		       const struct weir__compiler_dev *on,

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "graph/compile/assign.h"
-#include "graph/exec/pins.h"
+#include "graph/exec/sched.h"
 #include "leaf.h"
 #include "streams.h"
 
