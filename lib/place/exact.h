@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact placement of buffers whose lifetimes are known: which offsets make the
- * memory as small as possible, or fit into a capacity.
+ * Exact placement of buffers whose lifetimes are known: it finds the offsets
+ * that make the memory as small as possible, or that fit into a capacity.
  *
  * The search is any-time: it begins with the caller's placement, keeps the best
  * that it finds, and can be ended at any moment. README.md has the algorithm.

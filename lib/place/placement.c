@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Placements are made and described here. */
 #include "place/placement.h"
 
 #include <string.h>
@@ -9,7 +8,12 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "dev/dev.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
 #include "place/planner.h"
+#include "place/rects.h"
+#include "place/tensors.h"
 
 typedef unsigned long long ull;
 
@@ -90,16 +94,19 @@ struct placement_call {
 	size_t n;
 	struct weir_placement_opts opts;
 	int64_t deadline;
-	struct weir__pieces *pieces; /* of each memory */
-	uint32_t *piece_of;          /* of each item */
+	struct weir__rects *rects; /* of each memory */
+	uint32_t *rect_of;         /* of each item */
 	struct weir_placement *p;
 };
 
-/* An item may be larger than the largest buffer: with its size rounded up. */
+/*
+ * -ENOSPC: an item, with its size rounded up, is larger than the largest
+ * buffer.
+ */
 static int check_largest(const struct placement_call *m, unsigned memory,
 			 uint64_t room)
 {
-	const struct weir__pieces *p = &m->pieces[memory];
+	const struct weir__rects *p = &m->rects[memory];
 
 	for (size_t i = 0; i < m->n; i++)
 		if (m->items[i].memory == memory &&
@@ -111,6 +118,7 @@ static int check_largest(const struct placement_call *m, unsigned memory,
 	return 0;
 }
 
+/* -ENOSPC: the placement is higher than the capacity. */
 static int check_height(const struct placement_call *m, unsigned memory)
 {
 	const struct weir_placement_info *info = &m->p->memory[memory].info;
@@ -130,44 +138,44 @@ static int check_height(const struct placement_call *m, unsigned memory)
 		(ull)info->bound);
 }
 
-/* The bytes of each member, and the offsets as in a joined buffer. */
+/* Set the bytes of each member, and the offsets as in a joined buffer. */
 static int place_members(struct placement_call *m, unsigned memory,
 			 uint64_t height)
 {
-	const struct weir__pieces *p = &m->pieces[memory];
+	const struct weir__rects *p = &m->rects[memory];
 	struct weir__placed *placed = &m->p->memory[memory];
-	uint64_t chunk = p->chunk ? p->chunk : height, at = 0;
-	size_t n = height ? (height - 1) / chunk + 1 : 0;
+	uint64_t stride = p->stride ? p->stride : height, at = 0;
+	size_t n = height ? (height - 1) / stride + 1 : 0;
 	uint64_t *member = weir__calloc(2 * n + 1, sizeof(*member));
 	uint64_t *begin = member + n;
 
 	if (!member)
 		return weir__fail(-ENOMEM, "no memory for %zu members", n);
 	for (size_t i = 0; i < p->n; i++) {
-		const struct weir__place_piece *x = &p->piece[i];
-		uint64_t end = x->offset % chunk + x->bytes;
+		const struct weir__rect *x = &p->rect[i];
+		uint64_t end = x->offset % stride + x->bytes;
 
-		if (member[x->offset / chunk] < end)
-			member[x->offset / chunk] = end;
+		if (member[x->offset / stride] < end)
+			member[x->offset / stride] = end;
 	}
 	for (size_t k = 0; k < n; k++) {
 		begin[k] = at;
 		at += member[k];
 	}
 	for (size_t i = 0; i < m->n; i++) {
-		uint32_t piece = m->piece_of[i];
+		uint32_t rect = m->rect_of[i];
 		struct weir__place *place = &m->p->place[i];
 		uint64_t off;
 
 		if (m->items[i].memory != memory)
 			continue;
 		place->memory = memory;
-		if (piece == WEIR__NO_PIECE)
+		if (rect == WEIR__NO_RECT)
 			continue;
-		off = p->piece[piece].offset;
+		off = p->rect[rect].offset;
 		place->bytes = weir__up(m->items[i].bytes, p->unit);
-		place->member = (uint32_t)(off / chunk);
-		place->offset = begin[place->member] + off % chunk;
+		place->member = (uint32_t)(off / stride);
+		place->offset = begin[place->member] + off % stride;
 	}
 	placed->member = member;
 	placed->begin = begin;
@@ -179,28 +187,29 @@ static int place_members(struct placement_call *m, unsigned memory,
 static int place_memory(struct placement_call *m, unsigned memory)
 {
 	const struct weir_place_memory *mem = &m->opts.memory[memory];
-	struct weir__pieces *p = &m->pieces[memory];
+	struct weir__rects *p = &m->rects[memory];
 	struct weir_placement_info *info = &m->p->memory[memory].info;
-	struct weir__planning how = { mem->enough ? mem->enough : mem->capacity,
-				      mem->capacity, mem->max, m->deadline,
-				      m->opts.threads };
-	struct weir__planned planned = { 0 };
+	struct weir__planner_opts opts = { mem->enough ? mem->enough
+						       : mem->capacity,
+					   mem->capacity, mem->max, m->deadline,
+					   m->opts.threads };
+	struct weir__planner_result result = { 0 };
 	int r = 0;
 
 	if (mem->max && p->n)
 		r = check_largest(m, memory, weir__down(mem->max, p->align));
 	if (!r && p->n)
-		r = weir__pieces_plan(p, &how, &planned);
+		r = weir__rects_place(p, &opts, &result);
 	if (!r)
-		r = place_members(m, memory, planned.height);
+		r = place_members(m, memory, result.height);
 	if (r < 0)
 		return r;
 	info->items = p->n_items;
 	info->in_place = p->in_place;
-	info->bound = planned.bound;
+	info->bound = result.bound;
 	info->align = p->align;
-	info->nodes = planned.nodes;
-	if (info->bytes <= planned.bound)
+	info->nodes = result.nodes;
+	if (info->bytes <= result.bound)
 		info->flags |= WEIR_PLACED_OPTIMAL;
 	return check_height(m, memory);
 }
@@ -216,8 +225,8 @@ static int place_all(struct placement_call *m)
 							     INT64_MAX - begun
 				      ? INT64_MAX
 				      : begun + m->opts.time_ns;
-	r = weir__pieces_make(m->items, m->n, m->opts.memory,
-			      m->opts.n_memories, m->pieces, m->piece_of);
+	r = weir__rects_make(m->items, m->n, m->opts.memory, m->opts.n_memories,
+			     m->rects, m->rect_of);
 	for (unsigned i = 0; i < m->opts.n_memories && !r; i++)
 		r = place_memory(m, i);
 	if (r < 0)
@@ -244,20 +253,20 @@ int weir__placement_new(const struct weir_lifetime *items, size_t n,
 	if (n && !items)
 		return weir__fail(-EINVAL, "%zu items, but no list of them", n);
 	if ((r = opts_in(opts, &m.opts)) < 0 ||
-	    (r = weir__pieces_check(items, n, m.opts.memory,
-				    m.opts.n_memories)) < 0)
+	    (r = weir__rects_check(items, n, m.opts.memory,
+				   m.opts.n_memories)) < 0)
 		return r;
-	m.pieces = weir__calloc(m.opts.n_memories, sizeof(*m.pieces));
-	m.piece_of = weir__calloc(n + !n, sizeof(*m.piece_of));
+	m.rects = weir__calloc(m.opts.n_memories, sizeof(*m.rects));
+	m.rect_of = weir__calloc(n + !n, sizeof(*m.rect_of));
 	m.p = placement_alloc(n, m.opts.n_memories);
-	if (m.pieces && m.piece_of && m.p)
+	if (m.rects && m.rect_of && m.p)
 		r = place_all(&m);
 	else
 		r = weir__fail(-ENOMEM, "no memory for %zu items", n);
-	if (m.pieces)
-		weir__pieces_free(m.pieces, m.opts.n_memories);
-	weir__free(m.pieces);
-	weir__free(m.piece_of);
+	if (m.rects)
+		weir__rects_free(m.rects, m.opts.n_memories);
+	weir__free(m.rects);
+	weir__free(m.rect_of);
 	if (r < 0)
 		weir_placement_free(m.p);
 	else
@@ -295,4 +304,208 @@ uint64_t weir_placement_member(const struct weir_placement *p, unsigned memory,
 	if (memory >= p->n_memories || i >= p->memory[memory].info.members)
 		return 0;
 	return p->memory[memory].member[i];
+}
+
+/* Applying a placement: buffers that have room for it, and tensors in them. */
+
+/*
+ * The bytes to skip in a buffer until its address has the greatest alignment.
+ */
+static uint64_t lead_of(const struct weir_placement_info *info,
+			const struct weir_buf *member)
+{
+	return info->align ? -(uintptr_t)member->mem.base & (info->align - 1)
+			   : 0;
+}
+
+static struct weir_buf *member_of(struct weir_buf *buf, unsigned i)
+{
+	if (!buf->member)
+		return i ? NULL : buf;
+	return i < buf->n_members ? buf->member[i] : NULL;
+}
+
+/* -ENOSPC: @buf lacks a member, or one is too small. */
+static int check_room(const struct weir__placed *placed, unsigned memory,
+		      struct weir_buf *buf)
+{
+	const struct weir_placement_info *info = &placed->info;
+
+	for (unsigned i = 0; i < info->members; i++) {
+		struct weir_buf *member = member_of(buf, i);
+		uint64_t lead;
+
+		if (!member)
+			return weir__fail(
+				-ENOSPC,
+				"memory %u: the items need %u buffers, there are %u",
+				memory, info->members, i);
+		lead = lead_of(info, member);
+		if (lead > member->bytes ||
+		    placed->member[i] > member->bytes - lead)
+			return weir__fail(
+				-ENOSPC,
+				"memory %u: buffer %u has %zu bytes, the items need %llu and %llu to align them to %llu",
+				memory, i, member->bytes,
+				(ull)placed->member[i], (ull)lead,
+				(ull)info->align);
+	}
+	return 0;
+}
+
+/* True if @buf may stay. If it may not, that is no failure of the call. */
+static bool has_room(const struct weir_placement *p, unsigned m,
+		     const struct weir_buft *buft, struct weir_buf *buf)
+{
+	struct weir__error_saved saved;
+	bool has;
+
+	if (!buf || buf->buft != buft)
+		return false;
+	weir__error_save(&saved);
+	has = !check_room(&p->memory[m], m, buf);
+	weir__error_restore(&saved);
+	return has;
+}
+
+static int alloc_buf(const struct weir__placed *placed, struct weir_buft *buft,
+		     struct weir_buf **ret_buf)
+{
+	uint64_t align = placed->info.align, own = buft->desc.align;
+	size_t n = placed->info.members;
+	uint64_t *sizes = weir__malloc((n + !n) * sizeof(*sizes));
+	int r;
+
+	if (!sizes)
+		return weir__fail(-ENOMEM, "no memory for %zu members", n);
+	for (size_t i = 0; i < n; i++)
+		sizes[i] = placed->member[i] + (align > own ? align - own : 0);
+	r = weir__members_alloc(buft, sizes, n, ret_buf);
+	weir__free(sizes);
+	return r;
+}
+
+/* Allocate what does not stay. After a failure the caller frees @fresh. */
+static int alloc_all(const struct weir_placement *p,
+		     struct weir_buft *const *bufts,
+		     struct weir_buf *const *bufs, struct weir_buf **fresh)
+{
+	int r = 0;
+
+	for (unsigned m = 0; m < p->n_memories && !r; m++) {
+		if (!p->memory[m].info.items)
+			continue;
+		if (!bufts[m])
+			return weir__fail(-EINVAL,
+					  "memory %u: its kind is NULL", m);
+		r = weir__root_enter(bufts[m]->dev->weir);
+		if (!r && !has_room(p, m, bufts[m], bufs[m]))
+			r = alloc_buf(&p->memory[m], bufts[m], &fresh[m]);
+	}
+	return r;
+}
+
+int weir_placement_alloc(const struct weir_placement *p,
+			 struct weir_buft *const *bufts, struct weir_buf **bufs)
+{
+	struct weir_buf **fresh =
+		weir__calloc(p->n_memories, sizeof(struct weir_buf *));
+	int r;
+
+	WEIR__ENTER();
+	if (!fresh)
+		return weir__fail(-ENOMEM, "no memory for %u buffers",
+				  p->n_memories);
+	r = alloc_all(p, bufts, bufs, fresh);
+	for (unsigned m = 0; m < p->n_memories; m++) {
+		if (!r && fresh[m]) {
+			weir__buf_put(bufs[m]);
+			bufs[m] = fresh[m];
+		} else {
+			weir__buf_put(fresh[m]);
+		}
+	}
+	weir__free(fresh);
+	return r;
+}
+
+static int check_tensor(const struct weir_placement *p,
+			struct weir_buf *const *bufs,
+			const struct weir_tensor *t, size_t i)
+{
+	const struct weir__place *place = &p->place[i];
+	uint64_t need;
+	int r;
+
+	if (t->of)
+		return weir__fail(-EINVAL, "%s: item %zu is a view",
+				  weir__tensor_label(t), i);
+	r = weir__buft_need(bufs[place->memory]->buft, t, &need);
+	if (r < 0)
+		return r;
+	if (need > place->bytes)
+		return weir__fail(-ENOSPC, "%s: %llu bytes, item %zu has %llu",
+				  weir__tensor_label(t), (ull)need, i,
+				  (ull)place->bytes);
+	return 0;
+}
+
+static int check_apply(const struct weir_placement *p,
+		       struct weir_buf *const *bufs,
+		       const struct weir_tensor *t, size_t n)
+{
+	int r = 0;
+
+	if (n < p->n || (n && !t))
+		return weir__fail(-EINVAL, "%zu tensors for %zu items",
+				  t ? n : 0, p->n);
+	for (unsigned m = 0; m < p->n_memories && !r; m++) {
+		if (!p->memory[m].info.items)
+			continue;
+		if (!bufs[m])
+			return weir__fail(-EINVAL,
+					  "memory %u: its buffer is NULL", m);
+		r = weir__root_enter(bufs[m]->buft->dev->weir);
+		if (!r)
+			r = check_room(&p->memory[m], m, bufs[m]);
+	}
+	for (size_t i = 0; i < p->n && !r; i++)
+		r = check_tensor(p, bufs, &t[i], i);
+	return r;
+}
+
+/* The offset in @buf, whose members may be larger than the placement's. */
+static uint64_t offset_in(const struct weir_placement *p,
+			  const struct weir__place *place, struct weir_buf *buf)
+{
+	const struct weir__placed *placed = &p->memory[place->memory];
+	uint64_t offset = place->offset;
+
+	if (!placed->info.members)
+		return 0;
+	offset += lead_of(&placed->info, member_of(buf, place->member));
+	if (!place->member)
+		return offset;
+	return offset - placed->begin[place->member] +
+	       buf->member_at[place->member];
+}
+
+int weir_placement_apply(const struct weir_placement *p,
+			 struct weir_buf *const *bufs, struct weir_tensor *t,
+			 size_t n)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = check_apply(p, bufs, t, n);
+	if (!r)
+		r = weir__views_check(t, n);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < p->n; i++) {
+		t[i].buf = bufs[p->place[i].memory];
+		t[i].offset = offset_in(p, &p->place[i], t[i].buf);
+	}
+	weir__views_place(t, n);
+	return 0;
 }

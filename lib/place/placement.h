@@ -5,12 +5,14 @@
 
 #include <weir/placement.h>
 
+/* What is placed in one memory. */
 struct weir__placed {
 	struct weir_placement_info info;
-	uint64_t *member; /* bytes of each, info.members of them */
-	uint64_t *begin;  /* of each, in a joined buffer; after member[] */
+	uint64_t *member; /* the bytes of each of info.members buffers */
+	uint64_t *begin;  /* of each in a joined buffer; follows member[] */
 };
 
+/* Where an item is placed. */
 struct weir__place {
 	uint64_t offset; /* as in a joined buffer of exactly the members */
 	uint64_t bytes;  /* rounded up */

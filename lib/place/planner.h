@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Computes the offsets of pieces: sections, both planners, several buffers. */
+/* Computes the offsets of rectangles, by both planners, in several buffers. */
 #ifndef WEIR__PLACE_PLANNER_H
 #define WEIR__PLACE_PLANNER_H
 
-#include "place/pieces.h"
+#include "place/rects.h"
 
-struct weir__planned {
-	uint64_t height; /* where the highest piece ends */
+struct weir__planner_result {
+	uint64_t height; /* where the highest rectangle ends */
 	uint64_t bound;  /* no placement is lower */
 	uint64_t nodes;  /* that the exact search visited */
 };
 
-struct weir__planning {
+struct weir__planner_opts {
 	uint64_t enough;   /* the search ends when they fit it; 0: none */
 	uint64_t capacity; /* it also ends when they cannot fit this; 0: none */
 	uint64_t max;      /* largest buffer; 0: none */
@@ -20,11 +20,13 @@ struct weir__planning {
 };
 
 /*
- * Set the offset of each piece. If the height exceeds the largest buffer, no
- * piece crosses a multiple of p->chunk. -ENOMEM. A piece may not be larger than
- * the largest buffer.
+ * Set the offset of each rectangle. None may be larger than the largest buffer.
+ * If the height exceeds that buffer, no rectangle crosses a multiple of
+ * p->stride.
+ * -ENOMEM.
  */
-int weir__pieces_plan(struct weir__pieces *p, const struct weir__planning *how,
-		      struct weir__planned *ret_planned);
+int weir__rects_place(struct weir__rects *p,
+		      const struct weir__planner_opts *opts,
+		      struct weir__planner_result *ret);
 
 #endif

@@ -37,7 +37,7 @@ static void is_low(const struct arch *a)
 }
 
 /* Many items that live at once, which no list of conflicts could hold. */
-static void is_crowded(void)
+static void is_dense(void)
 {
 	static struct weir_lifetime item[10000];
 	struct graph g = { .item = item, .n = 10000 };
@@ -60,6 +60,6 @@ int main(void)
 	plan((unsigned)n_archs + 1);
 	for (size_t i = 0; i < n_archs; i++)
 		is_low(&archs[i]);
-	is_crowded();
+	is_dense();
 	return done_testing();
 }

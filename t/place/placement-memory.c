@@ -143,7 +143,7 @@ int main(void)
 	each(new_placement, "an exact placement");
 	opts.time_ns = 0;
 	many_items();
-	each(new_placement, "a crowded placement");
+	each(new_placement, "a placement of a dense section");
 	each(alloc_buffers, "buffers of a placement");
 	each(place_tensors, "tensors in a list");
 	weir_buf_free(buf);

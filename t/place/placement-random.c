@@ -97,7 +97,7 @@ static void random_problem(struct problem *p)
  * So many items that their conflicts cannot be listed: all have long lives, or
  * all but some outputs have short ones.
  */
-static void crowded_problem(struct problem *p)
+static void dense_problem(struct problem *p)
 {
 	bool outputs = rnd(2);
 
@@ -296,13 +296,13 @@ static bool check(struct problem *p, const struct weir_placement *w)
 	return good;
 }
 
-static bool round_passes(struct problem *p, bool crowded)
+static bool round_passes(struct problem *p, bool dense)
 {
 	struct weir_placement *w;
 	bool good;
 
-	if (crowded)
-		crowded_problem(p);
+	if (dense)
+		dense_problem(p);
 	else
 		random_problem(p);
 	p->begin = INT64_MAX;

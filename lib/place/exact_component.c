@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "place/exact_part.h"
+#include "place/exact_component.h"
 
 /* The beginning or the end of an item's lifetime. */
 struct exact_event {
@@ -89,7 +89,7 @@ static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 }
 
 /* The cliques [lo, hi) of an item of the caller. */
-struct exact_span {
+struct clique_range {
 	uint32_t lo, hi;
 	bool takes; /* the place of another item, when that ends */
 };
@@ -102,9 +102,9 @@ void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size)
 	return block->base ? block->base + at : NULL;
 }
 
-/* All arrays of a part, in memory at @base. Returns their bytes. */
-static size_t part_carve(struct weir__exact_part *p, size_t n_members,
-			 size_t n_steps, char *base)
+/* All arrays of a component, in memory at @base. Returns their bytes. */
+static size_t component_carve(struct weir__exact_component *p, size_t n_members,
+			      size_t n_steps, char *base)
 {
 	struct weir__exact_block block = { .base = base };
 	size_t rows = p->n <= WEIR__EXACT_ITEMS ? p->n : 0;
@@ -114,7 +114,7 @@ static size_t part_carve(struct weir__exact_part *p, size_t n_members,
 	WEIR__EXACT_CARVE(&block, p->align, p->n);
 	WEIR__EXACT_CARVE(&block, p->lo, p->n);
 	WEIR__EXACT_CARVE(&block, p->hi, p->n);
-	WEIR__EXACT_CARVE(&block, p->next_twin, p->n);
+	WEIR__EXACT_CARVE(&block, p->next_identical, p->n);
 	WEIR__EXACT_CARVE(&block, p->load, p->m + 1);
 	WEIR__EXACT_CARVE(&block, p->first, p->m + 1);
 	WEIR__EXACT_CARVE(&block, p->members, n_members);
@@ -127,40 +127,40 @@ static size_t part_carve(struct weir__exact_part *p, size_t n_members,
 }
 
 /* Where the last item ends that takes the place of item @i. */
-static const struct exact_span *last_span(const struct weir__exact_item *items,
-					  const struct exact_span *span,
-					  size_t i)
+static const struct clique_range *
+last_range(const struct weir__exact_item *items,
+	   const struct clique_range *range, size_t i)
 {
 	while (items[i].next)
 		i = items[i].next - 1;
-	return &span[i];
+	return &range[i];
 }
 
-static void part_items(struct weir__exact_part *p,
-		       const struct weir__exact_item *items,
-		       const struct exact_event *begin,
-		       const struct exact_event *end,
-		       const struct exact_span *span, int64_t unit)
+static void component_items(struct weir__exact_component *p,
+			    const struct weir__exact_item *items,
+			    const struct exact_event *begin,
+			    const struct exact_event *end,
+			    const struct clique_range *range, int64_t unit)
 {
 	uint32_t at = 0;
 
 	for (const struct exact_event *e = begin; e < end; e++) {
 		int64_t align = exact_item_align(&items[e->item]) / unit;
 
-		if (!e->begins || span[e->item].takes)
+		if (!e->begins || range[e->item].takes)
 			continue;
 		p->item[at] = e->item;
 		p->size[at] = (int64_t)items[e->item].bytes / unit;
 		p->align[at] = align ? align : 1; /* it divides the unit */
-		p->lo[at] = span[e->item].lo;
-		p->hi[at++] = last_span(items, span, e->item)->hi;
+		p->lo[at] = range[e->item].lo;
+		p->hi[at++] = last_range(items, range, e->item)->hi;
 	}
 }
 
 /* Of the caller's items that take a place, which have fewer bytes. */
-static void part_steps(struct weir__exact_part *p,
-		       const struct weir__exact_item *items,
-		       const struct exact_span *span, int64_t unit)
+static void component_steps(struct weir__exact_component *p,
+			    const struct weir__exact_item *items,
+			    const struct clique_range *range, int64_t unit)
 {
 	uint32_t at = 0;
 
@@ -170,15 +170,17 @@ static void part_steps(struct weir__exact_part *p,
 		p->step_at[i] = at;
 		for (; next; next = items[next - 1].next)
 			p->step[at++] = (struct weir__exact_step){
-				span[next - 1].lo,
+				range[next - 1].lo,
 				(int64_t)items[next - 1].bytes / unit
 			};
 		p->step_at[i + 1] = at;
 	}
 }
 
-/* Unlike part_members(), takes linear time even if many items live long. */
-static void part_loads(struct weir__exact_part *p)
+/*
+ * Unlike component_members(), takes linear time even if many items live long.
+ */
+static void component_loads(struct weir__exact_component *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
 		int64_t size = p->size[i];
@@ -200,17 +202,17 @@ static void part_loads(struct weir__exact_part *p)
 
 static size_t count_members(const struct exact_event *begin,
 			    const struct exact_event *end,
-			    const struct exact_span *span)
+			    const struct clique_range *range)
 {
 	size_t n = 0;
 
 	for (const struct exact_event *e = begin; e < end; e++)
 		if (e->begins)
-			n += span[e->item].hi - span[e->item].lo;
+			n += range[e->item].hi - range[e->item].lo;
 	return n;
 }
 
-static void part_members(struct weir__exact_part *p)
+static void component_members(struct weir__exact_component *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
@@ -229,15 +231,16 @@ static void part_members(struct weir__exact_part *p)
 	p->first[0] = 0;
 }
 
-static bool part_has_steps(const struct weir__exact_part *p, uint32_t i)
+static bool component_has_steps(const struct weir__exact_component *p,
+				uint32_t i)
 {
 	return p->step && p->step_at[i] < p->step_at[i + 1];
 }
 
-static bool part_are_twins(const struct weir__exact_part *p, uint32_t a,
-			   uint32_t b)
+static bool component_are_identical(const struct weir__exact_component *p,
+				    uint32_t a, uint32_t b)
 {
-	return !part_has_steps(p, a) && !part_has_steps(p, b) &&
+	return !component_has_steps(p, a) && !component_has_steps(p, b) &&
 	       p->size[a] == p->size[b] && p->align[a] == p->align[b] &&
 	       p->lo[a] == p->lo[b] && p->hi[a] == p->hi[b];
 }
@@ -246,21 +249,22 @@ static bool part_are_twins(const struct weir__exact_part *p, uint32_t a,
  * Identical items are chained: the search looks only at placements that have
  * them in this order.
  */
-static void part_twins(struct weir__exact_part *p)
+static void component_identical(struct weir__exact_component *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
 		uint32_t j = i + 1;
 
 		while (j < p->n && p->lo[j] == p->lo[i] &&
-		       !part_are_twins(p, i, j))
+		       !component_are_identical(p, i, j))
 			j++;
-		p->next_twin[i] = j < p->n && part_are_twins(p, i, j)
-					  ? j
-					  : WEIR__EXACT_NONE;
+		p->next_identical[i] =
+			j < p->n && component_are_identical(p, i, j)
+				? j
+				: WEIR__EXACT_NONE;
 	}
 }
 
-static void part_overlaps(struct weir__exact_part *p)
+static void component_overlaps(struct weir__exact_component *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		for (uint32_t j = i + 1; j < p->n && p->lo[j] < p->hi[i]; j++) {
@@ -269,57 +273,57 @@ static void part_overlaps(struct weir__exact_part *p)
 		}
 }
 
-/* [begin, end) are all events of the part, in order. */
-static int part_new(struct weir__exact_part *p,
-		    const struct weir__exact_item *items,
-		    const struct exact_event *begin,
-		    const struct exact_event *end,
-		    const struct exact_span *span, int64_t unit)
+/* [begin, end) are all events of the component, in order. */
+static int component_new(struct weir__exact_component *p,
+			 const struct weir__exact_item *items,
+			 const struct exact_event *begin,
+			 const struct exact_event *end,
+			 const struct clique_range *range, int64_t unit)
 {
 	size_t n_members = 0, n_steps = 0;
 	char *block;
 
 	for (const struct exact_event *e = begin; e < end; e++)
-		n_steps += e->begins && span[e->item].takes;
+		n_steps += e->begins && range[e->item].takes;
 	p->n = (uint32_t)((size_t)(end - begin) / 2 - n_steps);
-	p->m = span[end[-1].item].hi;
+	p->m = range[end[-1].item].hi;
 	p->words = (p->n + 63) / 64;
 	if (p->n <= WEIR__EXACT_ITEMS)
-		n_members = count_members(begin, end, span);
-	block = weir__calloc(1, part_carve(p, n_members, n_steps, NULL));
+		n_members = count_members(begin, end, range);
+	block = weir__calloc(1, component_carve(p, n_members, n_steps, NULL));
 	if (!block)
 		return weir__fail(-ENOMEM, "no memory for %u items", p->n);
-	part_carve(p, n_members, n_steps, block);
-	part_items(p, items, begin, end, span, unit);
-	part_steps(p, items, span, unit);
-	part_loads(p);
+	component_carve(p, n_members, n_steps, block);
+	component_items(p, items, begin, end, range, unit);
+	component_steps(p, items, range, unit);
+	component_loads(p);
 	if (p->n > WEIR__EXACT_ITEMS)
 		return 0;
-	part_members(p);
-	part_twins(p);
-	part_overlaps(p);
+	component_members(p);
+	component_identical(p);
+	component_overlaps(p);
 	return 0;
 }
 
 /*
- * Number the cliques of the part at @e from 0; returns its end. A clique is
- * complete when an item ends after another has begun.
+ * Number the cliques of the component at @e from 0; returns its end. A clique
+ * is complete when an item ends after another has begun.
  */
 static const struct exact_event *
 exact_sweep(const struct weir__exact_item *items, const struct exact_event *e,
-	    struct exact_span *span)
+	    struct clique_range *range)
 {
 	uint32_t clique = 0, alive = 0;
 	bool fresh = false;
 
 	do {
 		if (e->begins) {
-			span[e->item].lo = clique;
+			range[e->item].lo = clique;
 			fresh = true;
-			alive += !span[e->item].takes;
+			alive += !range[e->item].takes;
 		} else {
 			clique += fresh;
-			span[e->item].hi = clique;
+			range[e->item].hi = clique;
 			fresh = false;
 			alive -= !items[e->item].next;
 		}
@@ -328,16 +332,17 @@ exact_sweep(const struct weir__exact_item *items, const struct exact_event *e,
 	return e;
 }
 
-static int parts_cut(const struct weir__exact_item *items,
-		     const struct exact_event *event, size_t n_events,
-		     struct exact_span *span, struct weir__exact_parts *ret)
+static int components_split(const struct weir__exact_item *items,
+			    const struct exact_event *event, size_t n_events,
+			    struct clique_range *range,
+			    struct weir__exact_components *ret)
 {
 	const struct exact_event *e = event, *end = event + n_events;
 
 	while (e < end) {
-		const struct exact_event *next = exact_sweep(items, e, span);
-		int err = part_new(&ret->part[ret->n], items, e, next, span,
-				   ret->unit);
+		const struct exact_event *next = exact_sweep(items, e, range);
+		int err = component_new(&ret->component[ret->n], items, e, next,
+					range, ret->unit);
 
 		if (err)
 			return err;
@@ -347,22 +352,23 @@ static int parts_cut(const struct weir__exact_item *items,
 	return 0;
 }
 
-int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
-			  struct weir__exact_parts *ret)
+int weir__exact_components_new(const struct weir__exact_item *items, size_t n,
+			       struct weir__exact_components *ret)
 {
-	struct weir__exact_parts parts = { 0 };
+	struct weir__exact_components components = { 0 };
 	struct exact_event *event;
-	struct exact_span *span;
+	struct clique_range *range;
 	size_t n_events = 0;
 	int err = exact_check(items, n);
 
 	if (err)
 		return err;
-	parts.unit = exact_unit(items, n);
+	components.unit = exact_unit(items, n);
 	event = weir__calloc(n + 1, 2 * sizeof(*event));
-	span = weir__calloc(n + 1, sizeof(*span));
-	parts.part = weir__calloc(n + 1, sizeof(*parts.part));
-	if (!event || !span || !parts.part) {
+	range = weir__calloc(n + 1, sizeof(*range));
+	components.component =
+		weir__calloc(n + 1, sizeof(*components.component));
+	if (!event || !range || !components.component) {
 		err = weir__fail(-ENOMEM, "no memory for %zu items", n);
 		goto out;
 	}
@@ -370,28 +376,28 @@ int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
 		if (!items[i].bytes)
 			continue;
 		if (items[i].next)
-			span[items[i].next - 1].takes = true;
+			range[items[i].next - 1].takes = true;
 		event[n_events++] = (struct exact_event){ items[i].lower,
 							  (uint32_t)i, true };
 		event[n_events++] = (struct exact_event){ items[i].upper,
 							  (uint32_t)i, false };
 	}
 	qsort(event, n_events, sizeof(*event), exact_event_order);
-	err = parts_cut(items, event, n_events, span, &parts);
+	err = components_split(items, event, n_events, range, &components);
 out:
 	weir__free(event);
-	weir__free(span);
+	weir__free(range);
 	if (err)
-		weir__exact_parts_free(&parts);
+		weir__exact_components_free(&components);
 	else
-		*ret = parts;
+		*ret = components;
 	return err;
 }
 
-void weir__exact_parts_free(struct weir__exact_parts *parts)
+void weir__exact_components_free(struct weir__exact_components *components)
 {
-	for (size_t i = 0; i < parts->n; i++)
-		weir__free(
-			parts->part[i].item); /* the beginning of the block */
-	weir__free(parts->part);
+	for (size_t i = 0; i < components->n; i++)
+		weir__free(components->component[i]
+				   .item); /* the beginning of the block */
+	weir__free(components->component);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "place/pieces.h"
+#include "place/rects.h"
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -71,7 +71,10 @@ static int check_item(const struct weir_lifetime *item, size_t i, size_t n,
 	return 0;
 }
 
-/* Sums of sizes and paddings cannot wrap, and each item fits the capacity. */
+/*
+ * Check that sums of sizes and paddings cannot wrap, and each item fits its
+ * memory.
+ */
 static int check_bytes(const struct weir_lifetime *items, size_t n,
 		       const struct weir_place_memory *memory)
 {
@@ -123,15 +126,15 @@ static int check_cycles(const struct weir_lifetime *items, size_t n)
 	return r;
 }
 
-int weir__pieces_check(const struct weir_lifetime *items, size_t n,
-		       const struct weir_place_memory *memory,
-		       unsigned n_memories)
+int weir__rects_check(const struct weir_lifetime *items, size_t n,
+		      const struct weir_place_memory *memory,
+		      unsigned n_memories)
 {
 	int r = check_memories(memory, n_memories);
 
-	if (n >= WEIR__NO_PIECE)
+	if (n >= WEIR__NO_RECT)
 		return weir__fail(-EOVERFLOW, "%zu items, at most %u", n,
-				  WEIR__NO_PIECE - 1);
+				  WEIR__NO_RECT - 1);
 	for (size_t i = 0; i < n && !r; i++)
 		r = check_item(&items[i], i, n, n_memories);
 	if (!r)
@@ -141,35 +144,35 @@ int weir__pieces_check(const struct weir_lifetime *items, size_t n,
 	return r;
 }
 
-/* The state while items become pieces. */
-struct piece_making {
+/* The state while items become rectangles. */
+struct rect_builder {
 	const struct weir_lifetime *items;
 	size_t n;
 	const struct weir_place_memory *memory;
-	struct weir__pieces *pieces; /* of each memory */
-	uint32_t *piece_of, *taker; /* of each item; taker: 1 + item, 0: none */
-	int64_t begin, end;         /* of all items */
+	struct weir__rects *rects; /* of each memory */
+	uint32_t *rect_of, *taker; /* of each item; taker: 1 + item, 0: none */
+	int64_t begin, end;        /* of all items */
 };
 
-static int64_t lower_of(const struct piece_making *m, size_t i)
+static int64_t lower_of(const struct rect_builder *m, size_t i)
 {
 	return m->items[i].flags & WEIR_PLACE_INPUT ? m->begin
 						    : m->items[i].lower;
 }
 
-static int64_t upper_of(const struct piece_making *m, size_t i)
+static int64_t upper_of(const struct rect_builder *m, size_t i)
 {
 	return m->items[i].flags & WEIR_PLACE_OUTPUT ? m->end
 						     : m->items[i].upper;
 }
 
-static uint64_t rounded(const struct piece_making *m, size_t i)
+static uint64_t rounded(const struct rect_builder *m, size_t i)
 {
-	return weir__up(m->items[i].bytes, m->pieces[m->items[i].memory].unit);
+	return weir__up(m->items[i].bytes, m->rects[m->items[i].memory].unit);
 }
 
 /* True if item @i may take the place of item @j. */
-static bool may_take(const struct piece_making *m, size_t i, size_t j)
+static bool may_take(const struct rect_builder *m, size_t i, size_t j)
 {
 	const struct weir_lifetime *x = &m->items[i], *y = &m->items[j];
 
@@ -180,14 +183,16 @@ static bool may_take(const struct piece_making *m, size_t i, size_t j)
 	       align_of(x, m->memory) <= align_of(y, m->memory);
 }
 
-/* Extents of time, and the unit and number of items of each memory. */
-static void making_measure(struct piece_making *m)
+/*
+ * Set the extent of time, and the unit and the number of items of each memory.
+ */
+static void builder_measure(struct rect_builder *m)
 {
 	m->begin = INT64_MAX;
 	m->end = INT64_MIN;
 	for (size_t i = 0; i < m->n; i++) {
 		const struct weir_lifetime *item = &m->items[i];
-		struct weir__pieces *p = &m->pieces[item->memory];
+		struct weir__rects *p = &m->rects[item->memory];
 		uint64_t align = align_of(item, m->memory);
 
 		if (m->begin > item->lower)
@@ -202,96 +207,101 @@ static void making_measure(struct piece_making *m)
 	}
 }
 
-/* Decide which item takes which place. Until it has a piece it has number 0. */
-static void making_link(struct piece_making *m)
+/*
+ * Decide which item takes which place. Rectangle 0 stands for one to be made.
+ */
+static void builder_link(struct rect_builder *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		size_t j = m->items[i].over;
 
-		m->piece_of[i] = WEIR__NO_PIECE;
+		m->rect_of[i] = WEIR__NO_RECT;
 		if (m->items[i].flags & WEIR_PLACE_OVER && m->items[i].bytes &&
 		    may_take(m, i, j)) {
 			m->taker[j] = (uint32_t)i + 1;
-			m->piece_of[i] = 0;
-			m->pieces[m->items[i].memory].in_place++;
+			m->rect_of[i] = 0;
+			m->rects[m->items[i].memory].in_place++;
 		}
 	}
 }
 
-static struct weir__place_piece *add_piece(struct weir__pieces *p)
+static struct weir__rect *add_rect(struct weir__rects *p)
 {
-	p->piece[p->n].next = WEIR__NO_PIECE;
-	return &p->piece[p->n++];
+	p->rect[p->n].next = WEIR__NO_RECT;
+	return &p->rect[p->n++];
 }
 
-/* Make the pieces of item @i, which takes no place, and of its takers. */
-static void making_chain(struct piece_making *m, size_t i)
+/*
+ * Make the rectangles of item @i, which takes no place, and of those that take
+ * its.
+ */
+static void builder_chain(struct rect_builder *m, size_t i)
 {
-	struct weir__pieces *p = &m->pieces[m->items[i].memory];
+	struct weir__rects *p = &m->rects[m->items[i].memory];
 	uint32_t first = (uint32_t)p->n;
-	struct weir__place_piece *piece = add_piece(p);
+	struct weir__rect *rect = add_rect(p);
 
-	piece->align = align_of(&m->items[i], m->memory);
-	piece->bytes = rounded(m, i);
-	piece->lower = lower_of(m, i);
-	piece->upper = upper_of(m, i);
-	m->piece_of[i] = first;
+	rect->align = align_of(&m->items[i], m->memory);
+	rect->bytes = rounded(m, i);
+	rect->lower = lower_of(m, i);
+	rect->upper = upper_of(m, i);
+	m->rect_of[i] = first;
 	while (m->taker[i]) {
 		i = m->taker[i] - 1;
-		m->piece_of[i] = first;
-		if (upper_of(m, i) <= piece->upper)
+		m->rect_of[i] = first;
+		if (upper_of(m, i) <= rect->upper)
 			continue;
-		if (rounded(m, i) < piece->bytes) {
-			struct weir__place_piece *before = piece;
+		if (rounded(m, i) < rect->bytes) {
+			struct weir__rect *before = rect;
 
 			before->next = (uint32_t)p->n;
-			piece = add_piece(p);
-			piece->follows = true;
-			piece->align = before->align;
-			piece->bytes = rounded(m, i);
-			piece->lower = before->upper;
+			rect = add_rect(p);
+			rect->follows = true;
+			rect->align = before->align;
+			rect->bytes = rounded(m, i);
+			rect->lower = before->upper;
 		}
-		piece->upper = upper_of(m, i);
+		rect->upper = upper_of(m, i);
 	}
 }
 
-static int pieces_alloc(struct weir__pieces *p)
+static int rects_alloc(struct weir__rects *p)
 {
 	if (!p->n_items)
 		return 0;
-	p->piece = weir__calloc(p->n_items, sizeof(*p->piece));
-	return p->piece ? 0
-			: weir__fail(-ENOMEM, "no memory for %llu items",
-				     (ull)p->n_items);
+	p->rect = weir__calloc(p->n_items, sizeof(*p->rect));
+	return p->rect ? 0
+		       : weir__fail(-ENOMEM, "no memory for %llu items",
+				    (ull)p->n_items);
 }
 
-int weir__pieces_make(const struct weir_lifetime *items, size_t n,
-		      const struct weir_place_memory *memory,
-		      unsigned n_memories, struct weir__pieces *ret_pieces,
-		      uint32_t *ret_piece_of)
+int weir__rects_make(const struct weir_lifetime *items, size_t n,
+		     const struct weir_place_memory *memory,
+		     unsigned n_memories, struct weir__rects *ret_rects,
+		     uint32_t *ret_rect_of)
 {
-	struct piece_making m = { items,        n,    memory, ret_pieces,
-				  ret_piece_of, NULL, 0,      0 };
+	struct rect_builder m = { items,       n,    memory, ret_rects,
+				  ret_rect_of, NULL, 0,      0 };
 	int r = 0;
 
 	m.taker = weir__calloc(n ? n : 1, sizeof(*m.taker));
 	if (!m.taker)
 		return weir__fail(-ENOMEM, "no memory for %zu items", n);
-	making_measure(&m);
+	builder_measure(&m);
 	for (unsigned k = 0; k < n_memories && !r; k++)
-		r = pieces_alloc(&ret_pieces[k]);
+		r = rects_alloc(&ret_rects[k]);
 	if (!r) {
-		making_link(&m);
+		builder_link(&m);
 		for (size_t i = 0; i < n; i++)
-			if (items[i].bytes && ret_piece_of[i] == WEIR__NO_PIECE)
-				making_chain(&m, i);
+			if (items[i].bytes && ret_rect_of[i] == WEIR__NO_RECT)
+				builder_chain(&m, i);
 	}
 	weir__free(m.taker);
 	return r;
 }
 
-void weir__pieces_free(struct weir__pieces *pieces, unsigned n_memories)
+void weir__rects_free(struct weir__rects *rects, unsigned n_memories)
 {
 	for (unsigned i = 0; i < n_memories; i++)
-		weir__free(pieces[i].piece);
+		weir__free(rects[i].rect);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A problem of placement, prepared for the search: cut into parts that no item
- * joins, in units instead of bytes, with cliques instead of times.
+ * A problem of placement, prepared for the search: divided into components that
+ * no item connects, in units instead of bytes, with cliques instead of times.
  *
  * A clique is a largest set of items that are alive together (a "section" in
  * the MiniMalloc paper): there is one for each moment at which an item ends
@@ -9,8 +9,8 @@
  * and each item is in consecutive cliques [lo, hi). The search knows no other
  * form of time.
  */
-#ifndef WEIR__EXACT_PART_H
-#define WEIR__EXACT_PART_H
+#ifndef WEIR__EXACT_COMPONENT_H
+#define WEIR__EXACT_COMPONENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,17 +31,18 @@ struct weir__exact_step {
  * the caller that take one another's place are one item here, whose size may
  * decrease over time.
  */
-struct weir__exact_part {
-	uint32_t n;        /* items */
-	uint32_t m;        /* cliques */
-	uint32_t words;    /* of 64 bits, for a set of items */
-	uint32_t largest;  /* most items in one clique */
-	int64_t bound;     /* no placement is lower: the largest @load */
-	uint32_t *item;    /* the caller's number of each item */
-	int64_t *size;     /* of each item: the largest, in its first clique */
-	int64_t *align;    /* of each item */
-	uint32_t *lo, *hi; /* cliques of each item */
-	uint32_t *next_twin; /* the next item with the same four members */
+struct weir__exact_component {
+	uint32_t n;       /* items */
+	uint32_t m;       /* cliques */
+	uint32_t words;   /* of 64 bits, for a set of items */
+	uint32_t largest; /* most items in one clique */
+	int64_t bound;    /* no placement is lower: the largest @load */
+	uint32_t *item;   /* the caller's number of each item */
+	int64_t *
+		size; /* of each item: in its first clique, where it is largest */
+	int64_t *align;           /* of each item */
+	uint32_t *lo, *hi;        /* cliques of each item */
+	uint32_t *next_identical; /* the next item with the same four members */
 	uint64_t *overlap; /* the set of items that share a clique with each */
 	int64_t *load;     /* of each clique: sum of sizes */
 	uint32_t *members; /* of clique c: [first[c], first[c + 1]) */
@@ -50,17 +51,17 @@ struct weir__exact_part {
 	uint32_t *step_at; /* those of item i: [step_at[i], step_at[i + 1]) */
 };
 
-struct weir__exact_parts {
-	struct weir__exact_part *part;
+struct weir__exact_components {
+	struct weir__exact_component *component;
 	size_t n;
 	int64_t unit; /* bytes */
 };
 
-int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
-			  struct weir__exact_parts *ret);
-void weir__exact_parts_free(struct weir__exact_parts *parts);
+int weir__exact_components_new(const struct weir__exact_item *items, size_t n,
+			       struct weir__exact_components *ret);
+void weir__exact_components_free(struct weir__exact_components *components);
 
-/* A block of memory that is cut into arrays. NULL: only count its bytes. */
+/* A block of memory that is divided into arrays. NULL: only count its bytes. */
 struct weir__exact_block {
 	char *base;
 	size_t used;
@@ -72,43 +73,48 @@ void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size);
 	((array) = weir__exact_carve(block, n, sizeof(*(array))))
 
 /* @offset rounded up to the alignment of item @i. */
-static inline int64_t weir__exact_up(const struct weir__exact_part *part,
-				     uint32_t i, int64_t offset)
+static inline int64_t
+weir__exact_up(const struct weir__exact_component *component, uint32_t i,
+	       int64_t offset)
 {
-	int64_t align = part->align[i];
+	int64_t align = component->align[i];
 
 	return align == 1 ? offset : (offset + align - 1) / align * align;
 }
 
 /* The size of item @i in clique @c, which is one of its cliques. */
-static inline int64_t weir__exact_size_in(const struct weir__exact_part *part,
-					  uint32_t i, uint32_t c)
+static inline int64_t
+weir__exact_size_in(const struct weir__exact_component *component, uint32_t i,
+		    uint32_t c)
 {
-	int64_t size = part->size[i];
+	int64_t size = component->size[i];
 
-	if (!part->step)
+	if (!component->step)
 		return size;
-	for (uint32_t k = part->step_at[i]; k < part->step_at[i + 1]; k++)
-		if (part->step[k].clique <= c)
-			size = part->step[k].size;
+	for (uint32_t k = component->step_at[i]; k < component->step_at[i + 1];
+	     k++)
+		if (component->step[k].clique <= c)
+			size = component->step[k].size;
 	return size;
 }
 
-/* How far above item @i an item @k begins at least that comes above it. */
+/* If item @k is placed above item @i, it begins at least so far above it. */
 static inline int64_t
-weir__exact_size_below(const struct weir__exact_part *part, uint32_t i,
-		       uint32_t k)
+weir__exact_size_below(const struct weir__exact_component *component,
+		       uint32_t i, uint32_t k)
 {
-	if (!part->step)
-		return part->size[i];
-	return weir__exact_size_in(
-		part, i, part->lo[i] > part->lo[k] ? part->lo[i] : part->lo[k]);
+	if (!component->step)
+		return component->size[i];
+	return weir__exact_size_in(component, i,
+				   component->lo[i] > component->lo[k]
+					   ? component->lo[i]
+					   : component->lo[k]);
 }
 
 static inline const uint64_t *
-weir__exact_overlap(const struct weir__exact_part *part, uint32_t i)
+weir__exact_overlap(const struct weir__exact_component *component, uint32_t i)
 {
-	return part->overlap + (size_t)i * part->words;
+	return component->overlap + (size_t)i * component->words;
 }
 
 /* Sets of items and of cliques. */
