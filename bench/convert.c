@@ -107,7 +107,8 @@ int main(int argc, char **argv)
 	src_memory = raw_memory(LARGE);
 	dst_memory = raw_memory(LARGE);
 	for (size_t i = 0; (set = weir__convert_sets[i]); i++)
-		if (set->usable() && (argc < 3 || !strcmp(set->name, argv[2])))
+		if (set->usable() && (argc < 3 ? set != &weir__convert_via
+					       : !strcmp(set->name, argv[2])))
 			show_set(set, runs);
 	return 0;
 }

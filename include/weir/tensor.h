@@ -89,14 +89,14 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 
 /*
  * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or blocks
- * of a quantised dtype of GGML, to F32, F16 or BF16; if both dtypes are the
- * same, not quantised, and a block has one element, copy them. Rounds to the
- * nearest, ties to even: once, or for quantised dtypes as ggml computes F32,
- * then once more; NaNs become quiet. The thread's floating-point environment
- * has no influence. @dst and @src need not be aligned, and may not overlap. Any
- * thread; never blocks. -EOPNOTSUPP: this conversion is not offered; @n may be
- * 0, to ask only that. -EINVAL: not a dtype, NULL with @n above 0, or a part of
- * a block.
+ * of a quantised dtype of GGML, to F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K; if
+ * both dtypes are the same, copy them. Rounds to the nearest, ties to even:
+ * once, or for quantised dtypes as ggml computes F32, then once more; NaNs
+ * become quiet. Quantises with the results of ggml's reference. The thread's
+ * floating-point environment has no influence. @dst and @src need not be
+ * aligned, and may not overlap. Any thread; never blocks. -EOPNOTSUPP: this
+ * conversion is not offered; @n may be 0, to ask only that. -EINVAL: not a
+ * dtype, NULL with @n above 0, or a part of a block of either dtype.
  */
 WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 			  const void *src, size_t n);

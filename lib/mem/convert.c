@@ -161,6 +161,23 @@ INLINE uint32_t f32_to_f16(uint32_t x)
 	return narrow(x, f32, f16);
 }
 
+uint16_t weir__to_half(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return (uint16_t)f32_to_f16(bits);
+}
+
+float weir__half(uint16_t bits)
+{
+	uint32_t wide = widen(bits, f16);
+	float x;
+
+	memcpy(&x, &wide, sizeof(x));
+	return x;
+}
+
 /* One conversion a line: from, to, their C types, the result for an x. */
 #define CONVERSIONS(X)                                                     \
 	X(F64, F32, uint64_t, uint32_t, narrow(x, f64, f32))               \
@@ -256,6 +273,8 @@ const struct weir__convert_set *const weir__convert_sets[] = {
 #endif
 	&portable,
 	&weir__convert_quants,
+	&weir__convert_quantise,
+	&weir__convert_via,
 	NULL,
 };
 
@@ -285,27 +304,29 @@ int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 		 const void *src, size_t n)
 {
 	const struct weir_backend_convert *convert =
-		weir__convert_find(from, to);
-	const struct weir_dtype_info *info = weir__dtype(from);
+		from == to ? NULL : weir__convert_find(from, to);
+	const struct weir_dtype_info *src_info = weir__dtype(from);
+	const struct weir_dtype_info *dst_info = weir__dtype(to), *larger;
 
 	WEIR__ENTER();
-	if (!info || !weir__dtype(to))
+	if (!src_info || !dst_info)
 		return weir__fail(-EINVAL, "%u is not a dtype",
-				  (unsigned)(info ? to : from));
-	if (!convert && (from != to || info->block > 1))
+				  (unsigned)(src_info ? to : from));
+	if (!convert && from != to)
 		return weir__fail(-EOPNOTSUPP,
 				  "%s to %s: no conversion is offered",
-				  info->name, weir__dtype(to)->name);
-	if (n % info->block)
+				  src_info->name, dst_info->name);
+	larger = dst_info->block > src_info->block ? dst_info : src_info;
+	if (n % larger->block)
 		return weir__fail(
 			-EINVAL, "%zu elements are not whole blocks of %u (%s)",
-			n, info->block, info->name);
+			n, larger->block, larger->name);
 	if (n && (!dst || !src))
 		return weir__fail(-EINVAL, "%zu elements, but %s is NULL", n,
 				  dst ? "src" : "dst");
 	if (convert)
 		convert->run(dst, src, n / convert->block);
 	else if (n)
-		memcpy(dst, src, n * info->bytes);
+		memcpy(dst, src, n / src_info->block * src_info->bytes);
 	return 0;
 }

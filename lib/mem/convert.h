@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of elements to F32, F16 and BF16, on the host. */
+/* Conversion of elements, on the host. */
 #ifndef WEIR__CONVERT_H
 #define WEIR__CONVERT_H
 
@@ -19,12 +19,14 @@ struct weir__convert_set {
 
 /*
  * The sets, ended by NULL. If two have the same conversion the first is better.
- * "portable" has every conversion of elements, and the set after it those of
- * blocks.
+ * The sets are those of single elements, then of quantised blocks to F32, of
+ * F32 to quantised blocks, and of what is converted to F32 and then again.
  */
 extern const struct weir__convert_set *const weir__convert_sets[];
-extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
+extern const struct weir__convert_set weir__convert_avx512, weir__convert_avx2;
 extern const struct weir__convert_set weir__convert_quants;
+extern const struct weir__convert_set weir__convert_quantise;
+extern const struct weir__convert_set weir__convert_via;
 
 /* This is .convert_find of struct weir_backend_host. */
 const struct weir_backend_convert *weir__convert_find(uint32_t from,
@@ -33,5 +35,9 @@ const struct weir_backend_convert *weir__convert_find(uint32_t from,
 const struct weir_backend_convert *
 weir__convert_in(const struct weir__convert_set *set, uint32_t from,
 		 uint32_t to);
+
+/* The bits of the nearest F16, and the value of such bits. */
+uint16_t weir__to_half(float x);
+float weir__half(uint16_t bits);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conversions of GGML's quantised dtypes to F32, F16 and BF16.
+ * The conversions of GGML's quantised dtypes to F32.
  *
  * The value of an element is scale * q + offset, rounded to F32 after each of
  * the two operations, where q is a small integer, and neighbours, a group, have
@@ -8,7 +8,6 @@
  * struct quant_block; the rest is the same for all dtypes. The loops have
  * constant lengths, for the vectoriser of the compiler.
  */
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -721,78 +720,15 @@ INLINE void iq1_m(struct quant_block *v, const unsigned char *x)
 }
 QUANT(IQ1_M, 16, false, iq1_m)
 
-/* To F16 and BF16 by way of F32, a few blocks at a time. */
-
-/*
- * The elements that are F32 between the two conversions: they stay in the first
- * cache.
- */
-#define VALUES 1024u
-
-typedef void run_fn(void *dst, const void *src, size_t n);
-
-/* Finding the kernel asks the CPU, which takes long on a virtual machine. */
-static run_fn *narrow_fn(enum weir_dtype to)
-{
-	static run_fn *_Atomic found[2];
-	run_fn *_Atomic *at = &found[to == WEIR_DTYPE_BF16];
-	run_fn *run = atomic_load_explicit(at, memory_order_relaxed);
-
-	if (!run) {
-		run = weir__convert_find(WEIR_DTYPE_F32, to)->run;
-		atomic_store_explicit(at, run, memory_order_relaxed);
-	}
-	return run;
-}
-
-/*
- * Convert @n blocks of @block elements and @bytes bytes to a dtype of 2 bytes.
- */
-static void narrow(run_fn *to_f32, size_t block, size_t bytes,
-		   enum weir_dtype to, void *dst, const void *src, size_t n)
-{
-	run_fn *from_f32 = narrow_fn(to);
-	unsigned char *out = dst;
-	const unsigned char *in = src;
-	float values[VALUES];
-
-	while (n) {
-		size_t some = n < VALUES / block ? n : VALUES / block;
-
-		to_f32(values, in, some);
-		from_f32(out, values, some * block);
-		in += some * bytes;
-		out += some * block * 2;
-		n -= some;
-	}
-}
-
-#define NARROW(name, block, bytes, align)                                      \
-	static void name##_f16(void *dst, const void *src, size_t n)           \
-	{                                                                      \
-		narrow(name##_f32, block, bytes, WEIR_DTYPE_F16, dst, src, n); \
-	}                                                                      \
-                                                                               \
-	static void name##_bf16(void *dst, const void *src, size_t n)          \
-	{                                                                      \
-		narrow(name##_f32, block, bytes, WEIR_DTYPE_BF16, dst, src,    \
-		       n);                                                     \
-	}
-WEIR__QUANTISED_DTYPES(NARROW)
-
-#define ROW(run_, name, to_, block_, bytes_, to_bytes) \
-	{ .run = run_,                                 \
-	  .block = block_,                             \
-	  .src_bytes = bytes_,                         \
-	  .dst_bytes = block_ * to_bytes,              \
-	  .from = WEIR_DTYPE_##name,                   \
-	  .to = WEIR_DTYPE_##to_ },
-#define ROWS(name, block, bytes, align)             \
-	ROW(name##_f32, name, F32, block, bytes, 4) \
-	ROW(name##_f16, name, F16, block, bytes, 2) \
-	ROW(name##_bf16, name, BF16, block, bytes, 2)
+#define ROW(name, block_, bytes_, align) \
+	{ .run = name##_f32,             \
+	  .block = block_,               \
+	  .src_bytes = bytes_,           \
+	  .dst_bytes = block_ * 4,       \
+	  .from = WEIR_DTYPE_##name,     \
+	  .to = WEIR_DTYPE_F32 },
 static const struct weir_backend_convert list[] = { WEIR__QUANTISED_DTYPES(
-	ROWS) };
+	ROW) };
 
 static bool quants_usable(void)
 {

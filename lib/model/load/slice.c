@@ -152,7 +152,9 @@ static int cut_slice(const char *name, const struct weir_slice *indices,
 static int cut_convert(const char *name, enum weir_dtype from,
 		       enum weir_dtype to, struct weir__slice *slice)
 {
-	slice->convert = weir__convert_find(from, to);
+	/* Loads do not quantise: rows may be no whole blocks. */
+	if (weir__dtype(to)->block == 1)
+		slice->convert = weir__convert_find(from, to);
 	if (!slice->convert)
 		return weir__fail(
 			-EINVAL,
