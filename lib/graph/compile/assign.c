@@ -30,7 +30,7 @@
 
 /* The arrays of this pass. A class counts at the node that has its bytes. */
 struct assigning {
-	const struct weir__assign_in *a;
+	const struct weir__assign_in *args;
 	struct weir__assign *out;
 	uint64_t *can; /* of each node: devices that may compute it */
 	/*
@@ -181,7 +181,7 @@ static uint64_t where_leaf(const struct weir__assign_in *a, uint64_t supports,
 static int can_pinned(struct assigning *p, uint32_t node, uint8_t pin,
 		      uint64_t writers)
 {
-	if (!(p->a->supports[node] & bit(pin)))
+	if (!(p->args->supports[node] & bit(pin)))
 		return assign_fail(p, node, WEIR__ASSIGN_PIN_OP, pin);
 	if (!(writers & bit(pin)))
 		return assign_fail(p, node, WEIR__ASSIGN_PIN_LEAF, pin);
@@ -191,7 +191,7 @@ static int can_pinned(struct assigning *p, uint32_t node, uint8_t pin,
 /* Which devices may compute a node, and why. */
 static int node_can(struct assigning *p, uint32_t node)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 	struct sources f = sources_of(a, node);
 	uint32_t leaf = written_leaf(a, node);
 	uint64_t supports = a->supports[node], where;
@@ -223,8 +223,8 @@ static int pass_can(struct assigning *p)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < p->a->in->n && !r; i++)
-		if (is_computed(p->a, i))
+	for (uint32_t i = 0; i < p->args->in->n && !r; i++)
+		if (is_computed(p->args, i))
 			r = node_can(p, i);
 	return r;
 }
@@ -232,7 +232,7 @@ static int pass_can(struct assigning *p)
 /* Where the result of a node goes; that of a write is in the leaf. */
 static uint8_t result_goal(const struct assigning *p, uint32_t node)
 {
-	return p->a->reach->alias[node] == node ? p->goal[node] : NONE;
+	return p->args->reach->alias[node] == node ? p->goal[node] : NONE;
 }
 
 /* The device of a node as far as it is known, or where its result goes. */
@@ -247,15 +247,16 @@ static uint8_t node_goal(const struct assigning *p, uint32_t node)
 
 static void pass_goals(struct assigning *p)
 {
-	const struct weir__reach_in *in = p->a->in;
+	const struct weir__reach_in *in = p->args->in;
 
 	for (uint32_t i = in->n; i-- > 0;) {
 		uint8_t goal;
 
-		if (!is_computed(p->a, i) || (goal = node_goal(p, i)) == NONE)
+		if (!is_computed(p->args, i) ||
+		    (goal = node_goal(p, i)) == NONE)
 			continue;
 		for (uint32_t s = in->src_at[i]; s < in->src_at[i + 1]; s++) {
-			uint32_t class = source_class(p->a, i, s);
+			uint32_t class = source_class(p->args, i, s);
 
 			if (class == WEIR__REACH_NONE)
 				continue;
@@ -284,7 +285,7 @@ static double copy_cost(const struct weir__assign_in *a, uint64_t bytes,
 static double source_cost(const struct assigning *p, uint32_t class,
 			  uint8_t dev, uint8_t goal)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 	uint64_t others = goal == dev ? p->wanted_twice[class]
 				      : p->wanted[class];
 	uint8_t from = p->out->dev[class];
@@ -301,7 +302,7 @@ static double source_cost(const struct assigning *p, uint32_t class,
 
 static double node_cost(const struct assigning *p, uint32_t node, uint8_t dev)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 	double flops = (double)a->flops[node] / a->rates[dev].flops;
 	double bytes = (double)a->moved[node] / a->rates[dev].bytes;
 	double cost = flops > bytes ? flops : bytes;
@@ -322,7 +323,7 @@ static double node_cost(const struct assigning *p, uint32_t node, uint8_t dev)
 /* The device of the largest result that a node reads, or the first device. */
 static uint8_t node_base(const struct assigning *p, uint32_t node)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 	uint8_t base = lowest(p->can[node]);
 	uint64_t most = 0;
 
@@ -353,7 +354,7 @@ static uint8_t node_choose(const struct assigning *p, uint32_t node)
 		return lowest(p->can[node]);
 	least = node_cost(p, node, base);
 	limit = GAIN * least;
-	for (uint8_t dev = 0; dev < p->a->n_devs; dev++) {
+	for (uint8_t dev = 0; dev < p->args->n_devs; dev++) {
 		double cost;
 
 		if (dev == base || !(p->can[node] & bit(dev)))
@@ -370,7 +371,7 @@ static uint8_t node_choose(const struct assigning *p, uint32_t node)
 /* Sources without a device get one from their first user. */
 static void sources_used(struct assigning *p, uint32_t node, uint8_t dev)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 
 	for (uint32_t s = a->in->src_at[node]; s < a->in->src_at[node + 1];
 	     s++) {
@@ -398,7 +399,7 @@ static uint8_t leaf_home(const struct weir__assign_in *a, uint32_t leaf)
 
 static void pass_choose(struct assigning *p)
 {
-	const struct weir__assign_in *a = p->a;
+	const struct weir__assign_in *a = p->args;
 	uint8_t *dev = p->out->dev;
 
 	for (uint32_t i = 0; i < a->in->n; i++) {
@@ -431,7 +432,7 @@ static int pass_alloc(struct assigning *p, size_t n)
 	    !p->wanted_twice || !p->goal || !p->sent)
 		return weir__fail(-ENOMEM,
 				  "no memory to assign %u nodes to devices",
-				  p->a->in->n);
+				  p->args->in->n);
 	memset(out->dev, NONE, n);
 	memset(out->cause, WEIR_NODE_CAUSE_NONE, n);
 	memset(p->wanted, 0, n * sizeof(*p->wanted));
@@ -443,7 +444,7 @@ static int pass_alloc(struct assigning *p, size_t n)
 
 int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret)
 {
-	struct assigning p = { .a = in, .out = ret };
+	struct assigning p = { .args = in, .out = ret };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

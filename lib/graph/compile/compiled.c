@@ -42,10 +42,10 @@ static int no_memory(const struct weir__compiled *cg)
 			  cg->n);
 }
 
-static int lane_arrays(struct weir__compiled *cg, const struct weir__passes *d,
+static int lane_arrays(struct weir__compiled *cg, const struct weir__passes *p,
 		       uint32_t l)
 {
-	const struct weir__sync *o = &d->sync;
+	const struct weir__sync *o = &p->sync;
 	struct weir__graph_lane *lane = &cg->lane[l];
 	size_t locations;
 
@@ -54,9 +54,9 @@ static int lane_arrays(struct weir__compiled *cg, const struct weir__passes *d,
 	lane->n_points = o->point_at[l + 1] - o->point_at[l];
 	lane->point = &cg->point[o->point_at[l]];
 	lane->leaf = &cg->leaf[o->point_at[l]];
-	lane->sizes = d->sizes[l];
+	lane->sizes = p->sizes[l];
 	for (uint32_t i = o->step_at[l]; i < o->step_at[l + 1]; i++)
-		lane->n_operands += d->g->node[o->node[i]]->n_src;
+		lane->n_operands += p->g->node[o->node[i]]->n_src;
 	locations = lane->n_operands + lane->n_steps;
 	lane->location =
 		weir__compiled_take(cg, locations, sizeof(*lane->location));
@@ -80,13 +80,13 @@ static int lane_arrays(struct weir__compiled *cg, const struct weir__passes *d,
 }
 
 static int compiled_arrays(struct weir__compiled *cg,
-			   const struct weir__passes *d)
+			   const struct weir__passes *p)
 {
-	const struct weir__sync *o = &d->sync;
+	const struct weir__sync *o = &p->sync;
 	size_t waits = (size_t)o->n_device_copies * o->n_lanes;
 	int r = 0;
 
-	cg->n = (uint32_t)d->g->n;
+	cg->n = (uint32_t)p->g->n;
 	cg->n_points = o->n_points;
 	cg->n_device_copies = o->n_device_copies;
 	cg->shared = o->shared;
@@ -95,7 +95,7 @@ static int compiled_arrays(struct weir__compiled *cg,
 	cg->point = weir__compiled_take(cg, cg->n_points, sizeof(*cg->point));
 	cg->leaf = weir__compiled_take(cg, cg->n_points, sizeof(*cg->leaf));
 	cg->port =
-		weir__compiled_take(cg, count_ports(d->g), sizeof(*cg->port));
+		weir__compiled_take(cg, count_ports(p->g), sizeof(*cg->port));
 	cg->device_copy = weir__compiled_take(cg, cg->n_device_copies,
 					      sizeof(*cg->device_copy));
 	cg->wait = weir__compiled_take(cg, waits, sizeof(*cg->wait));
@@ -114,7 +114,7 @@ static int compiled_arrays(struct weir__compiled *cg,
 	if (waits)
 		memcpy(cg->wait, o->wait, waits * sizeof(*cg->wait));
 	for (; cg->n_lanes < o->n_lanes && !r; cg->n_lanes++)
-		r = lane_arrays(cg, d, cg->n_lanes);
+		r = lane_arrays(cg, p, cg->n_lanes);
 	return r;
 }
 
@@ -151,7 +151,7 @@ static void lane_reads(struct weir__graph_lane *lane)
  * lanes only.
  */
 struct splitting {
-	const struct weir__passes *d;
+	const struct weir__passes *p;
 	struct weir__split *split; /* NULL: they are only counted */
 	uint32_t n;
 	uint32_t *seen; /* of each class: 1 + the last split that reads it */
@@ -160,37 +160,37 @@ struct splitting {
 /* What the split gets from memory of another device, or from another lane. */
 static void split_inputs(struct splitting *s, uint32_t i)
 {
-	const struct weir__passes *d = s->d;
+	const struct weir__passes *p = s->p;
 	struct weir__split *split = &s->split[s->n - 1];
 
-	for (uint32_t e = d->in.src_at[i]; e < d->in.src_at[i + 1]; e++) {
+	for (uint32_t e = p->in.src_at[i]; e < p->in.src_at[i + 1]; e++) {
 		uint32_t class;
 
-		if (d->in.src[e] == WEIR__REACH_NONE)
+		if (p->in.src[e] == WEIR__REACH_NONE)
 			continue;
-		class = d->reach.alias[d->in.src[e]];
+		class = p->reach.alias[p->in.src[e]];
 		if (s->seen[class] == s->n ||
-		    (d->sync.device_copy_of[e] == WEIR__REACH_NONE &&
-		     (d->marks[class] & WEIR__MARK_LEAF ||
-		      d->sync.lane[class] == split->lane)))
+		    (p->sync.device_copy_of[e] == WEIR__REACH_NONE &&
+		     (p->marks[class] & WEIR__MARK_LEAF ||
+		      p->sync.lane[class] == split->lane)))
 			continue;
 		s->seen[class] = s->n;
 		split->inputs++;
-		split->bytes += d->bytes[class];
+		split->bytes += p->bytes[class];
 	}
 }
 
 static void splits_find(struct splitting *s)
 {
-	const struct weir__passes *d = s->d;
+	const struct weir__passes *p = s->p;
 	uint32_t lane = UINT32_MAX;
 
 	s->n = 0;
-	for (uint32_t i = 0; i < d->in.n; i++) {
-		if (!weir__is_computed(&d->in, &d->reach, i))
+	for (uint32_t i = 0; i < p->in.n; i++) {
+		if (!weir__is_computed(&p->in, &p->reach, i))
 			continue;
-		if (d->sync.lane[i] != lane) {
-			lane = d->sync.lane[i];
+		if (p->sync.lane[i] != lane) {
+			lane = p->sync.lane[i];
 			if (s->split)
 				s->split[s->n] =
 					(struct weir__split){ .lane = lane,
@@ -205,19 +205,19 @@ static void splits_find(struct splitting *s)
 }
 
 static int compiled_splits(struct weir__compiled *cg,
-			   const struct weir__passes *d)
+			   const struct weir__passes *p)
 {
-	struct splitting s = { .d = d };
+	struct splitting s = { .p = p };
 
 	splits_find(&s);
 	cg->n_splits = s.n;
 	cg->split = weir__compiled_take(cg, s.n, sizeof(*cg->split));
-	s.seen = weir__array_alloc((size_t)d->in.n + 1, sizeof(*s.seen));
+	s.seen = weir__array_alloc((size_t)p->in.n + 1, sizeof(*s.seen));
 	if (!cg->split || !s.seen) {
 		weir__array_free(s.seen);
 		return weir__fail(-ENOMEM, "no memory for %u splits", s.n);
 	}
-	for (uint32_t i = 0; i < d->in.n; i++)
+	for (uint32_t i = 0; i < p->in.n; i++)
 		s.seen[i] = 0;
 	s.split = cg->split;
 	splits_find(&s);
@@ -226,21 +226,21 @@ static int compiled_splits(struct weir__compiled *cg,
 }
 
 static int compiled_nodes(struct weir__compiled *cg,
-			  const struct weir__passes *d)
+			  const struct weir__passes *p)
 {
-	int r = compiled_arrays(cg, d);
+	int r = compiled_arrays(cg, p);
 
 	if (r == 0)
-		r = weir__nodes_place(cg, d);
+		r = weir__nodes_place(cg, p);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
 		lane_leaves(cg, &cg->lane[l]);
-		r = weir__nodes_make(cg, d, &cg->lane[l]);
+		r = weir__nodes_make(cg, p, &cg->lane[l]);
 		if (r == 0) {
 			lane_reads(&cg->lane[l]);
 			r = weir__nodes_address(cg, &cg->lane[l], 0);
 		}
 	}
-	return r < 0 ? r : compiled_splits(cg, d);
+	return r < 0 ? r : compiled_splits(cg, p);
 }
 
 static int check_nodes(const struct weir__graph_lane *lane)
@@ -280,18 +280,19 @@ static int lane_workspace(struct weir__graph_lane *lane)
 }
 
 /* All that is found without allocating memory of a device. */
-static int compiled_draw(struct weir__compiled *cg, const struct weir_graph *g,
-			 const struct weir__choice *choice)
+static int compiled_analyse(struct weir__compiled *cg,
+			    const struct weir_graph *g,
+			    const struct weir__choice *choice)
 {
-	struct weir__passes d;
-	int r = weir__passes_run(cg->compiler, g, choice, &d);
+	struct weir__passes p;
+	int r = weir__passes_run(cg->compiler, g, choice, &p);
 
 	if (r < 0)
 		return r;
-	r = compiled_nodes(cg, &d);
-	cg->placement = d.places.placement;
-	d.places.placement = NULL;
-	weir__passes_free(&d);
+	r = compiled_nodes(cg, &p);
+	cg->placement = p.places.placement;
+	p.places.placement = NULL;
+	weir__passes_free(&p);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++) {
 		r = check_nodes(&cg->lane[l]);
 		if (r == 0)
@@ -316,7 +317,7 @@ static int compiled_alloc(struct weir__compiler *compiler,
 	cg->compiler = compiler;
 	cg->n_copies = compiler->copies;
 	cg->key = choice->key;
-	r = compiled_draw(cg, g, choice);
+	r = compiled_analyse(cg, g, choice);
 	if (r < 0)
 		weir__compiled_free(cg);
 	else

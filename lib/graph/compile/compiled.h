@@ -84,7 +84,7 @@ struct weir__graph_lane {
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
 	struct weir__prefetch_list *prefetch_list; /* imports; NULL: none */
 	uint32_t *import; /* of each of these: its device copy */
-	struct weir__sizes sizes;
+	struct weir__lane_sizes sizes;
 
 	/*
 	 * Under the scheduler's start_lock: the operation of the newest run.
@@ -173,7 +173,7 @@ int weir__compiled_measure(struct weir__compiler *compiler,
 void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
 /* nodes.c: find the places of all nodes, the ports and the device copies. */
-int weir__nodes_place(struct weir__compiled *cg, const struct weir__passes *d);
+int weir__nodes_place(struct weir__compiled *cg, const struct weir__passes *p);
 /* The port of @node; NULL: it is none. */
 const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 					 uint64_t node);
@@ -195,7 +195,7 @@ struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
 void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 		     struct weir_operand *src);
 /* Make the lane's nodes of copy 0, without the addresses of its memory. */
-int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *p,
 		     struct weir__graph_lane *lane);
 /* Make the nodes of the other copies from those of copy 0. */
 void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane);

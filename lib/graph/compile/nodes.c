@@ -30,12 +30,12 @@ static uint64_t leaf_address(const struct weir_node *leaf, uint64_t bytes)
 	return (uintptr_t)member->mem.base + at;
 }
 
-static uint8_t why_of(const struct weir__passes *d,
+static uint8_t why_of(const struct weir__passes *p,
 		      const struct weir_node *node)
 {
 	uint32_t i = node->index;
 
-	if (!d->reach.needed[i] && !(d->marks[i] & WEIR__MARK_INPUT))
+	if (!p->reach.needed[i] && !(p->marks[i] & WEIR__MARK_INPUT))
 		return WEIR_NODE_NOT_NEEDED;
 	if (weir__node_file(node))
 		return WEIR_NODE_IN_FILE;
@@ -47,7 +47,7 @@ static uint8_t why_of(const struct weir__passes *d,
 		return WEIR_NODE_VIEWS;
 	if (node->op == WEIR_OP_INPUT)
 		return WEIR_NODE_KEPT;
-	if (d->places.over[i] != WEIR__REACH_NONE)
+	if (p->places.over[i] != WEIR__REACH_NONE)
 		return WEIR_NODE_IN_PLACE;
 	return WEIR_NODE_PLANNED;
 }
@@ -55,20 +55,21 @@ static uint8_t why_of(const struct weir__passes *d,
 /*
  * Where the class of a node is; its offset is that of the class's first byte.
  */
-static void class_place(const struct weir__passes *d,
+static void class_place(const struct weir__passes *p,
 			const struct weir_node *storage,
 			struct weir__node_at *at)
 {
-	const struct weir_placement *p = d->places.placement;
-	uint32_t item = d->places.item[storage->index];
+	const struct weir_placement *placement = p->places.placement;
+	uint32_t item = p->places.item[storage->index];
 
 	if (storage->op == WEIR_OP_LEAF) {
 		at->where = WEIR_NODE_LEAF;
-		at->offset = leaf_address(storage, d->bytes[storage->index]);
+		at->offset = leaf_address(storage, p->bytes[storage->index]);
 	} else if (item != WEIR__REACH_NONE) {
-		at->where = p->place[item].memory % 2 ? WEIR_NODE_INPUTS
-						      : WEIR_NODE_RESULTS;
-		at->offset = p->place[item].offset;
+		at->where = placement->place[item].memory % 2
+				    ? WEIR_NODE_INPUTS
+				    : WEIR_NODE_RESULTS;
+		at->offset = placement->place[item].offset;
 	}
 }
 
@@ -83,29 +84,29 @@ static uint64_t begins_at(const struct weir_node *node)
 	       (storage->op == WEIR_OP_LEAF ? storage->t.offset : 0);
 }
 
-static int node_place(struct weir__compiled *cg, const struct weir__passes *d,
+static int node_place(struct weir__compiled *cg, const struct weir__passes *p,
 		      const struct weir_node *node)
 {
 	const struct weir_node *storage = node->storage;
 	uint32_t i = node->index, class = storage->index;
 	struct weir__node_at *at = &cg->at[i];
 
-	*at = (struct weir__node_at){ .step = d->sync.step[i],
-				      .until = d->sync.until[class],
-				      .why = why_of(d, node),
-				      .lane = d->sync.lane[i],
-				      .cause = d->assign.cause[i],
+	*at = (struct weir__node_at){ .step = p->sync.step[i],
+				      .until = p->sync.until[class],
+				      .why = why_of(p, node),
+				      .lane = p->sync.lane[i],
+				      .cause = p->assign.cause[i],
 				      .computed = weir__is_computed(
-					      &d->in, &d->reach, i) };
+					      &p->in, &p->reach, i) };
 	if (at->why == WEIR_NODE_NOT_NEEDED)
 		return 0;
-	if (d->places.over[i] != WEIR__REACH_NONE)
-		at->over = 1 + d->places.over[i];
-	class_place(d, storage, at);
+	if (p->places.over[i] != WEIR__REACH_NONE)
+		at->over = 1 + p->places.over[i];
+	class_place(p, storage, at);
 	if (at->where == WEIR_NODE_INPUTS)
 		at->why = WEIR_NODE_KEPT;
 	if (at->where != WEIR_NODE_RESULTS ||
-	    d->reach.last[class] == WEIR__REACH_NONE)
+	    p->reach.last[class] == WEIR__REACH_NONE)
 		at->until = UINT32_MAX;
 	if (at->where != WEIR_NODE_LEAF || at->offset)
 		at->offset += begins_at(node);
@@ -114,7 +115,7 @@ static int node_place(struct weir__compiled *cg, const struct weir__passes *d,
 	return weir__tensor_bytes(&node->t, &at->bytes);
 }
 
-static int port_add(struct weir__compiled *cg, const struct weir__passes *d,
+static int port_add(struct weir__compiled *cg, const struct weir__passes *p,
 		    const struct weir_node *node)
 {
 	struct weir__port *port = &cg->port[cg->n_ports];
@@ -132,7 +133,7 @@ static int port_add(struct weir__compiled *cg, const struct weir__passes *d,
 		port->flags |= WEIR__PORT_INPUT;
 	if (node->flags & WEIR_NODE_OUTPUT)
 		port->flags |= WEIR__PORT_OUTPUT;
-	if (d->reach.needed[node->index])
+	if (p->reach.needed[node->index])
 		port->flags |= WEIR__PORT_NEEDED;
 	cg->n_ports++;
 	return 0;
@@ -168,16 +169,16 @@ struct weir__location weir__result_location(const struct weir__compiled *cg,
 }
 
 static struct weir__location source_location(const struct weir__compiled *cg,
-					     const struct weir__passes *d,
+					     const struct weir__passes *p,
 					     uint32_t e)
 {
-	uint32_t node = d->in.src[e], device_copy = d->sync.device_copy_of[e];
+	uint32_t node = p->in.src[e], device_copy = p->sync.device_copy_of[e];
 	struct weir__location location = weir__result_location(cg, node);
 
 	if (device_copy == WEIR__REACH_NONE)
 		return location;
 	location = cg->device_copy[device_copy].to;
-	location.offset += begins_at(d->g->node[node]);
+	location.offset += begins_at(p->g->node[node]);
 	location.bytes = cg->at[node].bytes;
 	return location;
 }
@@ -228,10 +229,10 @@ static uint32_t copier_of(struct weir__compiled *cg,
 }
 
 static void device_copy_place(struct weir__compiled *cg,
-			      const struct weir__passes *d, uint32_t k)
+			      const struct weir__passes *p, uint32_t k)
 {
-	const struct weir__device_copy *of = &d->sync.device_copy[k];
-	const struct weir_node *node = d->g->node[of->node];
+	const struct weir__device_copy *of = &p->sync.device_copy[k];
+	const struct weir_node *node = p->g->node[of->node];
 	struct weir__placed_copy *device_copy = &cg->device_copy[k];
 
 	*device_copy = (struct weir__placed_copy){
@@ -246,7 +247,7 @@ static void device_copy_place(struct weir__compiled *cg,
 		return;
 	device_copy->to.device_copy = WEIR__REACH_NONE;
 	device_copy->to.offset =
-		d->places.placement->place[d->places.device_copy[k]].offset;
+		p->places.placement->place[p->places.device_copy[k]].offset;
 	if (of->kind == WEIR__DEVICE_COPY_TRANSFER)
 		device_copy->copier = copier_of(cg, source_dev(cg, node),
 						cg->lane[of->lane].on);
@@ -279,20 +280,20 @@ static int transfers_sort(struct weir__compiled *cg)
 		     : 0;
 }
 
-int weir__nodes_place(struct weir__compiled *cg, const struct weir__passes *d)
+int weir__nodes_place(struct weir__compiled *cg, const struct weir__passes *p)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; i < cg->n && !r; i++) {
-		const struct weir_node *node = d->g->node[i];
+		const struct weir_node *node = p->g->node[i];
 
-		r = node_place(cg, d, node);
+		r = node_place(cg, p, node);
 		if (!r && (node->flags & WEIR__NODE_ASKED ||
 			   node->op == WEIR_OP_INPUT))
-			r = port_add(cg, d, node);
+			r = port_add(cg, p, node);
 	}
 	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++)
-		device_copy_place(cg, d, k);
+		device_copy_place(cg, p, k);
 	return r < 0 ? r : transfers_sort(cg);
 }
 
@@ -362,18 +363,18 @@ static int node_make(struct weir__compiled *cg, const struct weir_node *from,
 	return keep(cg, to->params, to->params_size, &to->params);
 }
 
-int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
+int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *p,
 		     struct weir__graph_lane *lane)
 {
-	const uint32_t *step = &d->sync.node[d->sync.step_at[lane - cg->lane]];
+	const uint32_t *step = &p->sync.node[p->sync.step_at[lane - cg->lane]];
 	struct weir__lane_copy *copy = &lane->copy[0];
 	struct weir_operand *operand = lane->operand;
 	struct weir__location *location = lane->location;
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
-		const struct weir_node *from = d->g->node[step[i]];
-		uint32_t first = d->in.src_at[step[i]];
+		const struct weir_node *from = p->g->node[step[i]];
+		uint32_t first = p->in.src_at[step[i]];
 
 		r = node_make(cg, from, &copy->node[i], operand);
 		copy->list[i] = &copy->node[i];
@@ -381,7 +382,7 @@ int weir__nodes_make(struct weir__compiled *cg, const struct weir__passes *d,
 		*location++ = weir__result_location(cg, step[i]);
 		for (uint32_t s = 0; s < from->n_src; s++, location++)
 			if (from->src[s])
-				*location = source_location(cg, d, first + s);
+				*location = source_location(cg, p, first + s);
 			else
 				location->lane = WEIR__NO_LANE;
 	}

@@ -85,34 +85,34 @@ static bool may_take(const struct weir_node *node, const struct weir_node *src)
 	return true;
 }
 
-static uint8_t fits_of(const struct weir_node *node)
+static uint8_t in_place_sources(const struct weir_node *node)
 {
-	uint8_t fits = 0;
+	uint8_t in_place = 0;
 
 	for (uint32_t s = 0; s < node->n_src && s < 8; s++)
 		if (node->row->in_place & 1u << s && node->src[s] &&
 		    may_take(node, node->src[s]))
-			fits |= (uint8_t)(1u << s);
-	return fits;
+			in_place |= (uint8_t)(1u << s);
+	return in_place;
 }
 
-static int no_memory(const struct weir__passes *d)
+static int no_memory(const struct weir__passes *p)
 {
 	return weir__fail(-ENOMEM,
 			  "no memory for an executable graph of %zu nodes",
-			  d->g->n);
+			  p->g->n);
 }
 
-static int passes_alloc(struct weir__passes *d, uint8_t **ret_fits)
+static int passes_alloc(struct weir__passes *p, uint8_t **ret_fits)
 {
-	size_t n = d->g->n + 1; /* never 0 */
+	size_t n = p->g->n + 1; /* never 0 */
 
-	d->marks = weir__array_alloc(n, sizeof(*d->marks));
-	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
-	d->usable = weir__array_alloc(n, sizeof(*d->usable));
+	p->marks = weir__array_alloc(n, sizeof(*p->marks));
+	p->bytes = weir__array_alloc(n, sizeof(*p->bytes));
+	p->usable = weir__array_alloc(n, sizeof(*p->usable));
 	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
-	return d->marks && d->bytes && d->usable && *ret_fits ? 0
-							      : no_memory(d);
+	return p->marks && p->bytes && p->usable && *ret_fits ? 0
+							      : no_memory(p);
 }
 
 /*
@@ -137,16 +137,16 @@ static uint64_t devices_for(const struct weir__compiler *c,
 /*
  * Nodes with nothing to compute use no bytes, and no order is needed for them.
  */
-static void passes_marks(struct weir__passes *d)
+static void passes_marks(struct weir__passes *p)
 {
-	for (size_t i = 0; i < d->g->n; i++) {
-		const struct weir_node *node = d->g->node[i];
+	for (size_t i = 0; i < p->g->n; i++) {
+		const struct weir_node *node = p->g->node[i];
 
-		d->marks[i] = marks_of(node);
+		p->marks[i] = marks_of(node);
 		if (computes_nothing(node))
-			d->in.flags[i] |= WEIR__REACH_NO_WORK;
-		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
-				       ? devices_for(d->compiler, node)
+			p->in.flags[i] |= WEIR__REACH_NO_WORK;
+		p->usable[i] = p->marks[i] & WEIR__MARK_LEAF
+				       ? devices_for(p->compiler, node)
 				       : 0;
 	}
 }
@@ -155,99 +155,99 @@ static void passes_marks(struct weir__passes *d)
  * With one device there is no choice; compiled.c asks whether it has the
  * operations.
  */
-static int passes_one_device(struct weir__passes *d)
+static int passes_one_device(struct weir__passes *p)
 {
-	size_t n = d->g->n + 1; /* never 0 */
+	size_t n = p->g->n + 1; /* never 0 */
 
-	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
-	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
-	if (!d->assign.dev || !d->assign.cause)
-		return no_memory(d);
-	for (uint32_t i = 0; i < d->in.n; i++) {
-		bool computed = weir__is_computed(&d->in, &d->reach, i);
+	p->assign.dev = weir__array_alloc(n, sizeof(*p->assign.dev));
+	p->assign.cause = weir__array_alloc(n, sizeof(*p->assign.cause));
+	if (!p->assign.dev || !p->assign.cause)
+		return no_memory(p);
+	for (uint32_t i = 0; i < p->in.n; i++) {
+		bool computed = weir__is_computed(&p->in, &p->reach, i);
 
-		d->assign.dev[i] = 0;
-		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
+		p->assign.dev[i] = 0;
+		p->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
 					      : WEIR_NODE_CAUSE_NONE;
 	}
 	return 0;
 }
 
-static int passes_assign(struct weir__passes *d,
+static int passes_assign(struct weir__passes *p,
 			 const struct weir__choice *choice)
 {
-	const struct weir__compiler *c = d->compiler;
+	const struct weir__compiler *c = p->compiler;
 	struct weir_dev *devs[WEIR__LANES];
-	const struct weir__assign_in in = { .in = &d->in,
-					    .reach = &d->reach,
-					    .marks = d->marks,
+	const struct weir__assign_in in = { .in = &p->in,
+					    .reach = &p->reach,
+					    .marks = p->marks,
 					    .n_devs = c->n_devs,
 					    .rates = choice->rates,
 					    .shares = c->shares,
-					    .usable = d->usable,
+					    .usable = p->usable,
 					    .pin = choice->pin };
 
 	if (c->n_devs == 1)
-		return passes_one_device(d);
+		return passes_one_device(p);
 	for (uint32_t i = 0; i < c->n_devs; i++)
 		devs[i] = c->dev[i].dev;
-	return weir__assign_graph(d->g, devs, &in, &d->assign);
+	return weir__assign_graph(p->g, devs, &in, &p->assign);
 }
 
-static int passes_order(struct weir__passes *d)
+static int passes_sync(struct weir__passes *p)
 {
-	const struct weir__sync_in in = { .in = &d->in,
-					  .reach = &d->reach,
-					  .marks = d->marks,
-					  .dev = d->assign.dev,
-					  .n_devs = d->compiler->n_devs,
-					  .first = d->compiler->first,
-					  .usable = d->usable,
-					  .shares = d->compiler->shares };
+	const struct weir__sync_in in = { .in = &p->in,
+					  .reach = &p->reach,
+					  .marks = p->marks,
+					  .dev = p->assign.dev,
+					  .n_devs = p->compiler->n_devs,
+					  .first = p->compiler->first,
+					  .usable = p->usable,
+					  .shares = p->compiler->shares };
 	const struct weir_node *node;
-	int r = weir__sync(&in, &d->sync);
+	int r = weir__sync(&in, &p->sync);
 
-	if (r < 0 || d->sync.refused == WEIR__REACH_NONE)
+	if (r < 0 || p->sync.refused == WEIR__REACH_NONE)
 		return r;
-	node = d->g->node[d->sync.refused];
+	node = p->g->node[p->sync.refused];
 	return weir__fail(
 		-EOPNOTSUPP,
 		"node %u (%s) writes leaf %s, whose memory %s cannot use",
 		node->index, node->row->name,
 		weir__tensor_words(&node->storage->t, node->storage->index),
-		d->compiler->dev[d->assign.dev[node->index]].dev->desc.name);
+		p->compiler->dev[p->assign.dev[node->index]].dev->desc.name);
 }
 
-static struct weir_buft *lane_buft(const struct weir__passes *d, uint32_t lane)
+static struct weir_buft *lane_buft(const struct weir__passes *p, uint32_t lane)
 {
-	return d->compiler->dev[d->sync.lane_dev[lane]].buft;
+	return p->compiler->dev[p->sync.lane_dev[lane]].buft;
 }
 
-static int passes_bytes(struct weir__passes *d)
+static int passes_bytes(struct weir__passes *p)
 {
-	const struct weir__sync *o = &d->sync;
+	const struct weir__sync *o = &p->sync;
 	int r = 0;
 
-	d->device_copy_bytes = weir__array_alloc((size_t)o->n_device_copies + 1,
-						 sizeof(*d->device_copy_bytes));
-	d->sizes = weir__array_alloc(d->sync.n_lanes, sizeof(*d->sizes));
-	if (!d->device_copy_bytes || !d->sizes)
+	p->device_copy_bytes = weir__array_alloc((size_t)o->n_device_copies + 1,
+						 sizeof(*p->device_copy_bytes));
+	p->sizes = weir__array_alloc(p->sync.n_lanes, sizeof(*p->sizes));
+	if (!p->device_copy_bytes || !p->sizes)
 		return weir__fail(-ENOMEM, "no memory for %u device copies",
 				  o->n_device_copies);
-	memset(d->sizes, 0, d->sync.n_lanes * sizeof(*d->sizes));
-	for (uint32_t i = 0; i < d->in.n && !r; i++) {
-		const struct weir_node *node = d->g->node[i];
+	memset(p->sizes, 0, p->sync.n_lanes * sizeof(*p->sizes));
+	for (uint32_t i = 0; i < p->in.n && !r; i++) {
+		const struct weir_node *node = p->g->node[i];
 
-		d->bytes[i] = 0;
+		p->bytes[i] = 0;
 		if (node->storage != node)
 			continue;
-		r = weir__buft_need(lane_buft(d, o->lane[i]), &node->t,
-				    &d->bytes[i]);
+		r = weir__buft_need(lane_buft(p, o->lane[i]), &node->t,
+				    &p->bytes[i]);
 	}
 	for (uint32_t k = 0; k < o->n_device_copies && !r; k++)
-		r = weir__buft_need(lane_buft(d, o->device_copy[k].lane),
-				    &d->g->node[o->device_copy[k].node]->t,
-				    &d->device_copy_bytes[k]);
+		r = weir__buft_need(lane_buft(p, o->device_copy[k].lane),
+				    &p->g->node[o->device_copy[k].node]->t,
+				    &p->device_copy_bytes[k]);
 	return r;
 }
 
@@ -258,38 +258,38 @@ struct needed_leaf {
 };
 
 /* The address of a leaf, or its offset in a file. */
-static uint64_t leaf_at(const struct weir__passes *d, uint32_t i)
+static uint64_t leaf_at(const struct weir__passes *p, uint32_t i)
 {
-	const struct weir__in_file *in = weir__node_file(d->g->node[i]);
+	const struct weir__in_file *in = weir__node_file(p->g->node[i]);
 
-	return in ? in->offset : d->in.span[i].lo;
+	return in ? in->offset : p->in.span[i].lo;
 }
 
 /*
  * True if two leaves, which begin at the same address or offset, have the same
  * bytes and one lane.
  */
-static bool leaves_equal(const struct weir__passes *d, uint32_t a, uint32_t b)
+static bool leaves_equal(const struct weir__passes *p, uint32_t a, uint32_t b)
 {
-	const struct weir__in_file *x = weir__node_file(d->g->node[a]);
-	const struct weir__in_file *y = weir__node_file(d->g->node[b]);
+	const struct weir__in_file *x = weir__node_file(p->g->node[a]);
+	const struct weir__in_file *y = weir__node_file(p->g->node[b]);
 
 	return (x ? x->file : NULL) == (y ? y->file : NULL) &&
-	       d->bytes[a] == d->bytes[b] && d->sync.lane[a] == d->sync.lane[b];
+	       p->bytes[a] == p->bytes[b] && p->sync.lane[a] == p->sync.lane[b];
 }
 
 /* The bytes of the leaves of each lane; those of equal leaves once. */
-static int passes_leaves(struct weir__passes *d)
+static int passes_leaf_bytes(struct weir__passes *p)
 {
 	struct needed_leaf *list =
-		weir__array_alloc((size_t)d->in.n + 1, sizeof(*list));
+		weir__array_alloc((size_t)p->in.n + 1, sizeof(*list));
 	uint32_t n = 0, first = 0;
 	int r = list ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < d->in.n && !r; i++)
-		if (d->g->node[i]->op == WEIR_OP_LEAF && d->reach.needed[i])
+	for (uint32_t i = 0; i < p->in.n && !r; i++)
+		if (p->g->node[i]->op == WEIR_OP_LEAF && p->reach.needed[i])
 			list[n++] = (struct needed_leaf){
-				.key = { leaf_at(d, i), i }, .node = i
+				.key = { leaf_at(p, i), i }, .node = i
 			};
 	if (r == 0)
 		r = weir__sort(list, n, sizeof(*list));
@@ -298,20 +298,20 @@ static int passes_leaves(struct weir__passes *d)
 
 		if (list[k].key.major != list[first].key.major)
 			first = k;
-		for (j = first; !leaves_equal(d, (uint32_t)list[j].node, i);)
+		for (j = first; !leaves_equal(p, (uint32_t)list[j].node, i);)
 			j++;
 		if (j == k)
-			d->sizes[d->sync.lane[i]].leaves += d->bytes[i];
+			p->sizes[p->sync.lane[i]].leaves += p->bytes[i];
 	}
 	weir__array_free(list);
 	return r < 0 ? weir__fail(r, "no memory for %u leaves", n) : 0;
 }
 
-static int lane_sizes(struct weir__passes *d, uint32_t l)
+static int lane_sizes(struct weir__passes *p, uint32_t l)
 {
-	const struct weir__placed *m = d->places.placement->memory;
-	struct weir__sizes *sizes = &d->sizes[l];
-	uint32_t copies = d->compiler->copies;
+	const struct weir__placed *m = p->places.placement->memory;
+	struct weir__lane_sizes *sizes = &p->sizes[l];
+	uint32_t copies = p->compiler->copies;
 	uint64_t all;
 
 	sizes->results = m[WEIR__IN_RESULTS(l)].info.bytes;
@@ -324,50 +324,50 @@ static int lane_sizes(struct weir__passes *d, uint32_t l)
 			"results, and inputs of %u copies, are over 2^63 - 1 bytes",
 			copies);
 	sizes->lowest = m[WEIR__IN_RESULTS(l)].info.bound;
-	sizes->computed = d->sync.step_at[l + 1] - d->sync.step_at[l];
+	sizes->computed = p->sync.step_at[l + 1] - p->sync.step_at[l];
 	return 0;
 }
 
-static int passes_sizes(struct weir__passes *d)
+static int passes_sizes(struct weir__passes *p)
 {
 	int r = 0;
 
-	for (uint32_t l = 0; l < d->sync.n_lanes && !r; l++)
-		r = lane_sizes(d, l);
-	for (uint32_t i = 0; i < d->in.n; i++)
-		if (d->places.over[i] != WEIR__REACH_NONE)
-			d->sizes[d->sync.lane[i]].in_place++;
+	for (uint32_t l = 0; l < p->sync.n_lanes && !r; l++)
+		r = lane_sizes(p, l);
+	for (uint32_t i = 0; i < p->in.n; i++)
+		if (p->places.over[i] != WEIR__REACH_NONE)
+			p->sizes[p->sync.lane[i]].in_place++;
 	return r;
 }
 
-static int passes_place(struct weir__passes *d, uint8_t *fits)
+static int passes_place(struct weir__passes *p, uint8_t *in_place)
 {
 	struct weir_place_memory memory[2 * WEIR__LANES] = { 0 };
 	const struct weir__place_in in = {
-		.in = &d->in,
-		.reach = &d->reach,
-		.sync = &d->sync,
-		.marks = d->marks,
-		.bytes = d->bytes,
-		.fits = fits,
-		.device_copy_bytes = d->device_copy_bytes,
+		.in = &p->in,
+		.reach = &p->reach,
+		.sync = &p->sync,
+		.marks = p->marks,
+		.bytes = p->bytes,
+		.in_place = in_place,
+		.device_copy_bytes = p->device_copy_bytes,
 		.memory = memory,
-		.time_ns = d->compiler->place_ns,
-		.copies = d->compiler->copies > 1,
+		.time_ns = p->compiler->place_ns,
+		.copies = p->compiler->copies > 1,
 	};
 	int r;
 
-	for (uint32_t m = 0; m < 2 * d->sync.n_lanes; m++) {
+	for (uint32_t m = 0; m < 2 * p->sync.n_lanes; m++) {
 		const struct weir_backend_buft *desc =
-			&lane_buft(d, m / 2)->desc;
+			&lane_buft(p, m / 2)->desc;
 
 		memory[m].align = desc->align;
 		memory[m].max = desc->max == SIZE_MAX ? 0 : desc->max;
 	}
-	for (size_t i = 0; i < d->g->n; i++)
-		fits[i] = fits_of(d->g->node[i]);
-	r = weir__place_nodes(&in, &d->places);
-	return r < 0 ? r : passes_sizes(d);
+	for (size_t i = 0; i < p->g->n; i++)
+		in_place[i] = in_place_sources(p->g->node[i]);
+	r = weir__place_nodes(&in, &p->places);
+	return r < 0 ? r : passes_sizes(p);
 }
 
 int weir__passes_run(const struct weir__compiler *compiler,
@@ -375,34 +375,34 @@ int weir__passes_run(const struct weir__compiler *compiler,
 		     const struct weir__choice *choice,
 		     struct weir__passes *ret)
 {
-	struct weir__passes d = { .g = g, .compiler = compiler };
-	uint8_t *fits = NULL;
-	int r = weir__reach_graph(g, &d.in);
+	struct weir__passes p = { .g = g, .compiler = compiler };
+	uint8_t *in_place = NULL;
+	int r = weir__reach_graph(g, &p.in);
 
 	if (r == 0)
-		r = passes_alloc(&d, &fits);
+		r = passes_alloc(&p, &in_place);
 	if (r == 0) {
 		for (uint32_t i = 0; i < compiler->n_devs; i++)
-			d.in.device_copies |= compiler->shares[i] !=
+			p.in.device_copies |= compiler->shares[i] !=
 					      compiler->shares[compiler->first];
-		passes_marks(&d);
-		r = weir__reach(&d.in, &d.reach);
+		passes_marks(&p);
+		r = weir__reach(&p.in, &p.reach);
 	}
 	if (r == 0)
-		r = passes_assign(&d, choice);
+		r = passes_assign(&p, choice);
 	if (r == 0)
-		r = passes_order(&d);
+		r = passes_sync(&p);
 	if (r == 0)
-		r = passes_bytes(&d);
+		r = passes_bytes(&p);
 	if (r == 0)
-		r = passes_leaves(&d);
+		r = passes_leaf_bytes(&p);
 	if (r == 0)
-		r = passes_place(&d, fits);
-	weir__array_free(fits);
+		r = passes_place(&p, in_place);
+	weir__array_free(in_place);
 	if (r < 0)
-		weir__passes_free(&d);
+		weir__passes_free(&p);
 	else
-		*ret = d;
+		*ret = p;
 	return r;
 }
 

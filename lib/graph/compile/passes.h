@@ -22,7 +22,7 @@ struct weir__choice {
 };
 
 /* Bytes and numbers, as in struct weir_exec_info. */
-struct weir__sizes {
+struct weir__lane_sizes {
 	uint64_t results, inputs, workspace, leaves; /* inputs: of all copies */
 	uint64_t computed, in_place, lowest;
 	uint64_t kept, prefetched, buffer; /* of imports */
@@ -40,7 +40,7 @@ struct weir__passes {
 	uint64_t *bytes;             /* of each node with bytes of its own */
 	uint64_t *device_copy_bytes; /* of each device copy */
 	struct weir__places places;
-	struct weir__sizes *sizes; /* of each lane; workspace: 0 */
+	struct weir__lane_sizes *sizes; /* of each lane; workspace: 0 */
 };
 
 /* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__passes_free(). */

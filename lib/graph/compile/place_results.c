@@ -11,7 +11,7 @@
 
 struct placing {
 	const struct weir__place_in *in;
-	struct weir__places p;
+	struct weir__places out;
 	struct weir_lifetime *life; /* of each item */
 	uint32_t n;
 };
@@ -26,12 +26,12 @@ static uint32_t over_of(const struct placing *x, uint32_t i)
 		const struct weir_lifetime *life;
 		uint32_t class;
 
-		if (!(in->fits[i] & 1u << s))
+		if (!(in->in_place[i] & 1u << s))
 			continue;
 		class = in->reach->alias[in->in->src[first + s]];
-		if (x->p.item[class] == NONE)
+		if (x->out.item[class] == NONE)
 			continue;
-		life = &x->life[x->p.item[class]];
+		life = &x->life[x->out.item[class]];
 		if (life->memory == WEIR__IN_RESULTS(in->sync->lane[i]) &&
 		    !(life->flags & (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT)) &&
 		    in->sync->until[class] == in->sync->step[i] + 1 &&
@@ -68,12 +68,12 @@ static void place_result(struct placing *x, uint32_t i)
 		life->upper = life->lower + 1;
 	if (in->reach->last[i] == NONE)
 		life->flags = WEIR_PLACE_OUTPUT;
-	x->p.over[i] = over_of(x, i);
-	if (x->p.over[i] != NONE) {
+	x->out.over[i] = over_of(x, i);
+	if (x->out.over[i] != NONE) {
 		life->flags |= WEIR_PLACE_OVER;
-		life->over = (uint64_t)x->p.item[x->p.over[i]];
+		life->over = (uint64_t)x->out.item[x->out.over[i]];
 	}
-	x->p.item[i] = x->n++;
+	x->out.item[i] = x->n++;
 }
 
 /* True if the class @i is in the memory of copies. */
@@ -89,19 +89,20 @@ static void place_items(struct placing *x)
 	const struct weir__sync *o = in->sync;
 
 	for (uint32_t i = 0; i < in->in->n; i++) {
-		x->p.item[i] = NONE;
-		x->p.over[i] = NONE;
+		x->out.item[i] = NONE;
+		x->out.over[i] = NONE;
 		if (in->reach->alias[i] != i || in->marks[i] & WEIR__MARK_LEAF)
 			continue;
 		if (!in->reach->needed[i] && !(in->marks[i] & WEIR__MARK_INPUT))
 			continue;
 		if (is_kept(in, i))
-			x->p.item[i] = place_kept(x, o->lane[i], in->bytes[i]);
+			x->out.item[i] =
+				place_kept(x, o->lane[i], in->bytes[i]);
 		else
 			place_result(x, i);
 	}
 	for (uint32_t k = 0; k < o->n_device_copies; k++)
-		x->p.device_copy[k] =
+		x->out.device_copy[k] =
 			o->device_copy[k].kind == WEIR__DEVICE_COPY_IMPORT
 				? NONE
 				: place_kept(x, o->device_copy[k].lane,
@@ -111,13 +112,13 @@ static void place_items(struct placing *x)
 /* What the planner did not place in place after all. */
 static void place_check_over(struct placing *x)
 {
-	const struct weir_placement *p = x->p.placement;
-	uint32_t *over = x->p.over;
+	const struct weir_placement *p = x->out.placement;
+	uint32_t *over = x->out.over;
 
 	for (uint32_t i = 0; i < x->in->in->n; i++)
 		if (over[i] != NONE &&
-		    weir_placement_offset(p, x->p.item[i]) !=
-			    weir_placement_offset(p, x->p.item[over[i]]))
+		    weir_placement_offset(p, x->out.item[i]) !=
+			    weir_placement_offset(p, x->out.item[over[i]]))
 			over[i] = NONE;
 }
 
@@ -126,12 +127,12 @@ static int place_alloc(struct placing *x)
 	size_t n = (size_t)x->in->in->n + 1; /* never 0 */
 	size_t device_copies = x->in->sync->n_device_copies;
 
-	x->p.item = weir__array_alloc(n, sizeof(*x->p.item));
-	x->p.over = weir__array_alloc(n, sizeof(*x->p.over));
-	x->p.device_copy =
-		weir__array_alloc(device_copies + 1, sizeof(*x->p.device_copy));
+	x->out.item = weir__array_alloc(n, sizeof(*x->out.item));
+	x->out.over = weir__array_alloc(n, sizeof(*x->out.over));
+	x->out.device_copy = weir__array_alloc(device_copies + 1,
+					       sizeof(*x->out.device_copy));
 	x->life = weir__array_alloc(n + device_copies, sizeof(*x->life));
-	if (x->p.item && x->p.over && x->p.device_copy && x->life)
+	if (x->out.item && x->out.over && x->out.device_copy && x->life)
 		return 0;
 	return weir__fail(-ENOMEM, "no memory to place %u nodes", x->in->in->n);
 }
@@ -147,15 +148,15 @@ int weir__place_nodes(const struct weir__place_in *in, struct weir__places *ret)
 
 	if (r == 0) {
 		place_items(&x);
-		r = weir__placement_new(x.life, x.n, &o, &x.p.placement);
+		r = weir__placement_new(x.life, x.n, &o, &x.out.placement);
 	}
 	if (r == 0)
 		place_check_over(&x);
 	weir__array_free(x.life);
 	if (r < 0)
-		weir__places_free(&x.p);
+		weir__places_free(&x.out);
 	else
-		*ret = x.p;
+		*ret = x.out;
 	return r;
 }
 

@@ -21,10 +21,10 @@ struct weir__place_in {
 	const uint8_t *marks;  /* WEIR__MARK_* */
 	const uint64_t *bytes; /* of each node, if it has bytes of its own */
 	/*
-	 * Bit s of fits[i]: operation and layouts allow that the result of node
+	 * Bit s of in_place[i]: operation and layouts allow that the result of node
 	 * i takes the place of its source s.
 	 */
-	const uint8_t *fits;
+	const uint8_t *in_place;
 	/* Of each device copy; an import has 0. */
 	const uint64_t *device_copy_bytes;
 	const struct weir_place_memory *memory; /* of the lanes: two of each */

@@ -14,11 +14,11 @@
 #define NONE WEIR__REACH_NONE
 
 /* The state of one call of weir__sync(). */
-struct ordering {
-	const struct weir__sync_in *x;
+struct syncing {
+	const struct weir__sync_in *args;
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
-	struct weir__sync o;
+	struct weir__sync out;
 	struct weir__sync_point
 		*point; /* of all lanes, in the order of nodes */
 	size_t point_cap, device_copy_cap, wait_cap;
@@ -38,65 +38,66 @@ struct ordering {
 	uint32_t *seen;
 };
 
-static bool computes(const struct ordering *s, uint32_t i)
+static bool computes(const struct syncing *s, uint32_t i)
 {
 	return weir__is_computed(s->in, s->reach, i);
 }
 
-static bool is_leaf(const struct ordering *s, uint32_t class)
+static bool is_leaf(const struct syncing *s, uint32_t class)
 {
-	return s->x->marks[class] & WEIR__MARK_LEAF;
+	return s->args->marks[class] & WEIR__MARK_LEAF;
 }
 
 /* True if lane @l can use the bytes of @class where they are. */
-static bool lane_can_use(const struct ordering *s, uint32_t l, uint32_t class)
+static bool lane_can_use(const struct syncing *s, uint32_t l, uint32_t class)
 {
-	const uint8_t *dev = s->o.lane_dev;
+	const uint8_t *dev = s->out.lane_dev;
 
 	return is_leaf(s, class)
-		       ? s->x->usable[class] >> dev[l] & 1
-		       : s->x->shares[dev[l]] >> dev[s->o.lane[class]] & 1;
+		       ? s->args->usable[class] >> dev[l] & 1
+		       : s->args->shares[dev[l]] >> dev[s->out.lane[class]] & 1;
 }
 
-static bool is_import(const struct ordering *s, uint32_t l, uint32_t class)
+static bool is_import(const struct syncing *s, uint32_t l, uint32_t class)
 {
-	return s->x->marks[class] & WEIR__MARK_CONSTANT &&
+	return s->args->marks[class] & WEIR__MARK_CONSTANT &&
 	       !lane_can_use(s, l, class);
 }
 
 /* Each device that computes a node has a lane. */
-static void lanes_find(struct ordering *s)
+static void lanes_find(struct syncing *s)
 {
 	uint64_t devs = 0;
 
 	for (uint32_t i = 0; i < s->n; i++)
 		if (computes(s, i))
-			devs |= UINT64_C(1) << s->x->dev[i];
+			devs |= UINT64_C(1) << s->args->dev[i];
 	if (!devs)
-		devs = UINT64_C(1) << s->x->first;
-	for (uint32_t d = 0; d < s->x->n_devs; d++)
+		devs = UINT64_C(1) << s->args->first;
+	for (uint32_t d = 0; d < s->args->n_devs; d++)
 		if (devs >> d & 1) {
-			s->lane_of[d] = (uint8_t)s->o.n_lanes;
-			s->o.lane_dev[s->o.n_lanes++] = (uint8_t)d;
+			s->lane_of[d] = (uint8_t)s->out.n_lanes;
+			s->out.lane_dev[s->out.n_lanes++] = (uint8_t)d;
 		}
 }
 
 /* Leaves and inputs belong to the first lane that uses them. */
-static void nodes_find(struct ordering *s)
+static void nodes_find(struct syncing *s)
 {
 	const struct weir__reach_in *in = s->in;
-	uint8_t *lane = s->o.lane;
+	uint8_t *lane = s->out.lane;
 
 	for (uint32_t i = 0; i < s->n; i++) {
 		bool computed = computes(s, i);
 
-		lane[i] = computed ? s->lane_of[s->x->dev[i]] : WEIR__NO_LANE;
+		lane[i] = computed ? s->lane_of[s->args->dev[i]]
+				   : WEIR__NO_LANE;
 		s->made[i] = computed         ? i
 			     : in->of[i] == i ? NONE
 					      : s->made[in->of[i]];
 		if (!computed)
 			continue;
-		s->o.step_at[lane[i] + 1]++;
+		s->out.step_at[lane[i] + 1]++;
 		for (uint32_t e = in->src_at[i]; e < in->src_at[i + 1]; e++)
 			if (in->src[e] != NONE &&
 			    lane[s->reach->alias[in->src[e]]] == WEIR__NO_LANE)
@@ -108,28 +109,28 @@ static void nodes_find(struct ordering *s)
 							  : in->of[i]];
 		else if (lane[i] == WEIR__NO_LANE)
 			lane[i] = 0;
-	for (uint32_t l = 0; l < s->o.n_lanes; l++) {
-		s->o.step_at[l + 1] += s->o.step_at[l];
+	for (uint32_t l = 0; l < s->out.n_lanes; l++) {
+		s->out.step_at[l + 1] += s->out.step_at[l];
 		s->steps[l] = 0;
 	}
-	s->o.n = s->o.step_at[s->o.n_lanes];
+	s->out.n = s->out.step_at[s->out.n_lanes];
 }
 
 /* Lane @l waits for the step of node @b. */
-static void release(struct ordering *s, uint32_t l, uint32_t b)
+static void release(struct syncing *s, uint32_t l, uint32_t b)
 {
-	s->released[b] |= s->o.lane[b] != l;
+	s->released[b] |= s->out.lane[b] != l;
 }
 
-static void crossings_of(struct ordering *s, uint32_t i)
+static void crossings_of(struct syncing *s, uint32_t i)
 {
 	const struct weir__reach_in *in = s->in;
-	uint32_t l = s->o.lane[i];
+	uint32_t l = s->out.lane[i];
 
 	for (uint32_t b = s->reach->before_at[i];
 	     b < s->reach->before_at[i + 1]; b++) {
 		release(s, l, s->reach->before[b]);
-		s->o.shared |= s->o.lane[s->reach->before[b]] != l;
+		s->out.shared |= s->out.lane[s->reach->before[b]] != l;
 	}
 	if (!computes(s, i))
 		return; /* it is only observed */
@@ -145,14 +146,14 @@ static void crossings_of(struct ordering *s, uint32_t i)
 		if (p == NONE)
 			continue;
 		release(s, l, p);
-		s->o.exported[p] |= p == class && s->o.lane[p] != l;
+		s->out.exported[p] |= p == class && s->out.lane[p] != l;
 	}
 }
 
 /* The steps that others wait for: another lane, or the prefetcher. */
-static void crossings_find(struct ordering *s)
+static void crossings_find(struct syncing *s)
 {
-	size_t all = (size_t)s->o.n_lanes * s->n;
+	size_t all = (size_t)s->out.n_lanes * s->n;
 
 	for (uint32_t i = 0; i < s->n; i++)
 		if (computes(s, i) || s->in->flags[i] & WEIR__REACH_OBSERVED)
@@ -164,7 +165,7 @@ static void crossings_find(struct ordering *s)
 	}
 }
 
-static int no_memory(const struct ordering *s)
+static int no_memory(const struct syncing *s)
 {
 	return weir__fail(-ENOMEM, "no memory for the order of %u nodes", s->n);
 }
@@ -173,53 +174,53 @@ static int no_memory(const struct ordering *s)
  * Before the next step of lane @l. Returns the sync point, for the caller to
  * fill in.
  */
-static struct weir__sync_point *point_add(struct ordering *s, uint32_t l,
-					  enum weir__sync_kind kind,
-					  uint32_t of)
+static struct weir__sync_point *
+point_add(struct syncing *s, uint32_t l, enum weir__sync_kind kind, uint32_t of)
 {
-	struct weir__sync_point *point = &s->point[s->o.n_points++];
+	struct weir__sync_point *point = &s->point[s->out.n_points++];
 
 	*point = (struct weir__sync_point){ .step = s->steps[l],
 					    .of = of,
 					    .kind = (uint8_t)kind,
 					    .lane = (uint8_t)l };
-	s->o.point_at[l + 1]++;
+	s->out.point_at[l + 1]++;
 	return point;
 }
 
 /* Room for all sync points of a node, and for its device copies. */
-static int node_room(struct ordering *s, uint32_t i)
+static int node_room(struct syncing *s, uint32_t i)
 {
 	uint32_t edges = s->in->src_at[i + 1] - s->in->src_at[i];
 	uint32_t before = s->reach->before_at[i + 1] - s->reach->before_at[i];
-	size_t device_copies = (size_t)s->o.n_device_copies + edges;
+	size_t device_copies = (size_t)s->out.n_device_copies + edges;
 	void *more;
 
 	more = weir__array_grow(s->point, &s->point_cap,
-				(size_t)s->o.n_points + 2 * edges + before + 4,
+				(size_t)s->out.n_points + 2 * edges + before +
+					4,
 				sizeof(*s->point));
 	if (!more)
 		return no_memory(s);
 	s->point = more;
-	more = weir__array_grow(s->o.device_copy, &s->device_copy_cap,
-				device_copies, sizeof(*s->o.device_copy));
+	more = weir__array_grow(s->out.device_copy, &s->device_copy_cap,
+				device_copies, sizeof(*s->out.device_copy));
 	if (!more)
 		return no_memory(s);
-	s->o.device_copy = more;
-	more = weir__array_grow(s->o.wait, &s->wait_cap,
-				device_copies * s->o.n_lanes,
-				sizeof(*s->o.wait));
+	s->out.device_copy = more;
+	more = weir__array_grow(s->out.wait, &s->wait_cap,
+				device_copies * s->out.n_lanes,
+				sizeof(*s->out.wait));
 	if (!more)
 		return no_memory(s);
-	s->o.wait = more;
+	s->out.wait = more;
 	return 0;
 }
 
 /* Lane @l has to wait until node @b is computed. */
-static void lane_wait(struct ordering *s, uint32_t l, uint32_t b)
+static void lane_wait(struct syncing *s, uint32_t l, uint32_t b)
 {
-	uint32_t k = s->o.lane[b], until = s->o.step[b] + 1;
-	uint32_t *seen = &s->seen[l * s->o.n_lanes + k];
+	uint32_t k = s->out.lane[b], until = s->out.step[b] + 1;
+	uint32_t *seen = &s->seen[l * s->out.n_lanes + k];
 
 	if (k == l || *seen >= until)
 		return;
@@ -228,7 +229,7 @@ static void lane_wait(struct ordering *s, uint32_t l, uint32_t b)
 }
 
 /* The sync point of the leaf in lane @l, which can use its memory. */
-static struct weir__sync_point *leaf_wait(struct ordering *s, uint32_t l,
+static struct weir__sync_point *leaf_wait(struct syncing *s, uint32_t l,
 					  uint32_t leaf)
 {
 	uint32_t *of = &s->of[l * (size_t)s->n + leaf];
@@ -236,17 +237,17 @@ static struct weir__sync_point *leaf_wait(struct ordering *s, uint32_t l,
 	if (*of)
 		return &s->point[*of - 1];
 	point_add(s, l, WEIR__SYNC_LEAF, leaf);
-	*of = s->o.n_points;
+	*of = s->out.n_points;
 	return &s->point[*of - 1];
 }
 
-static bool writes(const struct ordering *s, uint32_t i)
+static bool writes(const struct syncing *s, uint32_t i)
 {
 	return s->in->writes[i] != NONE;
 }
 
 /* True if a node before @i, which reads the leaf, has written it since then. */
-static bool device_copy_is_old(const struct ordering *s,
+static bool device_copy_is_old(const struct syncing *s,
 			       const struct weir__device_copy *device_copy,
 			       uint32_t i, uint32_t made)
 {
@@ -264,23 +265,24 @@ static bool device_copy_is_old(const struct ordering *s,
 	return false;
 }
 
-static void transfer_wait(struct ordering *s, uint32_t device_copy, uint32_t b)
+static void transfer_wait(struct syncing *s, uint32_t device_copy, uint32_t b)
 {
-	uint32_t l = s->o.lane[b];
-	uint32_t *wait = &s->o.wait[device_copy * s->o.n_lanes + l];
+	uint32_t l = s->out.lane[b];
+	uint32_t *wait = &s->out.wait[device_copy * s->out.n_lanes + l];
 
-	if (l != s->o.device_copy[device_copy].lane && *wait <= s->o.step[b])
-		*wait = s->o.step[b] + 1;
+	if (l != s->out.device_copy[device_copy].lane &&
+	    *wait <= s->out.step[b])
+		*wait = s->out.step[b] + 1;
 }
 
 /*
  * What the copy of a new device copy, whose first reader is @i, has to wait
  * for.
  */
-static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
+static void transfer_make(struct syncing *s, uint32_t k, uint32_t i,
 			  uint32_t made)
 {
-	struct weir__device_copy *device_copy = &s->o.device_copy[k];
+	struct weir__device_copy *device_copy = &s->out.device_copy[k];
 
 	device_copy->after = made == device_copy->node ? made : i - 1;
 	point_add(s, device_copy->lane, WEIR__SYNC_TRANSFER, k);
@@ -295,26 +297,26 @@ static void transfer_make(struct ordering *s, uint32_t k, uint32_t i,
 }
 
 /* The device copy of @class that node @i, of lane @l, reads. */
-static uint32_t device_copy_use(struct ordering *s, uint32_t l, uint32_t i,
+static uint32_t device_copy_use(struct syncing *s, uint32_t l, uint32_t i,
 				uint32_t class, uint32_t made)
 {
 	uint32_t *of = &s->of[l * (size_t)s->n + class];
-	uint32_t k = s->o.n_device_copies;
-	struct weir__device_copy *device_copy = *of ? &s->o.device_copy[*of - 1]
-						    : NULL;
+	uint32_t k = s->out.n_device_copies;
+	struct weir__device_copy *device_copy =
+		*of ? &s->out.device_copy[*of - 1] : NULL;
 
 	if (!device_copy || device_copy_is_old(s, device_copy, i, made)) {
-		device_copy = &s->o.device_copy[k];
+		device_copy = &s->out.device_copy[k];
 		*device_copy = (struct weir__device_copy){
 			.node = class,
 			.first = s->steps[l],
 			.kind = WEIR__DEVICE_COPY_TRANSFER,
 			.lane = (uint8_t)l
 		};
-		memset(&s->o.wait[k * s->o.n_lanes], 0,
-		       s->o.n_lanes * sizeof(*s->o.wait));
-		*of = ++s->o.n_device_copies;
-		if (s->x->marks[class] & WEIR__MARK_INPUT)
+		memset(&s->out.wait[k * s->out.n_lanes], 0,
+		       s->out.n_lanes * sizeof(*s->out.wait));
+		*of = ++s->out.n_device_copies;
+		if (s->args->marks[class] & WEIR__MARK_INPUT)
 			device_copy->kind = WEIR__DEVICE_COPY_INPUT;
 		else if (is_import(s, l, class))
 			device_copy->kind = WEIR__DEVICE_COPY_IMPORT;
@@ -328,45 +330,46 @@ static uint32_t device_copy_use(struct ordering *s, uint32_t l, uint32_t i,
 }
 
 /* The bytes of @class are used in its own lane before step @until. */
-static void class_use(struct ordering *s, uint32_t class, uint32_t until)
+static void class_use(struct syncing *s, uint32_t class, uint32_t until)
 {
-	if (s->o.until[class] < until)
-		s->o.until[class] = until;
+	if (s->out.until[class] < until)
+		s->out.until[class] = until;
 }
 
 /* Source @e of node @i, of lane @l. */
-static void source_use(struct ordering *s, uint32_t l, uint32_t i, uint32_t e)
+static void source_use(struct syncing *s, uint32_t l, uint32_t i, uint32_t e)
 {
 	uint32_t class = s->reach->alias[s->in->src[e]];
 	uint32_t made = s->made[s->in->src[e]];
 
 	if (!lane_can_use(s, l, class)) {
-		s->o.device_copy_of[e] = device_copy_use(s, l, i, class, made);
+		s->out.device_copy_of[e] =
+			device_copy_use(s, l, i, class, made);
 		return;
 	}
 	if (is_leaf(s, class))
 		leaf_wait(s, l, class);
 	if (made != NONE)
 		lane_wait(s, l, made);
-	if (is_leaf(s, class) || s->o.lane[class] == l)
+	if (is_leaf(s, class) || s->out.lane[class] == l)
 		class_use(s, class, s->steps[l] + 1);
 }
 
-static void result_use(struct ordering *s, uint32_t l, uint32_t i)
+static void result_use(struct syncing *s, uint32_t l, uint32_t i)
 {
 	uint32_t class = s->reach->alias[i];
 
 	if (is_leaf(s, class))
 		leaf_wait(s, l, class)->writes = true;
-	if (!lane_can_use(s, l, class) && s->o.refused == NONE)
-		s->o.refused = i;
+	if (!lane_can_use(s, l, class) && s->out.refused == NONE)
+		s->out.refused = i;
 	class_use(s, class, s->steps[l] + 1);
 }
 
-static void node_compute(struct ordering *s, uint32_t i)
+static void node_compute(struct syncing *s, uint32_t i)
 {
 	const struct weir__reach_in *in = s->in;
-	uint32_t l = s->o.lane[i];
+	uint32_t l = s->out.lane[i];
 
 	for (uint32_t b = s->reach->before_at[i];
 	     b < s->reach->before_at[i + 1]; b++)
@@ -375,7 +378,7 @@ static void node_compute(struct ordering *s, uint32_t i)
 		if (in->src[e] != NONE)
 			source_use(s, l, i, e);
 	result_use(s, l, i);
-	s->o.node[s->o.step_at[l] + s->steps[l]++] = i;
+	s->out.node[s->out.step_at[l] + s->steps[l]++] = i;
 	if (s->released[i])
 		point_add(s, l, WEIR__SYNC_RELEASE, i);
 }
@@ -384,9 +387,9 @@ static void node_compute(struct ordering *s, uint32_t i)
  * An observed view is read after the step before it, which must not have taken
  * its place, so its bytes stay for one step more.
  */
-static void node_observe(struct ordering *s, uint32_t i)
+static void node_observe(struct syncing *s, uint32_t i)
 {
-	uint32_t l = s->o.lane[i], class = s->reach->alias[i];
+	uint32_t l = s->out.lane[i], class = s->reach->alias[i];
 
 	for (uint32_t b = s->reach->before_at[i];
 	     !computes(s, i) && b < s->reach->before_at[i + 1]; b++)
@@ -399,39 +402,39 @@ static void node_observe(struct ordering *s, uint32_t i)
 	point_add(s, l, WEIR__SYNC_OBSERVE, i);
 }
 
-static int nodes_order(struct ordering *s)
+static int nodes_order(struct syncing *s)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		int r = node_room(s, i);
 
 		if (r < 0)
 			return r;
-		s->o.step[i] = s->steps[s->o.lane[i]];
+		s->out.step[i] = s->steps[s->out.lane[i]];
 		if (!s->reach->needed[i])
 			continue;
 		if (computes(s, i))
 			node_compute(s, i);
-		if (s->x->marks[i] & WEIR__MARK_OBSERVED)
+		if (s->args->marks[i] & WEIR__MARK_OBSERVED)
 			node_observe(s, i);
 	}
 	return 0;
 }
 
 /* The sync points of each lane together. */
-static int points_sort(struct ordering *s)
+static int points_sort(struct syncing *s)
 {
-	uint32_t n = s->o.n_lanes, *to = s->steps;
+	uint32_t n = s->out.n_lanes, *to = s->steps;
 
-	s->o.point = weir__array_alloc((size_t)s->o.n_points + 1,
-				       sizeof(*s->o.point));
-	if (!s->o.point)
+	s->out.point = weir__array_alloc((size_t)s->out.n_points + 1,
+					 sizeof(*s->out.point));
+	if (!s->out.point)
 		return no_memory(s);
 	for (uint32_t l = 0; l < n; l++) {
-		to[l] = s->o.point_at[l];
-		s->o.point_at[l + 1] += s->o.point_at[l];
+		to[l] = s->out.point_at[l];
+		s->out.point_at[l + 1] += s->out.point_at[l];
 	}
-	for (uint32_t i = 0; i < s->o.n_points; i++)
-		s->o.point[to[s->point[i].lane]++] = s->point[i];
+	for (uint32_t i = 0; i < s->out.n_points; i++)
+		s->out.point[to[s->point[i].lane]++] = s->point[i];
 	return 0;
 }
 
@@ -442,11 +445,11 @@ static void *zeroed(size_t n, size_t size)
 	return array ? memset(array, 0, n * size) : NULL;
 }
 
-static int order_alloc(struct ordering *s)
+static int order_alloc(struct syncing *s)
 {
-	size_t n = (size_t)s->n + 1, lanes = s->o.n_lanes; /* never 0 */
+	size_t n = (size_t)s->n + 1, lanes = s->out.n_lanes; /* never 0 */
 	size_t edges = (size_t)s->in->src_at[s->n] + 1;
-	struct weir__sync *o = &s->o;
+	struct weir__sync *o = &s->out;
 
 	o->lane = weir__array_alloc(n, sizeof(*o->lane));
 	o->step_at = zeroed(lanes + 1, sizeof(*o->step_at));
@@ -472,11 +475,11 @@ static int order_alloc(struct ordering *s)
 
 int weir__sync(const struct weir__sync_in *in, struct weir__sync *ret)
 {
-	struct ordering s = { .x = in,
-			      .in = in->in,
-			      .reach = in->reach,
-			      .n = in->in->n,
-			      .o = { .refused = NONE } };
+	struct syncing s = { .args = in,
+			     .in = in->in,
+			     .reach = in->reach,
+			     .n = in->in->n,
+			     .out = { .refused = NONE } };
 	int r;
 
 	lanes_find(&s);
@@ -495,9 +498,9 @@ int weir__sync(const struct weir__sync_in *in, struct weir__sync *ret)
 	weir__array_free(s.of);
 	weir__array_free(s.seen);
 	if (r < 0)
-		weir__sync_free(&s.o);
+		weir__sync_free(&s.out);
 	else
-		*ret = s.o;
+		*ret = s.out;
 	return r;
 }
 

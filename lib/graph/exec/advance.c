@@ -17,13 +17,13 @@
 #include "graph/exec/run.h"
 #include "races/races.h"
 
-enum move {
-	MOVE_ON,  /* look again */
-	MOVE_AWAY /* another thread has the lane now, or it is gone */
+enum lane_hold {
+	LANE_HELD,    /* look again */
+	LANE_RELEASED /* another thread has the lane now, or it is gone */
 };
 
 /* Add the time since the last call to @sum, a time of the report. */
-static void lane_note(struct weir__run_lane *lane, int64_t *sum)
+static void lane_add_time(struct weir__run_lane *lane, int64_t *sum)
 {
 	int64_t now = weir__now();
 
@@ -33,7 +33,7 @@ static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 	lane->begun = now;
 }
 
-static bool lane_checked(const struct weir__run_lane *lane)
+static bool lane_races_on(const struct weir__run_lane *lane)
 {
 	return weir__races_on(lane->run->exec->sched->weir);
 }
@@ -64,8 +64,8 @@ static bool failure_keep(struct weir_run *run, const struct weir_failure *f)
  * The lane has ended, and its operation is about to end. @f: why it failed, or
  * NULL.
  */
-static void lane_ended(struct weir__run_lane *lane,
-		       const struct weir_failure *f)
+static void lane_set_outcome(struct weir__run_lane *lane,
+			     const struct weir_failure *f)
 {
 	lane->ended = true;
 	if (!f) {
@@ -79,22 +79,22 @@ static void lane_ended(struct weir__run_lane *lane,
 }
 
 /* The run may be gone on return. */
-static enum move lane_end(struct weir__run_lane *lane,
-			  const struct weir_failure *f)
+static enum lane_hold lane_end(struct weir__run_lane *lane,
+			       const struct weir_failure *f)
 {
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_end(lane);
-	lane_ended(lane, f);
+	lane_set_outcome(lane, f);
 	weir__stream_op_finish(lane->op, f);
-	return MOVE_AWAY;
+	return LANE_RELEASED;
 }
 
-static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
-			   const char *fmt, ...)
+static enum lane_hold lane_fail(struct weir__run_lane *lane, int err,
+				int32_t native, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
-			   const char *fmt, ...)
+static enum lane_hold lane_fail(struct weir__run_lane *lane, int err,
+				int32_t native, const char *fmt, ...)
 {
 	struct weir_failure f;
 	va_list ap;
@@ -106,7 +106,7 @@ static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
 }
 
 /* Because of the program, or of a failure elsewhere. */
-static enum move lane_end_stopped(struct weir__run_lane *lane)
+static enum lane_hold lane_end_stopped(struct weir__run_lane *lane)
 {
 	struct weir_failure cause, f;
 
@@ -122,10 +122,10 @@ static enum move lane_end_stopped(struct weir__run_lane *lane)
 }
 
 /* All steps are computed, perhaps with weights of a file that has changed. */
-static enum move lane_end_computed(struct weir__run_lane *lane)
+static enum lane_hold lane_end_computed(struct weir__run_lane *lane)
 {
 	struct weir__error_saved saved;
-	enum move next;
+	enum lane_hold next;
 	int r;
 
 	if (!lane->prefetch.arrivals)
@@ -139,18 +139,18 @@ static enum move lane_end_computed(struct weir__run_lane *lane)
 	return next;
 }
 
-static bool lane_stops(const struct weir__run_lane *lane)
+static bool lane_must_stop(const struct weir__run_lane *lane)
 {
 	return __atomic_load_n(&lane->run->stop, __ATOMIC_SEQ_CST) ||
 	       atomic_load(&lane->op->stream->abandoned);
 }
 
-static enum move lane_submit(struct weir__run_lane *lane)
+static enum lane_hold lane_submit(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
 	unsigned sentences = weir__error_count();
 	struct weir__error_saved saved;
-	enum move next;
+	enum lane_hold next;
 	int r;
 
 	pthread_mutex_lock(&run->lock);
@@ -160,7 +160,7 @@ static enum move lane_submit(struct weir__run_lane *lane)
 	weir__error_save(&saved);
 	r = weir__stream_op_submit(lane->op);
 	if (r >= 0)
-		return MOVE_AWAY;
+		return LANE_RELEASED;
 	next = lane_fail(lane, r, 0, "step %u was refused: %s", lane->step,
 			 weir__error_since(sentences, r));
 	weir__error_restore(&saved);
@@ -221,8 +221,8 @@ static void range_done(struct weir_backend_work *work, int res, int32_t native)
 	struct weir_run *run = lane->run;
 	int err = weir__dev_result(op->stream->dev, "work", res);
 
-	lane_note(lane, &run->report.compute_ns);
-	if (err == -ECANCELED && lane_stops(lane)) {
+	lane_add_time(lane, &run->report.compute_ns);
+	if (err == -ECANCELED && lane_must_stop(lane)) {
 		lane_end_stopped(lane);
 		return;
 	}
@@ -233,14 +233,14 @@ static void range_done(struct weir_backend_work *work, int res, int32_t native)
 	pthread_mutex_lock(&run->lock);
 	run->report.nodes += lane->end - lane->step;
 	pthread_mutex_unlock(&run->lock);
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_computed(lane);
 	lane->step = lane->end;
 	lane_publish(lane);
 	lane_move(lane);
 }
 
-static enum move lane_compute(struct weir__run_lane *lane, uint32_t end)
+static enum lane_hold lane_compute(struct weir__run_lane *lane, uint32_t end)
 {
 	const struct weir__graph_lane *of = lane->of;
 	struct weir_backend_work *work = &lane->op->work;
@@ -273,10 +273,10 @@ static int observer_call(void *arg)
 	const struct weir_sched_opts *o = &run->exec->sched->opts;
 	int r;
 
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_call(lane, false);
 	r = o->observe(o->observe_arg, run, node, &t);
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_call(lane, true);
 	return r;
 }
@@ -289,7 +289,7 @@ static void observer_done(struct weir_backend_work *work, int res,
 	struct weir__run_lane *lane = op->owner;
 	int err = weir__dev_result(op->stream->dev, "work", res);
 
-	lane_note(lane, &lane->run->report.observe_ns);
+	lane_add_time(lane, &lane->run->report.observe_ns);
 	if (err) {
 		lane_fail(lane, err, native,
 			  "the observer returned %d for node %u%s", res,
@@ -302,7 +302,7 @@ static void observer_done(struct weir_backend_work *work, int res,
 	lane_move(lane);
 }
 
-static enum move lane_observe(struct weir__run_lane *lane)
+static enum lane_hold lane_observe(struct weir__run_lane *lane)
 {
 	struct weir_backend_work *work = &lane->op->work;
 
@@ -316,7 +316,7 @@ static enum move lane_observe(struct weir__run_lane *lane)
 /* @p is done. */
 static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 {
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_knows(lane, p->timeline, p->number);
 	weir__timeline_put(p->timeline);
 	p->timeline = NULL;
@@ -329,7 +329,8 @@ static void lane_waited(struct weir__run_lane *lane)
 	bool import = lane->point < lane->points &&
 		      lane->of->point[lane->point].kind == WEIR__SYNC_IMPORT;
 
-	lane_note(lane, import ? &report->prefetch_wait_ns : &report->wait_ns);
+	lane_add_time(lane,
+		      import ? &report->prefetch_wait_ns : &report->wait_ns);
 }
 
 static void lane_woken(struct weir__waiter *waiter)
@@ -345,24 +346,25 @@ static void lane_woken(struct weir__waiter *waiter)
 }
 
 /* Under the lock, so that a stop comes before the wait or finds it. */
-static enum move lane_wait(struct weir__run_lane *lane, struct weir__pending *p)
+static enum lane_hold lane_wait(struct weir__run_lane *lane,
+				struct weir__pending *p)
 {
 	struct weir_run *run = lane->run;
-	enum move move = MOVE_ON;
+	enum lane_hold hold = LANE_HELD;
 
 	pthread_mutex_lock(&run->lock);
-	if (!lane_stops(lane)) {
+	if (!lane_must_stop(lane)) {
 		lane->waiting = p;
 		lane->waiter.number = p->number;
 		lane->waiter.wake = lane_woken;
 		run->report.waits++;
 		if (weir__timeline_wait(p->timeline, &lane->waiter) == 0)
-			move = MOVE_AWAY;
+			hold = LANE_RELEASED;
 		else
 			lane->waiting = NULL;
 	}
 	pthread_mutex_unlock(&run->lock);
-	return move;
+	return hold;
 }
 
 /* If the lane waits at a sync point, end it now: the run is stopped. */
@@ -385,9 +387,9 @@ static void lane_stop_waiting(struct weir__run_lane *lane)
 }
 
 /* The copy of a device copy, or what it waits for, has failed. */
-static enum move device_copy_failed(struct weir__run_lane *lane,
-				    uint32_t device_copy,
-				    const struct weir_failure *cause)
+static enum lane_hold device_copy_failed(struct weir__run_lane *lane,
+					 uint32_t device_copy,
+					 const struct weir_failure *cause)
 {
 	return lane_fail(lane, cause->err, cause->native, "node %u for %s: %s",
 			 lane->run->compiled->device_copy[device_copy].of.node,
@@ -395,9 +397,9 @@ static enum move device_copy_failed(struct weir__run_lane *lane,
 }
 
 /* Wait for @p, or end the lane if @p has failed. @point: NULL for an input. */
-static enum move lane_await(struct weir__run_lane *lane,
-			    struct weir__pending *p,
-			    const struct weir__sync_point *point)
+static enum lane_hold lane_await(struct weir__run_lane *lane,
+				 struct weir__pending *p,
+				 const struct weir__sync_point *point)
 {
 	struct weir_failure cause, f;
 	int state = p->timeline->ops->state(p->timeline, p->number, &cause);
@@ -406,9 +408,9 @@ static enum move lane_await(struct weir__run_lane *lane,
 		return lane_wait(lane, p);
 	if (state > 0) {
 		pending_drop(lane, p);
-		return MOVE_ON;
+		return LANE_HELD;
 	}
-	if (lane_stops(lane))
+	if (lane_must_stop(lane))
 		return lane_end_stopped(lane);
 	if (point && (point->kind == WEIR__SYNC_TRANSFER ||
 		      point->kind == WEIR__SYNC_IMPORT))
@@ -450,17 +452,17 @@ static struct weir__pending *input_pending(struct weir__run_lane *lane)
 }
 
 /* Compute up to the next sync point that stops, or act on it. */
-static enum move lane_next(struct weir__run_lane *lane)
+static enum lane_hold lane_next(struct weir__run_lane *lane)
 {
 	struct weir__pending *inputs = input_pending(lane);
 	const struct weir__sync_point *point;
 
-	if (lane_stops(lane))
+	if (lane_must_stop(lane))
 		return lane_end_stopped(lane);
 	if (inputs)
 		return lane_await(lane, inputs, NULL);
 	if (lane == lane->run->lane && lane->run->queued) {
-		weir__run_inputs(lane->run, WEIR__INPUT_SET);
+		weir__run_set_queued_inputs(lane->run, WEIR__INPUT_SET);
 		lane->run->queued = false;
 	}
 	while (lane->point < lane->points && !point_stops(lane, lane->point))
@@ -479,7 +481,7 @@ static enum move lane_next(struct weir__run_lane *lane)
 
 static void lane_move(struct weir__run_lane *lane)
 {
-	while (lane_next(lane) == MOVE_ON)
+	while (lane_next(lane) == LANE_HELD)
 		;
 }
 
@@ -495,7 +497,7 @@ void weir__run_lane_begin(struct weir__stream_op *op)
 		run->report.queued_ns = now - lane->begun;
 	pthread_mutex_unlock(&run->lock);
 	lane->begun = now;
-	if (lane_checked(lane))
+	if (lane_races_on(lane))
 		weir__run_lane_races_begin(lane);
 	lane_move(lane);
 }
@@ -515,7 +517,7 @@ static void lane_never_began(struct weir__run_lane *lane)
 		weir__failure_set(&f, -ECANCELED, 0, 0,
 				  "%s: the run was not started",
 				  lane->op->stream->label);
-	lane_ended(lane, &f);
+	lane_set_outcome(lane, &f);
 }
 
 void weir__run_lane_gone(void *arg)
@@ -525,7 +527,7 @@ void weir__run_lane_gone(void *arg)
 
 	if (!lane->ended)
 		lane_never_began(lane);
-	weir__run_lane_forget(lane);
+	weir__run_lane_drop_pending(lane);
 	if (lane->prefetch.arrivals)
 		weir__prefetch_end(&lane->prefetch);
 	pthread_mutex_lock(&run->lock);
@@ -539,22 +541,22 @@ void weir__run_lane_gone(void *arg)
  * Keep a failure that no lane has noticed: a stream was abandoned, or a copy
  * failed for which no step waits.
  */
-static void part_drop(struct weir__run_part *part)
+static void run_stream_drop(struct weir__run_stream *awaited)
 {
 	struct weir_failure cause;
 
-	if (weir__races_on(part->timeline->weir))
-		weir__races_waited(&part->run->end->timeline,
-				   part->run->end_number, part->timeline,
-				   part->number);
-	if (part->timeline->ops->state(part->timeline, part->number, &cause) <
-	    0)
-		failure_keep(part->run, &cause);
-	weir__timeline_put(part->timeline);
+	if (weir__races_on(awaited->timeline->weir))
+		weir__races_waited(&awaited->run->end->timeline,
+				   awaited->run->end_number, awaited->timeline,
+				   awaited->number);
+	if (awaited->timeline->ops->state(awaited->timeline, awaited->number,
+					  &cause) < 0)
+		failure_keep(awaited->run, &cause);
+	weir__timeline_put(awaited->timeline);
 }
 
 /* The program may start the run again once it is not running. */
-static void parts_ended(struct weir_run *run)
+static void run_streams_ended(struct weir_run *run)
 {
 	const struct weir__compiled *cg = run->compiled;
 	uint64_t number = run->end_number;
@@ -562,8 +564,8 @@ static void parts_ended(struct weir_run *run)
 	struct weir_failure f;
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
-		if (run->part[i].timeline)
-			part_drop(&run->part[i]);
+		if (run->awaited[i].timeline)
+			run_stream_drop(&run->awaited[i]);
 	weir__timeline_ref(&end->timeline);
 	pthread_mutex_lock(&run->lock);
 	f = run->failure;
@@ -582,48 +584,49 @@ static void parts_ended(struct weir_run *run)
 	weir__run_put(run);
 }
 
-static void part_ended(struct weir_run *run)
+static void run_stream_ended(struct weir_run *run)
 {
-	if (atomic_fetch_sub(&run->parts, 1) == 1)
-		parts_ended(run);
+	if (atomic_fetch_sub(&run->open_streams, 1) == 1)
+		run_streams_ended(run);
 }
 
-static void part_woken(struct weir__waiter *waiter)
+static void run_stream_woken(struct weir__waiter *waiter)
 {
-	part_ended(weir__container(waiter, struct weir__run_part, waiter)->run);
+	run_stream_ended(
+		weir__container(waiter, struct weir__run_stream, waiter)->run);
 }
 
-static void part_add(struct weir_run *run, uint32_t i, struct weir_stream *s,
-		     uint64_t number)
+static void run_stream_await(struct weir_run *run, uint32_t i,
+			     struct weir_stream *s, uint64_t number)
 {
-	struct weir__run_part *part = &run->part[i];
+	struct weir__run_stream *awaited = &run->awaited[i];
 
-	*part = (struct weir__run_part){ .run = run,
-					 .timeline = weir__timeline_ref(
-						 &s->timeline),
-					 .number = number };
-	part->waiter.number = number;
-	part->waiter.wake = part_woken;
-	atomic_fetch_add(&run->parts, 1);
-	if (weir__timeline_wait(part->timeline, &part->waiter) != 0)
-		part_ended(run);
+	*awaited = (struct weir__run_stream){ .run = run,
+					      .timeline = weir__timeline_ref(
+						      &s->timeline),
+					      .number = number };
+	awaited->waiter.number = number;
+	awaited->waiter.wake = run_stream_woken;
+	atomic_fetch_add(&run->open_streams, 1);
+	if (weir__timeline_wait(awaited->timeline, &awaited->waiter) != 0)
+		run_stream_ended(run);
 }
 
-void weir__run_ends(struct weir_run *run)
+void weir__run_await_streams(struct weir_run *run)
 {
 	const struct weir__compiled *cg = run->compiled;
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
-		run->part[i].timeline = NULL;
+		run->awaited[i].timeline = NULL;
 	/* One for this call, so that the parts do not end the run meanwhile. */
-	atomic_store(&run->parts, 1);
+	atomic_store(&run->open_streams, 1);
 	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		if (run->lane[l].stream)
-			part_add(run, l, run->lane[l].stream,
-				 run->lane[l].number);
+			run_stream_await(run, l, run->lane[l].stream,
+					 run->lane[l].number);
 	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
-			part_add(run, cg->n_lanes + c, run->copier[c],
-				 weir__stream_tail(run->copier[c]));
-	part_ended(run);
+			run_stream_await(run, cg->n_lanes + c, run->copier[c],
+					 weir__stream_tail(run->copier[c]));
+	run_stream_ended(run);
 }

@@ -15,7 +15,7 @@
 typedef unsigned long long ull;
 
 static void info_add_sizes(struct weir_exec_info *info,
-			   const struct weir__sizes *sizes)
+			   const struct weir__lane_sizes *sizes)
 {
 	info->results += sizes->results;
 	info->inputs += sizes->inputs;
@@ -75,7 +75,7 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 	struct weir__compiled *cg = NULL;
 	struct weir__choice choice;
 	struct weir_exec_info info;
-	int r = weir__choice(sched, g, &choice);
+	int r = weir__sched_choice(sched, g, &choice);
 
 	if (r < 0)
 		return r;
@@ -119,31 +119,32 @@ static struct weir_exec *exec_alloc(const struct weir__compiled *cg)
 			sizeof(struct weir_event *);
 	size_t ports = cg->n_ports * sizeof(struct weir_tensor);
 	size_t device_copies = cg->n_device_copies * sizeof(struct weir_tensor);
-	size_t ranges = cg->n_leaves * sizeof(struct weir__touched);
-	struct weir_exec *s;
-	char *at = weir__calloc(1, sizeof(*s) + events + ports + device_copies +
-					   ranges);
+	size_t ranges = cg->n_leaves * sizeof(struct weir__accessed);
+	struct weir_exec *exec;
+	char *at = weir__calloc(1, sizeof(*exec) + events + ports +
+					   device_copies + ranges);
 
 	if (!at)
 		return NULL;
-	s = (void *)at;
-	atomic_init(&s->refs, 1);
-	s->event = (void *)(at + sizeof(*s));
-	s->port = (void *)(at + sizeof(*s) + events);
-	s->device_copy = (void *)(at + sizeof(*s) + events + ports);
-	s->touched = (void *)(at + sizeof(*s) + events + ports + device_copies);
-	return s;
+	exec = (void *)at;
+	atomic_init(&exec->refs, 1);
+	exec->event = (void *)(at + sizeof(*exec));
+	exec->port = (void *)(at + sizeof(*exec) + events);
+	exec->device_copy = (void *)(at + sizeof(*exec) + events + ports);
+	exec->accessed =
+		(void *)(at + sizeof(*exec) + events + ports + device_copies);
+	return exec;
 }
 
 /*
  * The leaves have the addresses for which the compiled graph was made, but
  * perhaps other buffers: -EINVAL if neighbours are not in one buffer any more.
  */
-static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
+static int lane_leaves(struct weir_exec *exec, const struct weir_graph *g,
 		       const struct weir__graph_lane *lane)
 {
 	for (uint32_t i = 0; i < lane->n_leaves; i++) {
-		struct weir__touched *to = &s->touched[s->n_touched];
+		struct weir__accessed *to = &exec->accessed[exec->n_accessed];
 		const struct weir__leaf *leaf = &lane->leaf[i];
 		const struct weir_tensor *t = &g->node[leaf->node]->t;
 		int r = weir__buf_range(t->buf, t->offset, leaf->bytes,
@@ -154,92 +155,92 @@ static int lane_leaves(struct weir_exec *s, const struct weir_graph *g,
 		to->hi = to->lo + leaf->bytes;
 		to->write = leaf->write;
 		weir_buf_ref(to->buf);
-		s->n_touched++;
+		exec->n_accessed++;
 	}
 	return 0;
 }
 
-static int exec_leaves(struct weir_exec *s, const struct weir_graph *g)
+static int exec_leaves(struct weir_exec *exec, const struct weir_graph *g)
 {
-	const struct weir__compiled *cg = s->compiled;
+	const struct weir__compiled *cg = exec->compiled;
 	int r = 0;
 
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
-		r = lane_leaves(s, g, &cg->lane[l]);
+		r = lane_leaves(exec, g, &cg->lane[l]);
 	for (uint32_t k = 0; k < cg->n_device_copies && !r; k++) {
 		const struct weir_node *node =
 			g->node[cg->device_copy[k].of.node];
 
 		if (node->op != WEIR_OP_LEAF || !node->t.buf)
 			continue;
-		s->device_copy[k] = node->t;
+		exec->device_copy[k] = node->t;
 		weir_buf_ref(node->t.buf);
 	}
 	return r;
 }
 
-static void exec_event(struct weir_exec *s, uint32_t i,
+static void exec_event(struct weir_exec *exec, uint32_t i,
 		       const struct weir_node *leaf)
 {
-	s->event[i] = leaf->event;
-	s->waits |= leaf->event != NULL;
+	exec->event[i] = leaf->event;
+	exec->waits |= leaf->event != NULL;
 }
 
-static void exec_events(struct weir_exec *s, const struct weir_graph *g)
+static void exec_events(struct weir_exec *exec, const struct weir_graph *g)
 {
-	const struct weir__compiled *cg = s->compiled;
+	const struct weir__compiled *cg = exec->compiled;
 
 	for (uint32_t i = 0; g->events && i < cg->n_points; i++)
 		if (cg->point[i].kind == WEIR__SYNC_LEAF)
-			exec_event(s, i, g->node[cg->point[i].of]);
+			exec_event(exec, i, g->node[cg->point[i].of]);
 	for (uint32_t k = 0; g->events && k < cg->n_device_copies; k++)
-		exec_event(s, cg->n_points + k,
+		exec_event(exec, cg->n_points + k,
 			   g->node[cg->device_copy[k].of.node]);
 	for (uint32_t i = 0; i < cg->n_ports; i++) {
 		const struct weir__port *port = &cg->port[i];
 
-		s->port[i] = port->t;
+		exec->port[i] = port->t;
 		if (cg->at[port->node].where != WEIR_NODE_LEAF)
 			continue;
-		s->port[i].buf = g->node[port->node]->t.buf;
-		s->port[i].offset = g->node[port->node]->t.offset;
+		exec->port[i].buf = g->node[port->node]->t.buf;
+		exec->port[i].offset = g->node[port->node]->t.offset;
 	}
 }
 
 /* Where the bytes of a placed leaf are, without regard to their shape. */
-static void source_set(struct weir_exec *s, uint32_t k,
+static void source_set(struct weir_exec *exec, uint32_t k,
 		       struct weir__import_src *to)
 {
-	const struct weir_tensor *t = &s->device_copy[k];
+	const struct weir_tensor *t = &exec->device_copy[k];
 
-	to->event = s->event[s->compiled->n_points + k];
+	to->event = exec->event[exec->compiled->n_points + k];
 	to->t = weir__flat_tensor(t->buf, t->offset,
-				  s->compiled->device_copy[k].from.bytes);
+				  exec->compiled->device_copy[k].from.bytes);
 	to->t.name = t->name;
 }
 
-static bool has_placed(const struct weir_exec *s)
+static bool has_placed(const struct weir_exec *exec)
 {
-	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
-		if (s->device_copy[k].buf &&
-		    s->compiled->device_copy[k].of.kind ==
+	for (uint32_t k = 0; k < exec->compiled->n_device_copies; k++)
+		if (exec->device_copy[k].buf &&
+		    exec->compiled->device_copy[k].of.kind ==
 			    WEIR__DEVICE_COPY_IMPORT)
 			return true;
 	return false;
 }
 
-static int exec_imports(struct weir_exec *s)
+static int exec_imports(struct weir_exec *exec)
 {
-	const struct weir__compiled *cg = s->compiled;
+	const struct weir__compiled *cg = exec->compiled;
 	struct weir__import_src *to = NULL;
 
-	if (has_placed(s)) {
+	if (has_placed(exec)) {
 		to = weir__calloc(cg->n_device_copies, sizeof(*to));
 		if (!to)
 			return weir__fail(-ENOMEM,
 					  "no memory for an executable graph");
 	}
-	s->import = to;
+	exec->import = to;
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		const struct weir__graph_lane *lane = &cg->lane[l];
 
@@ -248,60 +249,61 @@ static int exec_imports(struct weir_exec *s)
 		weir__prefetch_list_use(lane->prefetch_list);
 		for (uint32_t i = 0; to && i < lane->prefetch_list->n;
 		     i++, to++)
-			if (s->device_copy[lane->import[i]].buf)
-				source_set(s, lane->import[i], to);
+			if (exec->device_copy[lane->import[i]].buf)
+				source_set(exec, lane->import[i], to);
 	}
-	s->uses_lists = true;
+	exec->uses_lists = true;
 	return 0;
 }
 
-const struct weir__import_src *weir__exec_import_src(const struct weir_exec *s,
-						     uint32_t l)
+const struct weir__import_src *
+weir__exec_import_src(const struct weir_exec *exec, uint32_t l)
 {
-	const struct weir__import_src *src = s->import;
+	const struct weir__import_src *src = exec->import;
 
 	while (src && l--)
-		if (s->compiled->lane[l].prefetch_list)
-			src += s->compiled->lane[l].prefetch_list->n;
+		if (exec->compiled->lane[l].prefetch_list)
+			src += exec->compiled->lane[l].prefetch_list->n;
 	return src;
 }
 
-static void exec_imports_end(struct weir_exec *s)
+static void exec_imports_end(struct weir_exec *exec)
 {
-	const struct weir__compiled *cg = s->compiled;
+	const struct weir__compiled *cg = exec->compiled;
 
-	for (uint32_t l = 0; s->uses_lists && l < cg->n_lanes; l++)
+	for (uint32_t l = 0; exec->uses_lists && l < cg->n_lanes; l++)
 		if (cg->lane[l].prefetch_list)
 			weir__prefetch_list_unuse(cg->lane[l].prefetch_list,
-						  weir__exec_import_src(s, l));
-	weir__free(s->import);
+						  weir__exec_import_src(exec,
+									l));
+	weir__free(exec->import);
 }
 
 /* Takes over the reference to @cg. */
 static int exec_make(struct weir_sched *sched, struct weir__compiled *cg,
 		     const struct weir_graph *g, struct weir_exec **ret_exec)
 {
-	struct weir_exec *s = exec_alloc(cg);
+	struct weir_exec *exec = exec_alloc(cg);
 	int r;
 
-	if (!s) {
+	if (!exec) {
 		weir__compiled_put(cg);
 		return weir__fail(-ENOMEM, "no memory for an executable graph");
 	}
 	weir__refs_add(&sched->refs, 1);
-	s->sched = sched;
-	s->compiled = cg;
-	r = exec_leaves(s, g);
+	exec->sched = sched;
+	exec->compiled = cg;
+	r = exec_leaves(exec, g);
 	if (r < 0) {
-		weir__exec_put(s);
+		weir__exec_put(exec);
 		return r;
 	}
-	exec_events(s, g);
-	r = exec_imports(s);
+	exec_events(exec, g);
+	r = exec_imports(exec);
 	if (r < 0)
-		weir__exec_put(s);
+		weir__exec_put(exec);
 	else
-		*ret_exec = s;
+		*ret_exec = exec;
 	return r;
 }
 
@@ -337,7 +339,7 @@ int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
 	if (r == 0)
 		r = weir_graph_fingerprint(g, fingerprint);
 	if (r == 0)
-		r = weir__choice(sched, g, &choice);
+		r = weir__sched_choice(sched, g, &choice);
 	if (r < 0)
 		return r;
 	/* What is refused at first may have room after all, or be made anew. */
@@ -349,18 +351,18 @@ int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
 	return r;
 }
 
-void weir__exec_put(struct weir_exec *s)
+void weir__exec_put(struct weir_exec *exec)
 {
-	if (!weir__refs_drop(&s->refs))
+	if (!weir__refs_drop(&exec->refs))
 		return;
-	exec_imports_end(s);
-	for (uint32_t i = 0; i < s->n_touched; i++)
-		weir__buf_put(s->touched[i].buf);
-	for (uint32_t k = 0; k < s->compiled->n_device_copies; k++)
-		weir__buf_put(s->device_copy[k].buf);
-	weir__compiled_put(s->compiled);
-	weir__sched_put(s->sched);
-	weir__free(s);
+	exec_imports_end(exec);
+	for (uint32_t i = 0; i < exec->n_accessed; i++)
+		weir__buf_put(exec->accessed[i].buf);
+	for (uint32_t k = 0; k < exec->compiled->n_device_copies; k++)
+		weir__buf_put(exec->device_copy[k].buf);
+	weir__compiled_put(exec->compiled);
+	weir__sched_put(exec->sched);
+	weir__free(exec);
 }
 
 void weir_exec_free(struct weir_exec *exec)

@@ -58,8 +58,8 @@ void weir__run_lane_races_end(struct weir__run_lane *lane)
 /* What the lane accesses is in its memory, in leaves, or in a prefetcher's. */
 static uint64_t space_at(const struct weir__run_lane *lane, uint64_t address)
 {
-	const struct weir__touched *t = lane->touched;
-	size_t lo = 0, hi = lane->n_touched;
+	const struct weir__accessed *t = lane->accessed;
+	size_t lo = 0, hi = lane->n_accessed;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;

@@ -48,21 +48,21 @@ static size_t members_of(const struct weir_buf *buf)
 }
 
 /* All of planned memory, which only runs write. */
-static void touch_planned(struct weir__run_lane *lane, struct weir_buf *buf,
-			  bool write)
+static void access_planned(struct weir__run_lane *lane, struct weir_buf *buf,
+			   bool write)
 {
 	for (size_t i = 0; i < members_of(buf); i++) {
 		struct weir_buf *member = buf->member ? buf->member[i] : buf;
 
-		lane->touched[lane->n_touched++] = (struct weir__touched){
+		lane->accessed[lane->n_accessed++] = (struct weir__accessed){
 			.buf = member, .hi = member->bytes, .write = write
 		};
 	}
 }
 
-static int touched_cmp(const void *a, const void *b)
+static int accessed_cmp(const void *a, const void *b)
 {
-	const struct weir__touched *x = a, *y = b;
+	const struct weir__accessed *x = a, *y = b;
 	uint64_t p = (uintptr_t)x->buf->mem.base + x->lo;
 	uint64_t q = (uintptr_t)y->buf->mem.base + y->lo;
 
@@ -75,28 +75,28 @@ static bool lane_reads(const struct weir__graph_lane *of, uint32_t l)
 	return of->reads >> l & 1;
 }
 
-static void lane_touch(struct weir__run_lane *lane,
-		       const struct weir__touched *leaves)
+static void lane_set_accessed(struct weir__run_lane *lane,
+			      const struct weir__accessed *leaves)
 {
 	const struct weir__compiled *cg = lane->run->compiled;
 	const struct weir__graph_lane *of = lane->of;
 
 	for (uint32_t i = 0; i < of->n_leaves; i++)
-		lane->touched[lane->n_touched++] = leaves[i];
-	touch_planned(lane, of->results, true);
-	touch_planned(lane, of->workspace, true);
+		lane->accessed[lane->n_accessed++] = leaves[i];
+	access_planned(lane, of->results, true);
+	access_planned(lane, of->workspace, true);
 	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		if (&cg->lane[l] == of || lane_reads(of, l))
-			touch_planned(lane,
-				      cg->lane[l].copy[lane->run->copy].buf,
-				      &cg->lane[l] == of);
-	qsort(lane->touched, lane->n_touched, sizeof(*lane->touched),
-	      touched_cmp);
+			access_planned(lane,
+				       cg->lane[l].copy[lane->run->copy].buf,
+				       &cg->lane[l] == of);
+	qsort(lane->accessed, lane->n_accessed, sizeof(*lane->accessed),
+	      accessed_cmp);
 }
 
 static void lane_drop(struct weir__run_lane *lane)
 {
-	weir__free(lane->touched);
+	weir__free(lane->accessed);
 	weir__free(lane->access);
 	weir__free(lane->range);
 	weir__free(lane->pending);
@@ -114,7 +114,7 @@ static void run_drop(struct weir_run *run)
 	weir__free(run->input);
 	weir__free(run->copier);
 	weir__free(run->copied);
-	weir__free(run->part);
+	weir__free(run->awaited);
 	weir__free(run);
 }
 
@@ -138,17 +138,18 @@ static int lane_alloc(struct weir_run *run, uint32_t l)
 		n += members_of(cg->lane[k].copy[0].buf);
 	lane->run = run;
 	lane->of = &run->compiled->lane[l];
-	lane->touched = weir__calloc(n, sizeof(*lane->touched));
+	lane->accessed = weir__calloc(n, sizeof(*lane->accessed));
 	lane->access = weir__calloc(n, sizeof(*lane->access));
 	lane->range = weir__calloc(n, sizeof(*lane->range));
 	lane->pending = weir__calloc((size_t)of->n_points + cg->n_lanes,
 				     sizeof(*lane->pending));
-	if (!lane->touched || !lane->access || !lane->range || !lane->pending)
+	if (!lane->accessed || !lane->access || !lane->range || !lane->pending)
 		return weir__fail(-ENOMEM, "no memory for a run");
 	return weir__run_lane_progress_new(lane, &lane->progress);
 }
 
-int weir__run_end_new(struct weir_run *run, struct weir__progress **ret)
+int weir__run_end_progress_new(struct weir_run *run,
+			       struct weir__progress **ret)
 {
 	return weir__progress_new(run->exec->sched->weir,
 				  run->compiled->n_lanes > 1 ? "several devices"
@@ -173,10 +174,11 @@ static int run_alloc(struct weir_exec *exec, struct weir_run **ret_run)
 	run->copier = weir__calloc((size_t)cg->n_copiers + 1,
 				   sizeof(struct weir_stream *));
 	run->copied = weir__calloc(device_copies, sizeof(*run->copied));
-	run->part = weir__calloc((size_t)cg->n_lanes + cg->n_copiers,
-				 sizeof(*run->part));
-	if (run->lane && run->input && run->copier && run->copied && run->part)
-		r = weir__run_end_new(run, &run->end);
+	run->awaited = weir__calloc((size_t)cg->n_lanes + cg->n_copiers,
+				    sizeof(*run->awaited));
+	if (run->lane && run->input && run->copier && run->copied &&
+	    run->awaited)
+		r = weir__run_end_progress_new(run, &run->end);
 	else
 		weir__fail(r, "no memory for a run");
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
@@ -191,7 +193,7 @@ static int run_alloc(struct weir_exec *exec, struct weir_run **ret_run)
 int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 {
 	struct weir__compiled *cg = exec->compiled;
-	const struct weir__touched *leaves = exec->touched;
+	const struct weir__accessed *leaves = exec->accessed;
 	struct weir_run *run = NULL;
 	uint32_t copy = 0;
 	int r;
@@ -212,7 +214,7 @@ int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	weir__refs_add(&exec->refs, 1);
 	run->copy = copy;
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
-		lane_touch(&run->lane[l], leaves);
+		lane_set_accessed(&run->lane[l], leaves);
 		leaves += cg->lane[l].n_leaves;
 	}
 	*ret_run = run;
@@ -251,7 +253,7 @@ void weir__run_put(struct weir_run *run)
 	weir__exec_put(exec);
 }
 
-void weir__run_lane_forget(struct weir__run_lane *lane)
+void weir__run_lane_drop_pending(struct weir__run_lane *lane)
 {
 	for (uint32_t i = 0;
 	     i < lane->of->n_points + lane->run->compiled->n_lanes; i++) {
@@ -383,21 +385,22 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 	return r;
 }
 
-void weir__run_inputs(struct weir_run *run, enum weir__input_state now)
+void weir__run_set_queued_inputs(struct weir_run *run,
+				 enum weir__input_state now)
 {
 	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
 		if (run->input[i] == WEIR__INPUT_QUEUED)
 			run->input[i] = now;
 }
 
-int weir__run_lane_own(struct weir__run_lane *lane)
+int weir__run_lane_own_stream(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
 
 	if (lane->own && !weir__stream_has_failed(lane->own))
 		return 0;
 	if (lane->own) {
-		weir__run_inputs(run, WEIR__INPUT_UNSET);
+		weir__run_set_queued_inputs(run, WEIR__INPUT_UNSET);
 		weir__timeline_put(&lane->own->timeline);
 		lane->own = NULL;
 	}
@@ -412,7 +415,7 @@ static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
 		      const struct weir_tensor *t, struct weir_event *event,
 		      bool *changed)
 {
-	int r = weir__run_lane_own(lane);
+	int r = weir__run_lane_own_stream(lane);
 	uint64_t tail;
 
 	if (r == 0 && event)

@@ -32,10 +32,10 @@ struct weir__run_lane {
 	uint64_t number;            /* of its operation there */
 
 	/* What its operation accesses, by address; and memory lent to it. */
-	struct weir__touched *touched;
+	struct weir__accessed *accessed;
 	struct weir__access *access;
 	struct weir__range *range;
-	size_t n_touched;
+	size_t n_accessed;
 
 	/* Number @base + s: s steps are computed. Replaced after a failure. */
 	struct weir__progress *progress; /* referenced */
@@ -63,7 +63,7 @@ struct weir__run_lane {
 };
 
 /* A stream whose work a run of several lanes waits for at its end. */
-struct weir__run_part {
+struct weir__run_stream {
 	struct weir__waiter waiter;
 	struct weir_run *run;
 	struct weir__timeline *timeline; /* referenced */
@@ -104,8 +104,8 @@ struct weir_run {
 	struct weir_stream *
 		*copier;  /* of each of the compiled graph's; NULL: not yet */
 	uint64_t *copied; /* of each device copy: number of its copy */
-	struct weir__run_part *part; /* lanes, then copiers */
-	_Atomic uint32_t parts;      /* that have not ended */
+	struct weir__run_stream *awaited; /* lanes, then copiers */
+	_Atomic uint32_t open_streams;    /* that have not ended */
 
 	pthread_mutex_t lock; /* guards what follows; timeline->lock inside */
 	struct weir_failure failure; /* the first one of this start */
@@ -127,20 +127,22 @@ void weir__run_stop(struct weir_run *run);
  * Let the run of several lanes end when all its operations and copies have
  * ended.
  */
-void weir__run_ends(struct weir_run *run);
+void weir__run_await_streams(struct weir_run *run);
 
 /* run.c */
 void weir__run_put(struct weir_run *run);
 /* Make the timeline of a lane's steps, and that of a run's ends. */
 int weir__run_lane_progress_new(struct weir__run_lane *lane,
 				struct weir__progress **ret);
-int weir__run_end_new(struct weir_run *run, struct weir__progress **ret);
+int weir__run_end_progress_new(struct weir_run *run,
+			       struct weir__progress **ret);
 /* Drop what the lane waits for. */
-void weir__run_lane_forget(struct weir__run_lane *lane);
+void weir__run_lane_drop_pending(struct weir__run_lane *lane);
 /* Set the state of the inputs whose copies were queued to @now. */
-void weir__run_inputs(struct weir_run *run, enum weir__input_state now);
+void weir__run_set_queued_inputs(struct weir_run *run,
+				 enum weir__input_state now);
 /* Give the lane a stream of its own that has not failed. */
-int weir__run_lane_own(struct weir__run_lane *lane);
+int weir__run_lane_own_stream(struct weir__run_lane *lane);
 /* The tensor of port @i in the run's memory. */
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i);
 

@@ -417,8 +417,8 @@ static int choice_rates(struct weir_sched *sched, struct weir__choice *c)
 	return 0;
 }
 
-int weir__choice(struct weir_sched *sched, const struct weir_graph *g,
-		 struct weir__choice *ret)
+int weir__sched_choice(struct weir_sched *sched, const struct weir_graph *g,
+		       struct weir__choice *ret)
 {
 	struct weir__choice c = { 0 };
 	struct weir__pins *pins;

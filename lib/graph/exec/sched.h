@@ -41,7 +41,7 @@ struct weir_sched {
 };
 
 /* Bytes of a buffer that a run accesses. */
-struct weir__touched {
+struct weir__accessed {
 	struct weir_buf *buf; /* referenced; no joined one */
 	uint64_t lo, hi;
 	bool write;
@@ -61,10 +61,10 @@ struct weir_exec {
 		*device_copy; /* of each device copy of a leaf: where its bytes
 				      come from; its buffer is referenced */
 	struct weir__import_src
-		*import;               /* of each device copy that is an import;
+		*import; /* of each device copy that is an import;
 					    NULL: all are in files */
-	struct weir__touched *touched; /* of leaves, lane after lane */
-	uint32_t n_touched;
+	struct weir__accessed *accessed; /* of leaves, lane after lane */
+	uint32_t n_accessed;
 	bool waits;      /* there is an event */
 	bool uses_lists; /* its prefetch lists count it as a user */
 };
@@ -74,8 +74,8 @@ void weir__sched_put(struct weir_sched *sched);
  * The pins and rates that hold now. May measure the devices, for some
  * milliseconds. -ENOMEM. Free it with weir__choice_free().
  */
-int weir__choice(struct weir_sched *sched, const struct weir_graph *g,
-		 struct weir__choice *ret);
+int weir__sched_choice(struct weir_sched *sched, const struct weir_graph *g,
+		       struct weir__choice *ret);
 void weir__choice_free(struct weir__choice *choice);
 /* A stream of the device for one run, and its return. */
 int weir__sched_stream(struct weir_sched *sched,
@@ -85,9 +85,9 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     const struct weir__compiler_dev *on,
 			     struct weir_stream *s);
 
-void weir__exec_put(struct weir_exec *s);
+void weir__exec_put(struct weir_exec *exec);
 /* Where the imports of lane @l come from; NULL: all are in files. */
-const struct weir__import_src *weir__exec_import_src(const struct weir_exec *s,
-						     uint32_t l);
+const struct weir__import_src *
+weir__exec_import_src(const struct weir_exec *exec, uint32_t l);
 
 #endif

@@ -30,7 +30,7 @@ static int start_check(struct weir_run *run)
 	/* The failure of a stream may have lost inputs. */
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		if (run->lane[l].own)
-			r = weir__run_lane_own(&run->lane[l]);
+			r = weir__run_lane_own_stream(&run->lane[l]);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < cg->n_ports; i++) {
@@ -53,9 +53,9 @@ static int start_access(const struct weir__run_lane *lane,
 	const struct weir_tensor t = { .name = "memory of the graph" };
 	int r = 0;
 
-	weir__stream_op_lend(op, lane->access, lane->range, lane->n_touched);
-	for (size_t i = 0; i < lane->n_touched && !r; i++) {
-		const struct weir__touched *b = &lane->touched[i];
+	weir__stream_op_lend(op, lane->access, lane->range, lane->n_accessed);
+	for (size_t i = 0; i < lane->n_accessed && !r; i++) {
+		const struct weir__accessed *b = &lane->accessed[i];
 
 		r = weir__stream_op_access_buf(op, &t, b->buf, b->lo,
 					       b->hi - b->lo, b->write);
@@ -201,7 +201,7 @@ static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 	struct weir__progress **progress = lane ? &lane->progress : &run->end;
 	struct weir__progress *fresh;
 	int r = lane ? weir__run_lane_progress_new(lane, &fresh)
-		     : weir__run_end_new(run, &fresh);
+		     : weir__run_end_progress_new(run, &fresh);
 
 	if (r < 0)
 		return r;
@@ -273,7 +273,7 @@ static void end_set(struct weir_run *run, struct weir__timeline *tl,
  * waits for the copy. Copies are queued in the order of the nodes that they
  * come after, so none waits for a lane that waits for a later copy.
  */
-static int copier_own(struct weir_run *run, uint32_t c)
+static int copier_own_stream(struct weir_run *run, uint32_t c)
 {
 	struct weir__compiled *cg = run->compiled;
 
@@ -308,7 +308,7 @@ static int wait_for_last(struct weir_stream *s,
 static int copier_wait(struct weir_run *run, uint32_t c)
 {
 	struct weir__compiled *cg = run->compiled;
-	int r = copier_own(run, c);
+	int r = copier_own_stream(run, c);
 
 	for (uint32_t l = 0; cg->shared && l < cg->n_lanes && !r; l++)
 		r = wait_for_last(run->copier[c], &cg->lane[l]);
@@ -489,7 +489,7 @@ static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
 		r = start_events(lane);
 	if (r == 0)
 		return 0;
-	weir__run_lane_forget(lane);
+	weir__run_lane_drop_pending(lane);
 	weir__stream_op_drop(lane->op);
 	return r;
 }
@@ -506,14 +506,14 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 		struct weir__run_lane *lane = &run->lane[n];
 
 		if (!s)
-			r = weir__run_lane_own(lane);
+			r = weir__run_lane_own_stream(lane);
 		if (r == 0)
 			r = lane_prepare(lane, s ? s : lane->own);
 		if (r < 0)
 			break;
 	}
 	while (r < 0 && n-- > 0) {
-		weir__run_lane_forget(&run->lane[n]);
+		weir__run_lane_drop_pending(&run->lane[n]);
 		weir__stream_op_drop(run->lane[n].op);
 	}
 	if (r < 0)
@@ -528,7 +528,7 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	r = start_queue(run);
 	pthread_mutex_unlock(&sched->start_lock);
 	if (run->compiled->n_lanes > 1)
-		weir__run_ends(run);
+		weir__run_await_streams(run);
 	else if (r == 0)
 		end_set(run, weir__timeline_ref(&run->lane[0].stream->timeline),
 			run->lane[0].number);

@@ -358,7 +358,7 @@ static void choose_begin(struct chooser *c, unsigned factor)
 	c->left = c->in->budget;
 	c->most = 0;
 	for (uint32_t i = 0; i < c->in->n; i++)
-		c->out->prefetched[i] = !c->in->there || !c->in->there[i];
+		c->out->prefetched[i] = !c->in->is_kept || !c->in->is_kept[i];
 }
 
 /* @factor 0: all of the budget is for the buffer. */
@@ -400,7 +400,7 @@ static int sort_sizes(struct chooser *c)
 			c->cheap[first_same(c->in, i)] = false;
 	for (uint32_t i = 0; i < c->in->n; i++)
 		if (first_same(c->in, i) == i && !c->cheap[i] &&
-		    (!c->in->there || !c->in->there[i]))
+		    (!c->in->is_kept || !c->in->is_kept[i]))
 			c->sized[c->n_sized++] = (struct sized){
 				.key = { ~weir__import_need(c->in, i), i },
 				.i = i

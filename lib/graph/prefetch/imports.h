@@ -19,7 +19,7 @@ struct weir__imports_in {
 	const uint64_t *bytes;
 	const uint32_t *first, *last; /* the steps between which it is read */
 	const uint32_t *phase; /* its address modulo WEIR__PAGE, or ANY */
-	const bool *there;     /* it is kept already; NULL: none is */
+	const bool *is_kept;   /* it is kept already; NULL: none is */
 	/*
 	 * The first import with the same bytes: these are kept once, or all
 	 * prefetched, and no step reads two of them. NULL: each has its own

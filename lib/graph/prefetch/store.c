@@ -186,7 +186,7 @@ int weir__imports_same(const struct weir__import *imports, uint32_t n,
 struct import_arrays {
 	uint64_t *bytes, *by_rows;
 	uint32_t *first, *last, *phase, *same;
-	bool *there;
+	bool *is_kept;
 	struct weir__kept_leaf **kept;
 };
 
@@ -215,7 +215,7 @@ static void arrays_free(struct import_arrays *a)
 	weir__array_free(a->last);
 	weir__array_free(a->phase);
 	weir__array_free(a->same);
-	weir__array_free(a->there);
+	weir__array_free(a->is_kept);
 	weir__array_free(a->kept);
 }
 
@@ -231,10 +231,10 @@ static int arrays_make(const struct weir__prefetcher *p,
 	a->last = weir__array_alloc(m, sizeof(*a->last));
 	a->phase = weir__array_alloc(m, sizeof(*a->phase));
 	a->same = weir__array_alloc(m, sizeof(*a->same));
-	a->there = weir__array_alloc(m, sizeof(*a->there));
+	a->is_kept = weir__array_alloc(m, sizeof(*a->is_kept));
 	a->kept = weir__array_alloc(m, sizeof(struct weir__kept_leaf *));
 	if (!a->bytes || !a->by_rows || !a->first || !a->last || !a->phase ||
-	    !a->same || !a->there || !a->kept)
+	    !a->same || !a->is_kept || !a->kept)
 		return weir__fail(-ENOMEM, "no memory for %u constant leaves",
 				  n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -243,7 +243,7 @@ static int arrays_make(const struct weir__prefetcher *p,
 		a->first[i] = imports[i].first;
 		a->last[i] = imports[i].last;
 		a->phase[i] = phase_of(p, &imports[i]);
-		a->there[i] = false;
+		a->is_kept[i] = false;
 		a->kept[i] = NULL;
 	}
 	return weir__imports_same(imports, n, a->same);
@@ -258,7 +258,7 @@ static struct weir__imports_in imports_in(const struct weir__prefetcher *p,
 					  .first = a->first,
 					  .last = a->last,
 					  .phase = a->phase,
-					  .there = a->there,
+					  .is_kept = a->is_kept,
 					  .same = a->same,
 					  .by_rows = a->by_rows,
 					  .align = p->buft->desc.align };
@@ -424,7 +424,7 @@ static uint64_t list_new_bytes(const struct weir__prefetcher *p,
 	uint64_t bytes = needs_buffer(p, out) ? out->buffer : 0;
 
 	for (uint32_t i = 0; i < in->n; i++)
-		if (!out->prefetched[i] && !in->there[i] && in->same[i] == i)
+		if (!out->prefetched[i] && !in->is_kept[i] && in->same[i] == i)
 			bytes += weir__import_need(in, i);
 	return bytes;
 }
@@ -505,7 +505,7 @@ static bool forget_unused(struct import_arrays *a, uint32_t n)
 		if (!a->kept[i] || a->kept[i]->refs)
 			continue;
 		a->kept[i] = NULL;
-		a->there[i] = false;
+		a->is_kept[i] = false;
 		any = true;
 	}
 	return any;
@@ -529,7 +529,7 @@ int weir__prefetch_list_new(struct weir__prefetcher *p,
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		a.kept[i] = kept_find(p, &imports[i]);
-		a.there[i] = a.kept[i] != NULL;
+		a.is_kept[i] = a.kept[i] != NULL;
 	}
 	r = list_try(p, imports, n, &a, ret_list);
 	if (r == -ENOMEM && forget_unused(&a, n))

@@ -39,7 +39,7 @@ static const char *pins_of(struct weir_sched *sched)
 	static char text[4];
 	struct weir__choice c;
 
-	must(weir__choice(sched, g, &c));
+	must(weir__sched_choice(sched, g, &c));
 	for (unsigned i = 0; i < 3; i++)
 		text[i] = c.pin && c.pin[i] != NONE ? (char)('0' + c.pin[i])
 						    : '-';
@@ -52,7 +52,7 @@ static uint64_t key_of(struct weir_sched *sched, const struct weir_graph *of)
 	struct weir__choice c;
 	uint64_t key;
 
-	must(weir__choice(sched, of, &c));
+	must(weir__sched_choice(sched, of, &c));
 	key = c.key;
 	weir__choice_free(&c);
 	return key;

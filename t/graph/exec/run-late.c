@@ -51,7 +51,7 @@ static int see(void *arg, struct weir_run *run, uint64_t node,
 	if (node != LAST)
 		return observed_err;
 	sem_wait(&started);
-	while (atomic_load(&run->parts) > 1)
+	while (atomic_load(&run->open_streams) > 1)
 		nanosleep(&ms, NULL);
 	return 0;
 }

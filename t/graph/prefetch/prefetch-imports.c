@@ -44,7 +44,7 @@ static void begin(uint32_t n, uint64_t size)
 					.first = first,
 					.last = last,
 					.phase = phase,
-					.there = there,
+					.is_kept = there,
 					.same = same,
 					.by_rows = by_rows,
 					.align = 64 };
