@@ -22,7 +22,7 @@ struct weir__node_at {
 	/* In its memory; of a leaf its address, 0 if it is not placed. */
 	uint64_t offset;
 	uint64_t bytes;
-	uint32_t over;  /* 1 + the node whose place it takes; 0: none */
+	int64_t over;   /* the node whose place it takes; -1: none */
 	uint32_t step;  /* as in struct weir__sync */
 	uint32_t until; /* UINT32_MAX: kept */
 	uint8_t where;  /* enum weir_node_where */

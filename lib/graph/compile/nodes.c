@@ -91,7 +91,8 @@ static int node_place(struct weir__compiled *cg, const struct weir__passes *p,
 	uint32_t i = node->index, class = storage->index;
 	struct weir__node_at *at = &cg->at[i];
 
-	*at = (struct weir__node_at){ .step = p->sync.step[i],
+	*at = (struct weir__node_at){ .over = -1,
+				      .step = p->sync.step[i],
 				      .until = p->sync.until[class],
 				      .why = why_of(p, node),
 				      .lane = p->sync.lane[i],
@@ -101,7 +102,7 @@ static int node_place(struct weir__compiled *cg, const struct weir__passes *p,
 	if (at->why == WEIR_NODE_NOT_NEEDED)
 		return 0;
 	if (p->places.over[i] != WEIR__REACH_NONE)
-		at->over = 1 + p->places.over[i];
+		at->over = p->places.over[i];
 	class_place(p, storage, at);
 	if (at->where == WEIR_NODE_INPUTS)
 		at->why = WEIR_NODE_KEPT;

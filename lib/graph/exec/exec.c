@@ -412,7 +412,7 @@ int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 	place.why = at->why;
 	place.offset = at->offset;
 	place.bytes = at->bytes;
-	place.over = (int64_t)at->over - 1;
+	place.over = at->over;
 	place.step = at->step;
 	place.until = at->until == UINT32_MAX ? UINT64_MAX : at->until;
 	return weir__info_out(ret_place, &place, sizeof(place));
