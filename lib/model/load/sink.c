@@ -11,7 +11,7 @@
 #include "core/util.h"
 #include "model/load/chunk_tensors.h"
 
-#define BUFFER_BYTES (64ull << 20) /* of a sink that does not say */
+#define BUFFER_BYTES (64ull << 20) /* buffer of a sink by default */
 /*
  * Bytes from the page cache need no reading ahead: a few small windows of them
  * stay in the CPU's cache.
@@ -19,26 +19,16 @@
 #define CACHED_WINDOW (1u << 20)
 #define MAX_CACHED 4u
 #define LEAST_WINDOW (64u << 10)
-#define MAX_PIECES 32u /* of a window */
-
-/*
- * Neighbours in one file. A span that does not fit a window is cut where chunks
- * of the engine end.
- */
-struct piece {
-	const struct weir__load_span *span;
-	uint64_t off, len; /* in the file */
-	unsigned char *addr;
-	bool buffered;
-};
+#define MAX_EXTENTS 32u /* extents of a window */
 
 struct sink_window {
 	struct weir__sink *sink;
 	struct weir__job job;
-	struct weir__extent ext[MAX_PIECES];
-	struct piece piece[MAX_PIECES];
+	struct weir__extent ext[MAX_EXTENTS];
+	/* The span of each extent. */
+	const struct weir__load_span *span[MAX_EXTENTS];
 	size_t n;
-	bool cached; /* has pieces that are buffered */
+	bool cached; /* it has buffered extents */
 	unsigned char *base;
 	bool started;            /* a job reads it */
 	_Atomic uint32_t done;   /* a futex */
@@ -49,21 +39,21 @@ struct weir__sink {
 	struct weir_load *load;
 	struct weir_sink call;
 	const struct weir__layout_sink *spans;
-	struct weir_backend_mem mem; /* of all windows */
+	struct weir_backend_mem mem; /* memory of all windows */
 	bool has_mem;
 	uint64_t window_bytes;
 	struct sink_window *window, **queue, **free; /* n_windows each */
 	uint64_t n_windows;
-	uint32_t depth; /* of the job of each window */
+	uint32_t depth; /* most chunks in flight of each window */
 	_Atomic bool cancelled;
 	_Atomic bool stopped; /* windows in the queue start no more reads */
-	/* For the thread, and after its end: */
+	/* Used by the thread, and after its end: */
 	const struct weir_failure
 		*stop; /* nothing more is passed on; or NULL */
 	bool leaked;
-	size_t span; /* the next piece: in this span ... */
-	uint64_t at; /* ... from this byte on */
-	/* For reports: */
+	size_t span; /* the next extent begins in this span */
+	uint64_t at; /* at this byte of the span */
+	/* Numbers for reports: */
 	_Atomic uint64_t chunks, over_read, retries;
 };
 
@@ -187,8 +177,8 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	struct sink_window *w = job->arg;
 	struct weir_load *l = w->sink->load;
 	const struct weir__extent *e = &w->ext[ext];
-	struct weir__chunk_tensors p = portions_of(w->sink, w->piece[ext].span,
-						   e->off + lo, e->off + hi);
+	struct weir__chunk_tensors p =
+		portions_of(w->sink, w->span[ext], e->off + lo, e->off + hi);
 	bool read = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
@@ -214,49 +204,55 @@ static void window_read(struct weir__job *job)
 }
 
 /*
- * The next piece, for byte @used of the window. False: it has no room. A span
- * that goes on after the piece is cut where a chunk or the window ends.
+ * Make the next extent of the window, @used bytes of which have been taken.
+ * Returns false if it does not fit. A span that goes on after the extent is
+ * divided where a chunk of the engine or the window ends.
  */
-static bool piece_cut(struct weir__sink *s, const struct sink_window *w,
-		      uint64_t used, struct piece *ret)
+static bool window_extent(struct weir__sink *s, struct sink_window *w,
+			  uint64_t used)
 {
 	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
 	const struct weir__load_span *span = &s->spans->span[s->span];
 	uint64_t off = span->off + s->at, len = span->len - s->at;
 	uint64_t at = used + off % WEIR__PAGE, room = s->window_bytes;
+	bool buffered;
 
 	if (len > chunk - off % chunk)
 		len = chunk - off % chunk;
-	ret->buffered = weir__goes_buffered(s->load->model->file[span->shard],
-					    span->way, off, len);
-	if (ret->buffered && room > CACHED_WINDOW)
+	buffered = weir__goes_buffered(s->load->model->file[span->shard],
+				       span->way, off, len);
+	if (buffered && room > CACHED_WINDOW)
 		room = CACHED_WINDOW;
 	if (at >= room)
 		return false;
-	ret->span = span;
-	ret->off = off;
-	ret->len = len < room - at ? len : room - at;
-	ret->addr = w->base + at;
+	w->span[w->n] = span;
+	w->ext[w->n] = (struct weir__extent){
+		.file = s->load->model->file[span->shard],
+		.off = off,
+		.len = len < room - at ? len : room - at,
+		.addr = w->base + at,
+		.buffered = buffered,
+	};
 	return true;
 }
 
-/* Choose the next pieces of the window. False: there are none left. */
-static bool window_cut(struct weir__sink *s, struct sink_window *w)
+/* Choose the extents of the window. Returns false if nothing is left. */
+static bool window_choose(struct weir__sink *s, struct sink_window *w)
 {
 	uint64_t used = 0;
 	bool whole = true;
 
 	w->cached = false;
 	for (w->n = 0; s->span < s->spans->n_spans && whole; w->n++) {
-		struct piece *p = &w->piece[w->n];
+		const struct weir__extent *e = &w->ext[w->n];
 
-		if (w->n == MAX_PIECES || !piece_cut(s, w, used, p))
+		if (w->n == MAX_EXTENTS || !window_extent(s, w, used))
 			break;
-		w->cached |= p->buffered;
-		used = (uint64_t)(p->addr - w->base) + p->len;
+		w->cached |= e->buffered;
+		used = (uint64_t)(e->addr - w->base) + e->len;
 		used = weir__up(used, WEIR__PAGE);
-		s->at += p->len;
-		whole = s->at == p->span->len;
+		s->at += e->len;
+		whole = s->at == w->span[w->n]->len;
 		s->span += whole;
 		if (whole)
 			s->at = 0;
@@ -270,17 +266,6 @@ static int window_start(struct weir__sink *s, struct sink_window *w)
 	int r = weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
 						      s->window_bytes);
 
-	for (size_t i = 0; i < w->n; i++) {
-		const struct piece *p = &w->piece[i];
-
-		w->ext[i] = (struct weir__extent){
-			.file = l->model->file[p->span->shard],
-			.off = p->off,
-			.len = p->len,
-			.addr = p->addr,
-			.buffered = p->buffered,
-		};
-	}
 	memset(&w->job, 0, sizeof(w->job));
 	w->job.ext = w->ext;
 	w->job.n_ext = w->n;
@@ -299,7 +284,7 @@ static bool sink_fill(struct weir__sink *s, struct sink_window *w)
 {
 	int r;
 
-	if (!window_cut(s, w))
+	if (!window_choose(s, w))
 		return false;
 	atomic_store(&w->done, 0);
 	for (int i = 0; i < 3; i++)
@@ -347,14 +332,14 @@ static const struct weir_failure *pass_on(struct weir__sink *s,
 static void pass_on_window(struct weir__sink *s, const struct sink_window *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
-		const struct piece *q = &w->piece[i];
+		const struct weir__extent *e = &w->ext[i];
 		struct weir__chunk_tensors p =
-			portions_of(s, q->span, q->off, q->off + q->len);
+			portions_of(s, w->span[i], e->off, e->off + e->len);
 
 		while (weir__chunk_tensors_next(&p))
 			weir__arrival_add(s->load->arrival, p.tensor, p.data,
 					  pass_on(s, &p,
-						  q->addr + (p.a - q->off)));
+						  e->addr + (p.a - e->off)));
 	}
 }
 

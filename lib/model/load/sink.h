@@ -4,12 +4,11 @@
  * tensors. Each sink has a thread and a buffer of host memory, divided into
  * windows. The thread fills a window by a job of the engine, in the order of
  * the files, and passes the bytes on in that order; then it fills the window
- * again. A window has pieces, each of neighbouring bytes of one file: an
- * extent.
+ * again. A window has extents, each of neighbouring bytes of one file.
  *
- *	free		the thread chooses the pieces and starts the job
+ *	free		the thread chooses the extents and starts the job
  *	reading		the engine reads; a reactor sets done
- *	done		the thread passes the pieces on: free again
+ *	done		the thread passes the bytes on: free again
  *
  * Only this thread is blocked by the program's function. It is detached, and
  * keeps the engine open (weir__engine_hold).
