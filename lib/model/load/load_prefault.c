@@ -9,11 +9,11 @@
 #include "io/engine.h"
 #include "model/load/load.h"
 
-#define PREFAULT_LEAST \
-	(4u << 20) /* prefaulting less is not worth the threads */
-/* A buffer has one of these, or 1 + the index of its range. */
-#define NOT_SEEN 0u
-#define NOT_FRESH SIZE_MAX
+/* Prefaulting less is not worth the threads. */
+#define PREFAULT_LEAST (4u << 20)
+/* The range of a buffer is its number, or one of these. */
+#define NOT_SEEN SIZE_MAX
+#define NOT_FRESH (SIZE_MAX - 1)
 
 static void wake_job(void *arg)
 {
@@ -23,8 +23,8 @@ static void wake_job(void *arg)
 }
 
 /*
- * The fresh memory of buffer @number; of a buffer of the caller, only that of
- * the bytes that are loaded. False: it is not worth the threads.
+ * Find the fresh memory of buffer @number; in a buffer of the caller only that
+ * of the bytes that are loaded. Returns false if it is not worth the threads.
  */
 static bool fresh_range(const struct weir_load *l, size_t number,
 			struct weir__prefault_range *ret)
@@ -54,10 +54,10 @@ static bool fresh_range(const struct weir_load *l, size_t number,
 }
 
 /*
- * The ranges of fresh memory that is read in place, in the order of the reads.
- * of[b]: 1 + the range of buffer b. Returns their number.
+ * Find the ranges of fresh memory that is read in place, in the order of the
+ * reads. @range_of gets the range of each buffer. Returns their number.
  */
-static size_t fresh_ranges(struct weir_load *l, size_t *of,
+static size_t fresh_ranges(struct weir_load *l, size_t *range_of,
 			   struct weir__prefault_range *range)
 {
 	size_t n = 0;
@@ -71,18 +71,19 @@ static size_t fresh_ranges(struct weir_load *l, size_t *of,
 		b = l->weights->layout->span[l->arrays->ext_span[i]].buf;
 		if (l->weights->buf[b]->foreign)
 			continue;
-		if (of[b] == NOT_SEEN)
-			of[b] = fresh_range(l, b, &range[n]) ? ++n : NOT_FRESH;
-		e->prefault_range = of[b] - 1;
+		if (range_of[b] == NOT_SEEN)
+			range_of[b] = fresh_range(l, b, &range[n]) ? n++
+								   : NOT_FRESH;
+		e->prefault_range = range_of[b];
 	}
 	return n;
 }
 
-static int start_prefault(struct weir_load *l, size_t *of,
+static int start_prefault(struct weir_load *l, size_t *range_of,
 			  struct weir__prefault_range *range)
 {
 	const unsigned half = weir__cpus_count(&l->weir->io_cpus) / 2;
-	const size_t n = fresh_ranges(l, of, range);
+	const size_t n = fresh_ranges(l, range_of, range);
 
 	if (n && weir__prefault_start(l->weir, range, n, half < 2 ? 2 : half,
 				      wake_job, l, &l->prefault) < 0)
@@ -91,7 +92,7 @@ static int start_prefault(struct weir_load *l, size_t *of,
 		const size_t b =
 			l->weights->layout->span[l->arrays->ext_span[i]].buf;
 
-		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
+		if (range_of[b] != NOT_SEEN && range_of[b] != NOT_FRESH)
 			l->arrays->ext[i].prefault = l->prefault;
 	}
 	return 0;
@@ -101,16 +102,18 @@ int weir__load_prefault(struct weir_load *l)
 {
 	const size_t n = l->weights->layout->n_bufs;
 	struct weir__prefault_range *range;
-	size_t *of;
+	size_t *range_of;
 	int r;
 
 	if (!l->direct)
 		return 0;
 	range = weir__calloc(n + 1, sizeof(*range));
-	of = weir__calloc(n + 1, sizeof(*of));
-	r = range && of ? start_prefault(l, of, range) : -ENOMEM;
+	range_of = weir__calloc(n + 1, sizeof(*range_of));
+	for (size_t b = 0; range_of && b < n; b++)
+		range_of[b] = NOT_SEEN;
+	r = range && range_of ? start_prefault(l, range_of, range) : -ENOMEM;
 	weir__free(range);
-	weir__free(of);
+	weir__free(range_of);
 	if (r < 0)
 		return weir__fail(r,
 				  "%s: no memory for the ranges of %zu buffers",
