@@ -130,13 +130,35 @@ static void describes(void)
 static void estimates(void)
 {
 	struct both b = both_make(sched, NULL);
+	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_exec_info all = { .size = sizeof(all) };
 	struct weir_exec_info e[2] = { { .size = sizeof(all) },
 				       { .size = sizeof(all) } };
+	uint64_t fingerprint[2];
 
+	must(weir_exec_info(b.exec, &info));
 	must(weir_sched_estimate(sched, b.g, &all));
 	for (unsigned i = 0; i < 2; i++)
 		must(weir_sched_estimate_dev(sched, b.g, i, &e[i]));
+	must(weir_graph_fingerprint(b.g, fingerprint));
+	ok(all.lanes == 2 && all.splits == 3 && all.transfers == 2 &&
+		   all.transfer_bytes == N * sizeof(float) && !all.imports &&
+		   !all.import_bytes,
+	   "an estimate counts lanes, splits and transfers");
+	ok(!memcmp(all.fingerprint, fingerprint, sizeof(fingerprint)) &&
+		   !memcmp(info.fingerprint, fingerprint, sizeof(fingerprint)),
+	   "an estimate has the fingerprint of the graph, as an executable graph");
+	ok(all.nodes == 7 && all.copies && all.copies == info.copies,
+	   "an estimate has the nodes of the graph and the copies of the scheduler");
+	ok(info.taken == 1 && info.times && !all.taken && !all.times,
+	   "no run has copies of an estimate, and no call has returned it");
+	ok(e[0].lanes == 1 && e[1].lanes == 1 && e[0].splits == 2 &&
+		   e[1].splits == 1,
+	   "an estimate of a device has its one lane, and its splits");
+	ok(e[0].transfers + e[1].transfers == all.transfers &&
+		   e[0].transfer_bytes + e[1].transfer_bytes ==
+			   all.transfer_bytes,
+	   "transfers and their bytes are estimated for the device that needs them");
 	ok(e[0].computed == 2 && e[1].computed == 2 && all.computed == 4 &&
 		   e[0].bytes && e[1].bytes &&
 		   e[0].bytes + e[1].bytes == all.bytes,

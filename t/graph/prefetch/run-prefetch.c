@@ -171,6 +171,10 @@ static void reports(void)
 	ok(guess.kept == info.kept && guess.prefetched == info.prefetched &&
 		   guess.prefetch_buffer == info.prefetch_buffer,
 	   "an estimate has the same numbers");
+	ok(info.imports == LAYERS && info.import_bytes == LAYERS * BYTES &&
+		   guess.imports == info.imports &&
+		   guess.import_bytes == info.import_bytes,
+	   "an estimate counts the imports of weights, and their bytes");
 	ok(runs(&e, 1), "a run with prefetched weights is right");
 	report = report_of(e.run);
 	is_int(report.prefetched, info.prefetched,
@@ -536,7 +540,7 @@ static void execs_without_memory(void)
 
 int main(void)
 {
-	plan(32);
+	plan(33);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
