@@ -273,7 +273,11 @@ const struct weir__convert_set *const weir__convert_sets[] = {
 #endif
 	&portable,
 	&weir__convert_quants,
-	&weir__convert_quantise,
+#ifdef __x86_64__
+	&weir__quantise_avx512,
+	&weir__quantise_avx2,
+#endif
+	&weir__quantise_portable,
 	&weir__convert_via,
 	NULL,
 };

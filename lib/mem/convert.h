@@ -25,7 +25,9 @@ struct weir__convert_set {
 extern const struct weir__convert_set *const weir__convert_sets[];
 extern const struct weir__convert_set weir__convert_avx512, weir__convert_avx2;
 extern const struct weir__convert_set weir__convert_quants;
-extern const struct weir__convert_set weir__convert_quantise;
+extern const struct weir__convert_set weir__quantise_avx512,
+	weir__quantise_avx2;
+extern const struct weir__convert_set weir__quantise_portable;
 extern const struct weir__convert_set weir__convert_via;
 
 /* This is .convert_find of struct weir_backend_host. */

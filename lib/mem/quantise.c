@@ -398,7 +398,7 @@ static bool portable_usable(void)
 	return true;
 }
 
-const struct weir__convert_set weir__convert_quantise = {
+const struct weir__convert_set weir__quantise_portable = {
 	.name = "portable",
 	.usable = portable_usable,
 	.list = list,

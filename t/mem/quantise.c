@@ -261,7 +261,7 @@ static void same_as_portable(const struct weir_backend_convert *c)
 	static unsigned char want[N * 2];
 	size_t wrong = 0, bytes = bytes_of(c->to, N);
 	const struct weir_backend_convert *portable =
-		weir__convert_in(&weir__convert_quantise, c->from, c->to);
+		weir__convert_in(&weir__quantise_portable, c->from, c->to);
 
 	if (c == portable)
 		return;
