@@ -7,6 +7,7 @@
 #include <weir.h>
 #include <weir/backend.h>
 
+#include "alloc/arena.h"
 #include "alloc/host.h"
 #include "core/cgroup.h"
 #include "core/error.h"
@@ -89,12 +90,12 @@ static const struct weir_backend_host host = {
 	.dev_name = dev_name,
 	.dev_set_node = dev_set_node,
 	.host_alloc = weir__host_alloc,
-	.host_free = weir__host_free,
-	.host_leak = weir__host_leak,
-	.host_hide = weir__host_hide,
+	.host_free = weir__arena_give,
+	.host_leak = weir__arena_leak,
+	.host_hide = weir__arena_hide,
 	.host_available = weir__host_available,
-	.host_reserve = weir__host_reserve,
-	.host_unreserve = weir__host_unreserve,
+	.host_reserve = weir__arena_reserve,
+	.host_unreserve = weir__arena_unreserve,
 	.host_nodes = weir__host_nodes,
 	.convert_find = weir__convert_find,
 	.dtype = weir__dtype,

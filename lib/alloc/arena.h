@@ -19,19 +19,20 @@
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */
 	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE, LOCKED, HBM or FAR */
-	int32_t node; /* NUMA node, -1: any; of HBM and FAR: the nearest to it */
+	int32_t node; /* NUMA node; HBM and FAR: those nearest to it; -1: any */
 	bool strict;  /* fail rather than grant a lesser kind */
-	bool shared;  /* in a memfd, for weir__arena_share */
-	/* Huge pages that the system has reserved: of 2 MiB, of 1 GiB. */
+	bool shared;  /* a memfd, which weir__arena_share() returns */
+	/* Use huge pages that the system has reserved, of 2 MiB or of 1 GiB. */
 	bool hugetlb, hugetlb_1g;
 };
 
 /*
- * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
- * to 2 MiB. If less is granted than was asked for, mem->why says why. Reserved
- * pages are all backed. Any thread; may block. -ENOMEM: more than is available,
- * or than the root's budget has left, with both numbers. -EOPNOTSUPP: no node
- * has memory of this kind. With strict also -EOPNOTSUPP: no huge pages;
+ * Allocate memory and fill in @mem. It is aligned to pages, HUGE memory of at
+ * least 2 MiB to 2 MiB. If less is granted than was asked for, mem->why says
+ * why. Reserved pages are all backed. Any thread; may block. -ENOMEM: more than
+ * is available, or than the root's budget has left, with both numbers.
+ * -EOPNOTSUPP: no node has memory of this kind. With strict also -EOPNOTSUPP:
+ * no huge pages;
  * -ENOMEM: more than the nodes have; or the errno of mlock(2) or mbind(2). With
  * shared also that of memfd_create(2).
  */
@@ -67,8 +68,9 @@ int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 		      int *ret_fd);
 
 /*
- * Count @bytes of host memory that a device's driver allocates towards the
- * budget, before it does; and no longer, after it has freed them. -ENOMEM.
+ * Count @bytes of host memory that the driver of a device allocates towards the
+ * budget, before it allocates them, and no longer, after it has freed them.
+ * -ENOMEM.
  */
 int weir__arena_reserve(struct weir *weir, size_t bytes);
 void weir__arena_unreserve(struct weir *weir, size_t bytes);

@@ -10,11 +10,13 @@
 #include "core/error.h"
 #include "core/sys.h"
 
+/* A hierarchy of cgroups, and the names of its files. */
 struct hierarchy {
 	const char *mount;
-	const char *controller; /* of v1; NULL: v2 */
+	const char *controller; /* NULL: version 2 */
 	const char *limit, *usage, *stat;
-	const char *cache[2]; /* lines of stat: page cache, by age */
+	const char
+		*cache[2]; /* lines of stat: inactive and active page cache */
 };
 
 static const struct hierarchy hierarchies[] = {
@@ -53,6 +55,7 @@ static bool number_after(const char *text, const char *key, uint64_t *ret)
 	return false;
 }
 
+/* The bytes of page cache of the cgroup @dir. */
 static uint64_t read_cache(const struct hierarchy *h, const char *dir)
 {
 	char path[768], text[8192];
@@ -79,12 +82,13 @@ struct bound {
 	uint64_t *avail, *total;
 };
 
+/* Lower the bound by the limit of the cgroup @dir. */
 static void bound_by_group(void *arg, const char *dir)
 {
 	struct bound *b = arg;
 	uint64_t limit, usage, cache;
 
-	/* v1 writes a huge number for "no limit". */
+	/* Version 1 writes a huge number for "no limit". */
 	if (!weir__cgroup_number(dir, b->h->limit, &limit) ||
 	    limit >= *b->total ||
 	    !weir__cgroup_number(dir, b->h->usage, &usage))

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Host memory for backends: arenas, as functions of the host table. */
 #include "alloc/host.h"
 
 #include "alloc/arena.h"
@@ -27,31 +26,6 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 	if (r < 0)
 		weir__arena_give(weir, mem);
 	return r;
-}
-
-void weir__host_free(struct weir *weir, struct weir_backend_mem *mem)
-{
-	weir__arena_give(weir, mem);
-}
-
-void weir__host_leak(struct weir *weir, struct weir_backend_mem *mem)
-{
-	weir__arena_leak(weir, mem);
-}
-
-void weir__host_hide(struct weir_backend_mem *mem, bool hidden)
-{
-	weir__arena_hide(mem, hidden);
-}
-
-int weir__host_reserve(struct weir *weir, size_t bytes)
-{
-	return weir__arena_reserve(weir, bytes);
-}
-
-void weir__host_unreserve(struct weir *weir, size_t bytes)
-{
-	weir__arena_unreserve(weir, bytes);
 }
 
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)

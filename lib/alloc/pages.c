@@ -15,9 +15,9 @@
 #include "core/util.h"
 
 #define PREFAULT_STEP ((size_t)32 << 20)
+#define MINCORE_STEP ((size_t)64 << 20)
 #define HUGE_2M_SHIFT 21
 #define HUGE_1G_SHIFT 30
-#define MINCORE_STEP ((size_t)64 << 20)
 
 size_t weir__pages_size(enum weir__page_type type)
 {
@@ -33,7 +33,7 @@ size_t weir__pages_size(enum weir__page_type type)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Say why it failed, instead of a sentence. */
+/* Write to p->why why it failed, instead of setting a sentence. */
 __attribute__((format(printf, 3, 4))) static int
 pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
 {
@@ -50,9 +50,7 @@ pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
 static const char not_known[] =
 	"asked for, but transparent_hugepage/enabled in /sys/kernel/mm cannot be read: it is not known whether they are granted";
 
-/*
- * The setting that @path has in brackets. -ENOENT: the kernel has no such file.
- */
+/* The setting in brackets in file @path. -ENOENT: there is no such file. */
 static int setting_of(const char *path, char *ret_word, size_t room)
 {
 	char text[128], *word;
@@ -68,7 +66,10 @@ static int setting_of(const char *path, char *ret_word, size_t room)
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
-/* Of the memory of memfds: since Linux 6.10 also for each size. */
+/*
+ * The reason why the kernel does not use huge pages for memfds; NULL: it does.
+ * Since Linux 6.10 each size has a setting of its own.
+ */
 static const char *no_huge_shared(void)
 {
 	char word[16];
@@ -86,7 +87,7 @@ static const char *no_huge_shared(void)
 	return NULL;
 }
 
-/* Why the kernel does not use huge pages for a mapping; NULL: it does. */
+/* The reason why the kernel does not use huge pages; NULL: it does. */
 static const char *no_huge_pages(bool shared)
 {
 	struct stat st;
@@ -132,7 +133,10 @@ static int map_aligned(struct weir__pages *p, size_t align)
 	return 0;
 }
 
-/* Reserved pages that no mapping needs yet are too few, or there are none. */
+/*
+ * Write why reserved pages could not be mapped: too few are free, or another
+ * reason.
+ */
 static int fail_reserved(struct weir__pages *p, int err)
 {
 	size_t page = weir__pages_size(p->type);
@@ -149,7 +153,7 @@ static int fail_reserved(struct weir__pages *p, int err)
 }
 
 /*
- * Reserved pages are counted, and taken from the reserve, for the whole
+ * Map the memfd. Reserved pages are taken from the reserve for the whole
  * mapping. The descriptor of pages that are not shared is not needed any more.
  */
 static int map_memfd(struct weir__pages *p)
@@ -171,9 +175,10 @@ static int map_memfd(struct weir__pages *p)
 }
 
 /*
- * Reserved pages are those of a memfd too. A private mapping of them would be
- * copied on write after fork(2), for which pages may be missing: the kernel
- * then takes them from the child, and kills it when it looks.
+ * Map a memfd, for shared memory and for reserved pages. A private mapping of
+ * reserved pages would be copied on write after fork(2). If pages for that are
+ * missing, the kernel takes them from the child, and kills it at the next
+ * access.
  */
 static int map_file(struct weir__pages *p)
 {
@@ -196,7 +201,9 @@ static int map_file(struct weir__pages *p)
 	return r;
 }
 
-/* With vm.overcommit_memory 2 the kernel may refuse a page of a memfd. */
+/*
+ * True if the kernel may refuse a page of a memfd: vm.overcommit_memory is 2.
+ */
 static bool is_strict_overcommit(void)
 {
 	char text[8];
@@ -221,6 +228,7 @@ static int check_populate(struct weir__pages *p)
 		     : 0;
 }
 
+/* Ask for the pages of p->type, and note whether huge ones are granted. */
 static void advise_pages(struct weir__pages *p)
 {
 	const char *why;
@@ -243,7 +251,8 @@ static void advise_pages(struct weir__pages *p)
 }
 
 /*
- * Call it before the first touch. < 0: it failed, and the nodes are required.
+ * Bind @p to its nodes, before the first touch. < 0: it failed, and they are
+ * required.
  */
 static int bind_nodes(struct weir__pages *p)
 {
@@ -292,7 +301,7 @@ void weir__pages_unmap(struct weir__pages *p)
 	p->fd = -1;
 }
 
-/* The whole mapping, so that the kernel does not split it. */
+/* Advise the whole mapping, so that the kernel does not split it. */
 void weir__pages_hide(struct weir__pages *p, bool hidden)
 {
 	weir__sys_madvise(p->addr, p->len,

@@ -18,7 +18,7 @@ enum weir__page_type {
 };
 
 struct weir__pages {
-	/* Set before weir__pages_map: */
+	/* Set before weir__pages_map(): */
 	size_t len;               /* a multiple of its pages */
 	struct weir__nodes nodes; /* none: any; emptied if binding fails */
 	bool only;                /* fail if it cannot be bound to the nodes */
@@ -26,10 +26,10 @@ struct weir__pages {
 	enum weir__page_type type;
 	/* Results: */
 	unsigned char *addr;
-	int fd;            /* of shared pages, sealed against resizing; or -1 */
-	bool huge;         /* the kernel grants huge pages */
-	bool locked;       /* by weir__pages_lock, or because reserved */
-	bool eager;        /* an access may kill the process unless they are
+	int fd;      /* memfd of shared pages, sealed against resizing; or -1 */
+	bool huge;   /* the kernel grants huge pages */
+	bool locked; /* reserved pages always are */
+	bool eager;  /* an access may kill the process unless they are
 			      backed first: see weir__pages_map */
 	char why[160];     /* why not huge; after a failure: why it failed */
 	char why_not[120]; /* why not bound or locked */
@@ -53,11 +53,11 @@ int weir__pages_map(struct weir__pages *p);
 void weir__pages_unmap(struct weir__pages *p);
 /* -ENOMEM, -EPERM, ...: p->why_not says why; sets no sentence. */
 int weir__pages_lock(struct weir__pages *p);
-/* Hide from, or show to, the children of later forks. At first: shown. */
+/* Hide the memory from the children of later forks, or show it, as at first. */
 void weir__pages_hide(struct weir__pages *p, bool hidden);
-/* Bytes after the first @backed that have no page yet. Visits each page. */
+/* The bytes after the first @backed that have no page yet. Visits each page. */
 uint64_t weir__pages_missing(const struct weir__pages *p, size_t backed);
-/* Back the first @bytes, on this thread; raises *@backed as it goes on. */
+/* Back the first @bytes, on this thread, and raise *@backed step by step. */
 int weir__pages_prefault(struct weir__pages *p, size_t *backed, size_t bytes);
 
 #endif

@@ -31,7 +31,7 @@ struct step {
 };
 
 struct weir__prefault {
-	struct weir *weir; /* for traces; the starter references it */
+	struct weir *weir; /* the starter references it */
 	void (*progress)(void *arg);
 	void *arg;
 	_Atomic uint32_t sleepers;
@@ -50,7 +50,7 @@ struct weir__prefault {
 	struct range range[];
 };
 
-/* The lock is held. The frontier is the lowest step that is not ready. */
+/* Set the frontier to the lowest step that is not ready. With the lock. */
 static void advance_frontier(struct weir__prefault *t, struct range *r)
 {
 	uint64_t low = r->next;
@@ -66,11 +66,11 @@ static void advance_frontier(struct weir__prefault *t, struct range *r)
 }
 
 /*
- * The range to take the next step of; NULL: none now. The first range in which
- * a reader waits. Else the first one that has steps left, if of it and the
- * ranges before it less than AHEAD bytes are taken that no reader has asked
- * for. Range t->asked, which follows those that readers have asked for, is the
- * last one.
+ * Choose the range whose next step is taken; NULL: none now. It is the first
+ * range in which a reader waits. If no reader waits, it is the first range that
+ * has steps left, as long as less than AHEAD bytes that no reader has asked for
+ * are taken, in this range and those before it. Range t->asked, which follows
+ * those that readers have asked for, is the last one.
  */
 static struct range *range_next(struct weir__prefault *t)
 {
@@ -160,6 +160,7 @@ static void *prefault_main(void *arg)
 	return NULL;
 }
 
+/* Start up to @threads threads, no more than there are steps. */
 static void start_threads(struct weir__prefault *t, unsigned threads,
 			  uint64_t steps)
 {
@@ -183,7 +184,7 @@ static void start_threads(struct weir__prefault *t, unsigned threads,
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Returns the number of its steps. */
+/* Begin with what is backed already. Returns the number of steps. */
 static uint64_t range_init(struct range *r,
 			   const struct weir__prefault_range *from)
 {

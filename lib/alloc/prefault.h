@@ -23,8 +23,8 @@ struct weir__prefault_range {
 	void *addr;
 	size_t bytes;
 	/*
-	 * The first *backed bytes (NULL: none) are known to be backed. Grows
-	 * as the prefault goes on.
+	 * The first *backed bytes (NULL: none) are known to be backed. The
+	 * prefault raises it.
 	 */
 	size_t *backed;
 };
@@ -38,8 +38,9 @@ int weir__prefault_start(struct weir *weir,
 			 unsigned threads, void (*progress)(void *arg),
 			 void *arg, struct weir__prefault **ret_prefault);
 /*
- * True if all bytes of range @i below @end are backed, or given up. If not,
- * asks for them: progress is called when more is ready. Any thread.
+ * True if all bytes of range @i below @end are backed, or given up. If they are
+ * not, this call asks for them, and progress is called when more is ready. Any
+ * thread.
  */
 bool weir__prefault_ready(struct weir__prefault *prefault, size_t i,
 			  const void *end);

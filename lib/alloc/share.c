@@ -15,7 +15,7 @@
 #endif
 #define READONLY_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
-/* Allow or end writing by others. -EROFS: it has ended already. */
+/* Allow others to write, or forbid it. -EROFS: it is forbidden already. */
 static int share_seal(int fd, bool writable)
 {
 	int r = weir__sys_seals(fd);
@@ -63,7 +63,7 @@ int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 struct file_window {
 	unsigned char *addr;
 	size_t len;
-	size_t page; /* of the system, or a reserved one */
+	size_t page; /* the size of its pages */
 	bool eager;  /* a page that is missing would be SIGBUS */
 };
 
@@ -76,7 +76,7 @@ static void window_release(void *arg)
 }
 
 /*
- * Find out whether it is a file in memory. Reserved pages come from the
+ * Check that @fd is a file in memory. Reserved pages come from the
  * system's reserve, those of a tmpfs from its size: either may have no page for
  * a hole of the file, and the kernel would send SIGBUS at the first access.
  */
@@ -101,10 +101,7 @@ static int check_file(int fd, struct file_window *w)
 	return 0;
 }
 
-/*
- * True if the range is in the file. Before it was sealed, its size could
- * change.
- */
+/* -EINVAL: the range is not in the file, whose size could change until now. */
 static int check_size(int fd, uint64_t off, size_t size)
 {
 	struct stat st;
@@ -121,7 +118,7 @@ static int check_size(int fd, uint64_t off, size_t size)
 	return 0;
 }
 
-/* A file that is no memfd has no seals. */
+/* Check the seals of a memfd: another file has none. */
 static int check_seals(int fd, bool writable, bool unsealed)
 {
 	int seals = weir__sys_seals(fd);

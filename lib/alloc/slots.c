@@ -14,8 +14,7 @@
 
 struct weir__slots {
 	struct weir *weir;
-	struct weir_backend_mem
-		mem; /* the arena of all slots; base NULL: none */
+	struct weir_backend_mem mem; /* arena of all slots; base NULL: none */
 	struct weir__slot *slot;
 	unsigned n, scarcer_count;
 	struct weir__slot *small, *large; /* free */
@@ -28,7 +27,7 @@ struct weir__slots {
 		struct weir__slot *first;
 		unsigned n, reserved; /* reserved <= n */
 	} shared[2];
-	size_t bytes;            /* of all slots */
+	size_t bytes;            /* the sum of all slots */
 	_Atomic unsigned pinned; /* the number of devices that locked them */
 	_Atomic size_t prefaulted;
 };

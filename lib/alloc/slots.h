@@ -26,17 +26,16 @@ struct weir__slot {
 	bool small;
 	bool prefaulted;
 	bool shared;     /* was reserved once */
-	bool registered; /* with the ring; the method sets it */
+	bool registered; /* the ring knows it; the method sets this */
 };
 
 struct weir;
 struct weir__slots;
 
 /*
- * @bytes in all, 0: none; each large slot has @chunk. If that is more than is
- * available there are fewer slots, or at last none: then weir__error_text()
- * says why.
- * -ENOMEM: more than the root's budget has left.
+ * Make slots of @bytes in all (0: none), with @chunk bytes in each large one.
+ * If that is more than is available there are fewer slots, or none: then
+ * weir__error_text() says why. -ENOMEM: more than the root's budget has left.
  */
 int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,
 		    struct weir__slots **ret);
@@ -50,15 +49,15 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
 bool weir__slot_reserve(struct weir__slots *slots, size_t bytes);
 struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 					    size_t bytes);
-/* Instead of taking it: the reserved slot is free again. Any thread. */
+/* Give up a reserved slot without taking it. Any thread. */
 void weir__slot_unreserve(struct weir__slots *slots, size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* The number of slots of the size of which there are fewer. */
 unsigned weir__slots_scarcer_count(const struct weir__slots *slots);
-/* Bytes backed by pages: any thread. */
+/* The bytes that are backed by pages. Any thread. */
 size_t weir__slots_bytes(const struct weir__slots *slots);
-/* All of them, as one range of memory. */
+/* The range of memory that all slots are in. */
 void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 		       size_t *ret_bytes);
 /*

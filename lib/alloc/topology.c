@@ -23,7 +23,7 @@ struct topology {
 	struct weir__nodes cpu;    /* have CPUs and memory */
 	struct weir__nodes memory; /* have memory only, and may be used */
 	uint64_t bandwidth;        /* the highest of those with CPUs; 0: none */
-	int tier;                  /* the fastest of those with CPUs; -1 */
+	int tier; /* the fastest of those with CPUs; -1: none */
 };
 
 /* The text of a file of the tree; false: there is none. */
@@ -84,9 +84,10 @@ static void keep_allowed(const char *root, struct weir__nodes *set)
 }
 
 /*
- * The rate at which CPUs read the node's memory, as the firmware rates it
- * (HMAT, or CDAT of CXL devices); 0: not known. Class 1 is of CPUs only; older
- * kernels have class 0 alone, which may be of a GPU or another device.
+ * The rate at which CPUs read the node's memory, according to the firmware
+ * (HMAT, or CDAT of CXL devices); 0: not known. Access class 1 is that of CPUs.
+ * Older kernels have only class 0, which may be that of a GPU or another
+ * device.
  */
 static uint64_t read_bandwidth(const char *root, unsigned node)
 {
@@ -134,7 +135,7 @@ static int find_tier(const char *root, unsigned node)
 }
 
 /*
- * Linux before 4.13 may lack the first list; the second omits movable memory.
+ * Linux before 4.13 may lack the first list. The second omits movable memory.
  */
 static bool read_memory(const char *root, struct weir__nodes *ret_set)
 {
@@ -142,7 +143,7 @@ static bool read_memory(const char *root, struct weir__nodes *ret_set)
 	       read_nodes(root, "has_normal_memory", ret_set);
 }
 
-/* False: no node has memory only. */
+/* Read the kernel's data. False: no node has memory only. */
 static bool read_topology(const char *root, struct topology *ret_top)
 {
 	struct topology top = { .root = root, .tier = -1 };
@@ -172,8 +173,9 @@ static bool read_topology(const char *root, struct topology *ret_top)
 }
 
 /*
- * Bandwidths, if the kernel has those of both, else tiers; memory of which it
- * says neither is far: its distance alone tells nothing of its bandwidth.
+ * The kind of a node's memory, by bandwidth if the kernel has that of both,
+ * else by tier. Memory of which it says neither is far: the distance alone
+ * tells nothing of its bandwidth.
  */
 static enum weir_mem kind_of(const struct topology *top, unsigned node)
 {
@@ -210,7 +212,7 @@ static unsigned long distance_to(const char *text,
 	return ULONG_MAX;
 }
 
-/* Leave those of @set that are nearest to @near. */
+/* Keep those of @set that are nearest to @near. */
 static int keep_nearest(const char *root, int32_t near, struct weir__nodes *set)
 {
 	struct weir__nodes online, nearest = { { 0 } };
