@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A lane of a started run moves from sync point to sync point. It is one
- * operation of its stream, and at any time has one work in the device's queue,
- * or waits for one event, or is moved by one thread: that which issued the
- * operation, completed the work, or woke the waiter. So the thread that moves a
- * lane needs no lock for it, except for what the run's other lanes and the
- * program look at.
+ * operation of its stream. At any time it has one work in the device's queue,
+ * or waits for one event, or is held by one thread: the one that issued the
+ * operation, completed the work, or woke the waiter. So the thread that holds a
+ * lane needs a lock only for what the run's other lanes and the program read.
  */
 #include <stdarg.h>
 
@@ -17,9 +16,10 @@
 #include "graph/exec/run.h"
 #include "races/races.h"
 
+/* Whether the calling thread still holds the lane. */
 enum lane_hold {
-	LANE_HELD,    /* look again */
-	LANE_RELEASED /* another thread has the lane now, or it is gone */
+	LANE_HELD,    /* it does, and looks at the lane again */
+	LANE_RELEASED /* another thread holds the lane now, or it is gone */
 };
 
 /* Add the time since the last call to @sum, a time of the report. */
@@ -61,8 +61,8 @@ static bool failure_keep(struct weir_run *run, const struct weir_failure *f)
 }
 
 /*
- * The lane has ended, and its operation is about to end. @f: why it failed, or
- * NULL.
+ * Complete the lane's progress, or fail it with @f; NULL: all went well. The
+ * lane's operation is about to end.
  */
 static void lane_set_outcome(struct weir__run_lane *lane,
 			     const struct weir_failure *f)
@@ -105,7 +105,7 @@ static enum lane_hold lane_fail(struct weir__run_lane *lane, int err,
 	return lane_end(lane, &f);
 }
 
-/* Because of the program, or of a failure elsewhere. */
+/* End the lane, which the program or a failure elsewhere has stopped. */
 static enum lane_hold lane_end_stopped(struct weir__run_lane *lane)
 {
 	struct weir_failure cause, f;
@@ -121,7 +121,10 @@ static enum lane_hold lane_end_stopped(struct weir__run_lane *lane)
 	return lane_end(lane, &f);
 }
 
-/* All steps are computed, perhaps with weights of a file that has changed. */
+/*
+ * End the lane, whose steps are all computed. It fails if a file of its weights
+ * has changed meanwhile.
+ */
 static enum lane_hold lane_end_computed(struct weir__run_lane *lane)
 {
 	struct weir__error_saved saved;
@@ -130,7 +133,7 @@ static enum lane_hold lane_end_computed(struct weir__run_lane *lane)
 
 	if (!lane->prefetch.arrivals)
 		return lane_end(lane, NULL);
-	/* On the thread that starts the run this is in a call that succeeds. */
+	/* This may be the thread that starts the run, whose call succeeds. */
 	weir__error_save(&saved);
 	r = weir__prefetch_list_check_files(lane->of->prefetch_list);
 	next = r < 0 ? lane_fail(lane, r, 0, "%s", weir__error_text())
@@ -156,7 +159,7 @@ static enum lane_hold lane_submit(struct weir__run_lane *lane)
 	pthread_mutex_lock(&run->lock);
 	run->report.works++;
 	pthread_mutex_unlock(&run->lock);
-	/* As in lane_end_computed(). */
+	/* The call that starts the run succeeds, as in lane_end_computed(). */
 	weir__error_save(&saved);
 	r = weir__stream_op_submit(lane->op);
 	if (r >= 0)
@@ -203,8 +206,8 @@ static bool observer_next(const struct weir__run_lane *lane)
 }
 
 /*
- * Other lanes go on with what is computed, but after the observer has seen it:
- * it may end the run.
+ * Let other lanes use what is computed. If the observer gets it first, it may
+ * end the run, so they have to wait for it.
  */
 static void lane_publish(struct weir__run_lane *lane)
 {
@@ -212,7 +215,7 @@ static void lane_publish(struct weir__run_lane *lane)
 		weir__progress_to(lane->progress, lane->base + lane->step);
 }
 
-/* On a thread of the backend. */
+/* A thread of the backend calls this when the steps are computed. */
 static void range_done(struct weir_backend_work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
@@ -261,7 +264,10 @@ static enum lane_hold lane_compute(struct weir__run_lane *lane, uint32_t end)
 	return lane_submit(lane);
 }
 
-/* Works of one stream follow each other, so the result is there. */
+/*
+ * Call the observer. The result is computed, because works of one stream follow
+ * each other.
+ */
 static int observer_call(void *arg)
 {
 	struct weir__run_lane *lane = arg;
@@ -313,7 +319,7 @@ static enum lane_hold lane_observe(struct weir__run_lane *lane)
 	return lane_submit(lane);
 }
 
-/* @p is done. */
+/* Forget @p, which is done. */
 static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 {
 	if (lane_races_on(lane))
@@ -345,7 +351,10 @@ static void lane_woken(struct weir__waiter *waiter)
 	lane_move(lane);
 }
 
-/* Under the lock, so that a stop comes before the wait or finds it. */
+/*
+ * Wait for @p. The wait is entered under the lock, so that a stop either comes
+ * before it or finds it.
+ */
 static enum lane_hold lane_wait(struct weir__run_lane *lane,
 				struct weir__pending *p)
 {
@@ -367,7 +376,7 @@ static enum lane_hold lane_wait(struct weir__run_lane *lane,
 	return hold;
 }
 
-/* If the lane waits at a sync point, end it now: the run is stopped. */
+/* End the lane if it waits at a sync point, because the run is stopped. */
 static void lane_stop_waiting(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
@@ -386,7 +395,7 @@ static void lane_stop_waiting(struct weir__run_lane *lane)
 	lane_move(lane);
 }
 
-/* The copy of a device copy, or what it waits for, has failed. */
+/* End the lane: a device copy, or what it waits for, has failed. */
 static enum lane_hold device_copy_failed(struct weir__run_lane *lane,
 					 uint32_t device_copy,
 					 const struct weir_failure *cause)
@@ -502,7 +511,10 @@ void weir__run_lane_begin(struct weir__stream_op *op)
 	lane_move(lane);
 }
 
-/* Its operation was not issued: its stream has failed, or did not take it. */
+/*
+ * Set the outcome of a lane whose operation was never issued, because its
+ * stream has failed or has refused it.
+ */
 static void lane_never_began(struct weir__run_lane *lane)
 {
 	struct weir__timeline *tl = &lane->op->stream->timeline;
@@ -538,8 +550,8 @@ void weir__run_lane_gone(void *arg)
 }
 
 /*
- * Keep a failure that no lane has noticed: a stream was abandoned, or a copy
- * failed for which no step waits.
+ * Forget the stream, and keep its failure if no lane has noticed it: it was
+ * abandoned, or a copy failed for which no step waits.
  */
 static void run_stream_drop(struct weir__run_stream *awaited)
 {
@@ -555,7 +567,10 @@ static void run_stream_drop(struct weir__run_stream *awaited)
 	weir__timeline_put(awaited->timeline);
 }
 
-/* The program may start the run again once it is not running. */
+/*
+ * End the run: all its streams have ended. The program may start it again once
+ * it is not running.
+ */
 static void run_streams_ended(struct weir_run *run)
 {
 	const struct weir__compiled *cg = run->compiled;
@@ -574,8 +589,8 @@ static void run_streams_ended(struct weir_run *run)
 	atomic_fetch_sub(&run->running, 1);
 	/*
 	 * The earlier starts with this timeline ended well, or it would have
-	 * been replaced. The thread that ends the last of them may not have
-	 * said so yet.
+	 * been replaced. The thread that ended the last of them may not have
+	 * completed its number yet.
 	 */
 	weir__progress_to(end, f.err ? number - 1 : number);
 	if (f.err)
@@ -618,7 +633,7 @@ void weir__run_await_streams(struct weir_run *run)
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
 		run->awaited[i].timeline = NULL;
-	/* One for this call, so that the parts do not end the run meanwhile. */
+	/* This call counts as one, so that no stream ends the run meanwhile. */
 	atomic_store(&run->open_streams, 1);
 	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		if (run->lane[l].stream)

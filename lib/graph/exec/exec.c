@@ -240,7 +240,7 @@ static int exec_imports(struct weir_exec *exec)
 			return weir__fail(-ENOMEM,
 					  "no memory for an executable graph");
 	}
-	exec->import = to;
+	exec->import_src = to;
 	for (uint32_t l = 0; l < cg->n_lanes; l++) {
 		const struct weir__graph_lane *lane = &cg->lane[l];
 
@@ -259,7 +259,7 @@ static int exec_imports(struct weir_exec *exec)
 const struct weir__import_src *
 weir__exec_import_src(const struct weir_exec *exec, uint32_t l)
 {
-	const struct weir__import_src *src = exec->import;
+	const struct weir__import_src *src = exec->import_src;
 
 	while (src && l--)
 		if (exec->compiled->lane[l].prefetch_list)
@@ -276,7 +276,7 @@ static void exec_imports_end(struct weir_exec *exec)
 			weir__prefetch_list_unuse(cg->lane[l].prefetch_list,
 						  weir__exec_import_src(exec,
 									l));
-	weir__free(exec->import);
+	weir__free(exec->import_src);
 }
 
 /* Takes over the reference to @cg. */

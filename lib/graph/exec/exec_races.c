@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports runs to the race checker (races/races.h). The progress of a lane is
- * an actor, whose numbers are steps: it begins with what the lane's operation
- * knows, learns at sync points, and its accesses are checked when a work has
- * ended.
+ * an actor, whose numbers are steps. It begins after what the lane's operation
+ * comes after, and at sync points after more. Its accesses are checked when a
+ * work has ended.
  */
 #include "graph/exec/exec_races.h"
 
@@ -55,7 +55,10 @@ void weir__run_lane_races_end(struct weir__run_lane *lane)
 			   &lane->progress->timeline, lane->base + lane->step);
 }
 
-/* What the lane accesses is in its memory, in leaves, or in a prefetcher's. */
+/*
+ * The address space of the memory that has the address: the lane's, that of a
+ * leaf, or a prefetcher's.
+ */
 static uint64_t space_at(const struct weir__run_lane *lane, uint64_t address)
 {
 	const struct weir__accessed *t = lane->accessed;
@@ -143,14 +146,17 @@ static void operand_access(const struct weir__run_lane *lane, uint64_t number,
 		 weir__tensor_next_row(&t, outer ? outer - 1 : 0, index, &off));
 }
 
-/* Which rows of it are accessed depends on other bytes. */
+/* True if other bytes decide which rows of source @s are accessed. */
 static bool is_by_index(const struct weir_backend_node *node, uint32_t s)
 {
 	return s == 0 &&
 	       (node->op == WEIR_OP_GET_ROWS || node->op == WEIR_OP_MUL_MAT_ID);
 }
 
-/* Source 0 is read from its file. The lane's next step may change that. */
+/*
+ * Report that the node reads source 0 from its file. This is known until the
+ * lane's next step begins.
+ */
 static void reader_access(const struct weir__run_lane *lane, uint64_t number,
 			  const struct weir_backend_node *node)
 {

@@ -10,11 +10,14 @@
 
 struct weir__run_lane;
 
-/* Its operation has begun. By the thread that moves the lane, as all others. */
+/*
+ * The lane's operation has begun. The thread that holds the lane calls this and
+ * the other functions.
+ */
 void weir__run_lane_races_begin(struct weir__run_lane *lane);
 /*
- * The lane is after @number of @tl from its next step on. Also by the thread
- * that starts the run.
+ * From its next step on the lane comes after @number of @tl. The thread that
+ * starts the run may call this, too.
  */
 void weir__run_lane_races_knows(struct weir__run_lane *lane,
 				struct weir__timeline *tl, uint64_t number);

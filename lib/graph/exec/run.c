@@ -16,6 +16,7 @@
 
 typedef unsigned long long ull;
 
+/* Take a copy of the inputs that no other run has. */
 static int copy_take(struct weir__compiled *cg, uint32_t *ret_copy)
 {
 	uint32_t c = 0;
@@ -47,7 +48,7 @@ static size_t members_of(const struct weir_buf *buf)
 	return buf && buf->member ? buf->n_members : buf != NULL;
 }
 
-/* All of planned memory, which only runs write. */
+/* Add all bytes of a buffer of planned memory, which only runs write. */
 static void access_planned(struct weir__run_lane *lane, struct weir_buf *buf,
 			   bool write)
 {
@@ -69,7 +70,7 @@ static int accessed_cmp(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-/* The copies of other lanes have results that this one reads. */
+/* True if the lane reads results that are in the copy of lane @l. */
 static bool lane_reads(const struct weir__graph_lane *of, uint32_t l)
 {
 	return of->reads >> l & 1;
@@ -221,7 +222,10 @@ int weir_run_new(struct weir_exec *exec, struct weir_run **ret_run)
 	return 0;
 }
 
-/* Perhaps on a thread of the library, when its last operation is gone. */
+/*
+ * The last reference is often that of an operation: then the thread is one of
+ * the library's.
+ */
 void weir__run_put(struct weir_run *run)
 {
 	struct weir_exec *exec = run->exec; /* has the compiled graph */
@@ -233,16 +237,16 @@ void weir__run_put(struct weir_run *run)
 		struct weir__run_lane *lane = &run->lane[l];
 
 		if (lane->own)
-			weir__sched_stream_back(exec->sched, lane->of->on,
-						lane->own);
+			weir__sched_stream_put(exec->sched, lane->of->on,
+					       lane->own);
 		if (lane->stream)
 			weir__timeline_put(&lane->stream->timeline);
 	}
 	for (uint32_t c = 0; c < cg->n_copiers; c++)
 		if (run->copier[c])
-			weir__sched_stream_back(exec->sched, cg->copier[c].on,
-						run->copier[c]);
-	/* The next run may have its copy, in other lanes than this one did. */
+			weir__sched_stream_put(exec->sched, cg->copier[c].on,
+					       run->copier[c]);
+	/* The next run may get the same copy, and use it in other lanes. */
 	if (cg->n_lanes > 1 && run->end_timeline)
 		weir__races_host_knows(run->end_timeline, run->end_number);
 	if (run->end_timeline)
@@ -404,12 +408,14 @@ int weir__run_lane_own_stream(struct weir__run_lane *lane)
 		weir__timeline_put(&lane->own->timeline);
 		lane->own = NULL;
 	}
-	return weir__sched_stream(run->exec->sched, lane->of->on, &lane->own);
+	return weir__sched_stream_get(run->exec->sched, lane->of->on,
+				      &lane->own);
 }
 
 /*
- * @changed: set if the copy, or a part of it, was queued, or the event has
- * failed and with it the stream.
+ * Queue the copy of an input in the lane's stream. *@changed becomes true if the
+ * copy or a part of it was queued, or if the event has failed, which fails the
+ * stream.
  */
 static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
 		      const struct weir_tensor *t, struct weir_event *event,
@@ -510,7 +516,7 @@ static void report_imports(struct weir_run *run, struct weir_run_report *report)
 		if (!lane->of->prefetch_list)
 			continue;
 		report->kept += lane->of->prefetch_list->kept_bytes;
-		/* The first start may have failed before it started a pass. */
+		/* The first start may have failed before it began to prefetch. */
 		if (lane->prefetch.list)
 			report->prefetched +=
 				weir__prefetch_bytes(&lane->prefetch);

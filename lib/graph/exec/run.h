@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs from the inside. One thread at a time calls the functions of run.c and
- * start.c; once a run is started, advance.c moves its lanes on threads of the
- * library, each lane by one thread at a time.
+ * start.c. Once a run is started, advance.c moves its lanes on threads of the
+ * library; one thread at a time holds a lane.
  */
 #ifndef WEIR__GRAPH_RUN_H
 #define WEIR__GRAPH_RUN_H
@@ -12,7 +12,8 @@
 #include "graph/exec/sched.h"
 #include "stream/stream.h"
 
-struct weir__pending { /* what a lane waits for before a sync point */
+/* What a lane waits for at a sync point. */
+struct weir__pending {
 	struct weir__timeline *timeline; /* referenced; NULL: nothing */
 	uint64_t number;
 };
@@ -27,39 +28,42 @@ enum weir__input_state {
 struct weir__run_lane {
 	struct weir_run *run;
 	struct weir__graph_lane *of;
-	struct weir_stream *own;    /* a stream of the scheduler's, or NULL */
+	struct weir_stream *own;    /* from the scheduler; NULL: none yet */
 	struct weir_stream *stream; /* referenced: where it was started last */
 	uint64_t number;            /* of its operation there */
 
-	/* What its operation accesses, by address; and memory lent to it. */
+	/*
+	 * The bytes that its operation accesses, sorted by address; and memory
+	 * that is lent to the operation.
+	 */
 	struct weir__accessed *accessed;
 	struct weir__access *access;
 	struct weir__range *range;
 	size_t n_accessed;
 
-	/* Number @base + s: s steps are computed. Replaced after a failure. */
-	struct weir__progress *progress; /* referenced */
+	/* Number @base + s is done when s steps are computed. */
+	struct weir__progress *progress; /* referenced; renewed if it fails */
 	uint64_t base;
-	struct weir__prefetch prefetch; /* timeline NULL: not started */
+	struct weir__prefetch prefetch; /* arrivals NULL: not started */
 
-	/* From start to end of the thread that moves the lane. */
+	/* From start to end these belong to the thread that holds the lane. */
 	struct weir__stream_op *op;
 	struct weir_backend_compute compute;
-	uint32_t until;     /* step after the part that is run */
-	uint32_t points;    /* number of sync points before its end */
-	uint32_t step, end; /* of the range; after it */
-	uint32_t point;     /* the next one */
+	uint32_t until;     /* the step after the last that is run */
+	uint32_t points;    /* the sync point after the last that is run */
+	uint32_t step, end; /* the steps [step, end) are computed now */
+	uint32_t point;     /* the next sync point */
 	/*
-	 * Of each sync point, then of the copies of inputs in each lane's
-	 * stream.
+	 * What each sync point waits for, and then the copies of inputs that
+	 * are queued in each lane's own stream.
 	 */
 	struct weir__pending *pending;
 	struct weir__waiter waiter;
-	int64_t begun; /* of what it does now */
-	bool ended;    /* by itself: its operation is finished */
+	int64_t begun; /* the time at which it began what it does now */
+	bool ended;    /* it has an outcome */
 
-	struct weir__pending *waiting; /* @waiter is on its list; NULL; under
-					  the run's lock */
+	/* Under the run's lock: what @waiter waits for; NULL: nothing. */
+	struct weir__pending *waiting;
 };
 
 /* A stream whose work a run of several lanes waits for at its end. */
@@ -82,50 +86,50 @@ struct weir_run {
 	_Atomic uint32_t refs;  /* the program's, and those of operations */
 	struct weir_exec *exec; /* referenced */
 	struct weir__compiled *compiled;
-	uint32_t copy;
+	uint32_t copy;               /* which copy of the inputs it has */
 	struct weir__run_lane *lane; /* n_lanes of the compiled graph */
-	uint32_t started;            /* how often */
-	uint32_t first;              /* node with which its part begins */
-	uint8_t *input;              /* of each port: enum weir__input_state */
-	bool queued; /* copies of inputs were queued when it was started */
-	_Atomic uint32_t running; /* operations, and the end, that are open */
-	uint32_t stop;            /* atomic: 1: begin nothing any more */
+	uint32_t started;            /* how many times */
+	uint32_t first; /* the first node of the part that is run */
+	uint8_t *input; /* of each port: enum weir__input_state */
+	bool queued;    /* copies of inputs were queued when it was started */
+	/* Operations that have not finished; the end of several counts too. */
+	_Atomic uint32_t running;
+	uint32_t stop; /* atomic; 1: lanes begin nothing any more */
 
 	/*
-	 * Where its newest end is recorded: that of its only operation, or
-	 * @end.
+	 * The newest end is done or failed at this number: of the stream of the
+	 * only lane, or of @end. The timeline is referenced; NULL: the run was
+	 * never started.
 	 */
-	struct weir__timeline
-		*end_timeline; /* referenced; NULL: never started */
+	struct weir__timeline *end_timeline;
 	uint64_t end_number;
 
-	/* Of several lanes. */
-	struct weir__progress *end; /* referenced; its numbers are starts */
-	struct weir_stream *
-		*copier;  /* of each of the compiled graph's; NULL: not yet */
-	uint64_t *copied; /* of each device copy: number of its copy */
+	/* If there are several lanes. */
+	struct weir__progress *end;  /* referenced; its numbers are starts */
+	struct weir_stream **copier; /* of each copier; NULL: not yet */
+	uint64_t *copied; /* of each device copy: its number in the stream */
 	struct weir__run_stream *awaited; /* lanes, then copiers */
-	_Atomic uint32_t open_streams;    /* that have not ended */
+	_Atomic uint32_t open_streams;    /* how many of these have not ended */
 
 	pthread_mutex_t lock; /* guards what follows; timeline->lock inside */
 	struct weir_failure failure; /* the first one of this start */
 	int64_t started_at;
-	int64_t ended_at; /* of the last part that has ended; see running */
+	int64_t ended_at; /* when the last lane or stream ended; see running */
 	struct weir_run_report report;
 };
 
 /*
- * advance.c: start() of the lane's operation. The thread that calls it moves
+ * advance.c: start() of the lane's operation. The thread that calls it holds
  * the lane.
  */
 void weir__run_lane_begin(struct weir__stream_op *op);
 /* gone() of the lane's operation. @lane is a struct weir__run_lane. */
 void weir__run_lane_gone(void *lane);
-/* Begin no further operation, and end all waits of lanes. */
+/* Let lanes begin no further work, and end their waits. */
 void weir__run_stop(struct weir_run *run);
 /*
- * Let the run of several lanes end when all its operations and copies have
- * ended.
+ * Let the run, which has several lanes, end when all its operations and copies
+ * have ended.
  */
 void weir__run_await_streams(struct weir_run *run);
 

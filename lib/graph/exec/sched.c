@@ -97,8 +97,8 @@ void weir__sched_put(struct weir_sched *sched)
 	if (!weir__refs_drop(&sched->refs))
 		return;
 	for (uint32_t i = 0; i < sched->compiler->n_devs; i++)
-		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
-			weir__timeline_put(&sched->dev[i].stream[k]->timeline);
+		for (uint32_t k = 0; k < sched->dev[i].n_spare; k++)
+			weir__timeline_put(&sched->dev[i].spare[k]->timeline);
 	weir__compiler_free(sched->compiler);
 	pins_put(sched->pins);
 	pthread_mutex_destroy(&sched->start_lock);
@@ -152,17 +152,17 @@ void weir_sched_free(struct weir_sched *sched)
 	weir__sched_put(sched);
 }
 
-int weir__sched_stream(struct weir_sched *sched,
-		       const struct weir__compiler_dev *on,
-		       struct weir_stream **ret_stream)
+int weir__sched_stream_get(struct weir_sched *sched,
+			   const struct weir__compiler_dev *on,
+			   struct weir_stream **ret_stream)
 {
 	struct weir__sched_dev *d = &sched->dev[on - sched->compiler->dev];
 	struct weir_stream *s = NULL;
 	char name[48];
 
 	pthread_mutex_lock(&sched->lock);
-	if (d->n_streams)
-		s = d->stream[--d->n_streams];
+	if (d->n_spare)
+		s = d->spare[--d->n_spare];
 	pthread_mutex_unlock(&sched->lock);
 	snprintf(name, sizeof(name), "run %s", on->dev->desc.name);
 	if (!s)
@@ -172,9 +172,9 @@ int weir__sched_stream(struct weir_sched *sched,
 }
 
 /* A stream that has failed is not used again. */
-void weir__sched_stream_back(struct weir_sched *sched,
-			     const struct weir__compiler_dev *on,
-			     struct weir_stream *s)
+void weir__sched_stream_put(struct weir_sched *sched,
+			    const struct weir__compiler_dev *on,
+			    struct weir_stream *s)
 {
 	struct weir__sched_dev *d = &sched->dev[on - sched->compiler->dev];
 	struct weir_failure f;
@@ -182,9 +182,9 @@ void weir__sched_stream_back(struct weir_sched *sched,
 					   &f) == 1;
 
 	pthread_mutex_lock(&sched->lock);
-	keep = keep && !sched->freed && d->n_streams < WEIR__SCHED_STREAMS;
+	keep = keep && !sched->freed && d->n_spare < WEIR__SCHED_STREAMS;
 	if (keep)
-		d->stream[d->n_streams++] = s;
+		d->spare[d->n_spare++] = s;
 	pthread_mutex_unlock(&sched->lock);
 	if (!keep)
 		weir__timeline_put(&s->timeline);

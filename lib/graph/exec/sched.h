@@ -15,11 +15,11 @@ struct weir__pins;
 
 #define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
 
-/* What a scheduler has of each of its devices. Under the scheduler's lock. */
+/* What a scheduler has for each of its devices; its lock guards the members. */
 struct weir__sched_dev {
 	struct weir_rates rates; /* that the program has set; size 0: none */
-	struct weir_stream *stream[WEIR__SCHED_STREAMS]; /* spare ones */
-	uint32_t n_streams;
+	struct weir_stream *spare[WEIR__SCHED_STREAMS];
+	uint32_t n_spare;
 };
 
 struct weir_sched {
@@ -29,7 +29,7 @@ struct weir_sched {
 	struct weir_sched_opts opts; /* its arrays are NULL */
 
 	/*
-	 * Held while a run is started, so that all lanes have the runs in the
+	 * Held while a run is started, so that all lanes get the runs in the
 	 * same order. Locks of streams are taken inside.
 	 */
 	pthread_mutex_t start_lock;
@@ -40,9 +40,9 @@ struct weir_sched {
 	struct weir__sched_dev dev[]; /* as compiler->dev */
 };
 
-/* Bytes of a buffer that a run accesses. */
+/* Bytes [lo, hi) of a buffer that a run accesses. */
 struct weir__accessed {
-	struct weir_buf *buf; /* referenced; no joined one */
+	struct weir_buf *buf; /* referenced; not a joined buffer */
 	uint64_t lo, hi;
 	bool write;
 };
@@ -52,18 +52,20 @@ struct weir_exec {
 	struct weir_sched *sched;        /* referenced */
 	struct weir__compiled *compiled; /* referenced */
 	/*
-	 * Of each sync point, then of each device copy: what it waits for;
-	 * NULL: nothing.
+	 * The event that each sync point waits for, and then the event that
+	 * each device copy waits for; NULL: none.
 	 */
 	struct weir_event **event;
 	struct weir_tensor *port; /* of each port; placed if it is in a leaf */
-	struct weir_tensor
-		*device_copy; /* of each device copy of a leaf: where its bytes
-				      come from; its buffer is referenced */
-	struct weir__import_src
-		*import; /* of each device copy that is an import;
-					    NULL: all are in files */
-	struct weir__accessed *accessed; /* of leaves, lane after lane */
+	/*
+	 * Of each device copy of a leaf: where its bytes come from. The buffer
+	 * is referenced.
+	 */
+	struct weir_tensor *device_copy;
+	/* Of each import, lane after lane; NULL: all are in files. */
+	struct weir__import_src *import_src;
+	/* Of the leaves that lanes use where they are, lane after lane. */
+	struct weir__accessed *accessed;
 	uint32_t n_accessed;
 	bool waits;      /* there is an event */
 	bool uses_lists; /* its prefetch lists count it as a user */
@@ -77,16 +79,17 @@ void weir__sched_put(struct weir_sched *sched);
 int weir__sched_choice(struct weir_sched *sched, const struct weir_graph *g,
 		       struct weir__choice *ret);
 void weir__choice_free(struct weir__choice *choice);
-/* A stream of the device for one run, and its return. */
-int weir__sched_stream(struct weir_sched *sched,
-		       const struct weir__compiler_dev *on,
-		       struct weir_stream **ret_stream);
-void weir__sched_stream_back(struct weir_sched *sched,
-			     const struct weir__compiler_dev *on,
-			     struct weir_stream *s);
+/* Get a stream of the device for a run, a spare one if possible. */
+int weir__sched_stream_get(struct weir_sched *sched,
+			   const struct weir__compiler_dev *on,
+			   struct weir_stream **ret_stream);
+/* Give it back. */
+void weir__sched_stream_put(struct weir_sched *sched,
+			    const struct weir__compiler_dev *on,
+			    struct weir_stream *s);
 
 void weir__exec_put(struct weir_exec *exec);
-/* Where the imports of lane @l come from; NULL: all are in files. */
+/* The sources of lane @l in exec->import_src; NULL: all are in files. */
 const struct weir__import_src *
 weir__exec_import_src(const struct weir_exec *exec, uint32_t l);
 

@@ -15,7 +15,7 @@
 #include "races/races.h"
 #include "stream/event.h"
 
-/* Before anything of the run has changed. */
+/* Check the run before anything of it is changed. */
 static int start_check(struct weir_run *run)
 {
 	const struct weir__compiled *cg = run->compiled;
@@ -47,6 +47,7 @@ static int start_check(struct weir_run *run)
 	return 0;
 }
 
+/* Declare the bytes that the lane's operation accesses. */
 static int start_access(const struct weir__run_lane *lane,
 			struct weir__stream_op *op)
 {
@@ -63,7 +64,10 @@ static int start_access(const struct weir__run_lane *lane,
 	return r;
 }
 
-/* Takes over the reference to @tl. What is done already is left out. */
+/*
+ * Let the lane wait for @number of @tl at its sync point @i, unless it is done
+ * already. Takes over the reference to @tl.
+ */
 static void pending_set(struct weir__run_lane *lane, uint32_t i,
 			struct weir__timeline *tl, uint64_t number)
 {
@@ -79,7 +83,7 @@ static void pending_set(struct weir__run_lane *lane, uint32_t i,
 	p->number = number;
 }
 
-/* The events of leaves, as they are recorded now. */
+/* Set the lane's waits for the events of leaves, as they are recorded now. */
 static int start_events(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
@@ -138,7 +142,10 @@ static void start_points(struct weir__run_lane *lane)
 	}
 }
 
-/* The copies of inputs that are queued in the lanes' own streams. */
+/*
+ * Set the lane's waits for the copies of inputs that are queued in the lanes'
+ * own streams.
+ */
 static void start_inputs(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
@@ -154,9 +161,9 @@ static void start_inputs(struct weir__run_lane *lane)
 }
 
 /*
- * True if the sync point is after all nodes before @end, whose steps are those
- * before @until. That of a leaf which is only observed has the step that comes
- * next.
+ * True if the sync point comes after all nodes before @end, whose steps are
+ * those before @until. The sync point of a leaf that is only observed has the
+ * number of the next step.
  */
 static bool point_is_after(const struct weir__graph_lane *of, uint32_t i,
 			   uint32_t end, uint32_t until)
@@ -171,7 +178,10 @@ static bool point_is_after(const struct weir__graph_lane *of, uint32_t i,
 	       point[1].of >= end;
 }
 
-/* The nodes [first, end), in one lane. Gates of leaves before it count too. */
+/*
+ * Set the steps and sync points of the nodes [first, end), in one lane. The
+ * sync points of leaves before @first belong to them as well.
+ */
 static void start_part(struct weir__run_lane *lane, uint32_t first,
 		       uint32_t end)
 {
@@ -184,7 +194,7 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 	lane->until = of->n_steps;
 	if (first)
 		lane->step = first < cg->n ? cg->at[first].step : of->n_steps;
-	/* What only earlier steps read is not prefetched again. */
+	/* Imports that only earlier steps read are not prefetched again. */
 	weir__progress_to(lane->progress, lane->base + lane->step);
 	if (end == cg->n)
 		return;
@@ -195,7 +205,7 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 		lane->points++;
 }
 
-/* Of the lane or, if that is NULL, of the run's end. */
+/* Replace the progress of @lane or, if @lane is NULL, of the run's end. */
 static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 {
 	struct weir__progress **progress = lane ? &lane->progress : &run->end;
@@ -234,6 +244,7 @@ static int start_progress(struct weir_run *run)
 	return r;
 }
 
+/* Forget the outcome and the report of the previous start. */
 static void start_reset(struct weir_run *run)
 {
 	int64_t now = weir__now();
@@ -255,7 +266,7 @@ static void start_reset(struct weir_run *run)
 	}
 }
 
-/* The end that the program waits for. Takes over the reference to @tl. */
+/* Set the end that the program waits for. Takes over the reference to @tl. */
 static void end_set(struct weir_run *run, struct weir__timeline *tl,
 		    uint64_t number)
 {
@@ -268,10 +279,12 @@ static void end_set(struct weir_run *run, struct weir__timeline *tl,
 
 /*
  * Transfers are copies of results and leaves into memory of the lanes that read
- * them. A run has one stream for each device and direction. There each copy
+ * them. A run has one stream for each device and direction. In it each copy
  * waits for the progress of the lanes that write its source, and the reader
  * waits for the copy. Copies are queued in the order of the nodes that they
  * come after, so none waits for a lane that waits for a later copy.
+ *
+ * This gives the run a stream for transfers that has not failed.
  */
 static int copier_own_stream(struct weir_run *run, uint32_t c)
 {
@@ -282,12 +295,12 @@ static int copier_own_stream(struct weir_run *run, uint32_t c)
 	if (run->copier[c])
 		weir__timeline_put(&run->copier[c]->timeline);
 	run->copier[c] = NULL;
-	return weir__sched_stream(run->exec->sched, cg->copier[c].on,
-				  &run->copier[c]);
+	return weir__sched_stream_get(run->exec->sched, cg->copier[c].on,
+				      &run->copier[c]);
 }
 
 /*
- * @s waits for the operation of the newest run in lane @of, whether it succeeds
+ * Let @s wait until the operation of the newest run in lane @of has ended, well
  * or not. sched->start_lock is held.
  */
 static int wait_for_last(struct weir_stream *s,
@@ -304,7 +317,7 @@ static int wait_for_last(struct weir_stream *s,
 	return weir__stream_wait_ended(s, last, of->last_number);
 }
 
-/* Earlier runs may write the leaves that this one copies. */
+/* Let transfers wait for earlier runs, which may write the copied leaves. */
 static int copier_wait(struct weir_run *run, uint32_t c)
 {
 	struct weir__compiled *cg = run->compiled;
@@ -335,7 +348,7 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 	return r;
 }
 
-/* All bytes of a class. */
+/* The bytes of a whole class, as a tensor. */
 static struct weir_tensor class_bytes(const struct weir_run *run,
 				      const struct weir__location *location)
 {
@@ -376,8 +389,8 @@ static int transfers_queue(struct weir_run *run)
 }
 
 /*
- * After the run of this compiled graph that was queued last, well or not: both
- * write the lane's results.
+ * Let the lane's operation wait for the run of this compiled graph that was
+ * queued last, well or not, because both write the lane's results.
  */
 static int lane_wait_last(struct weir__run_lane *lane)
 {
@@ -411,7 +424,10 @@ static int run_prefetch_start(struct weir_run *run)
 	return r;
 }
 
-/* sched->start_lock is held. The operation owns what it needs of the run. */
+/*
+ * Queue the lane's operation, which owns what it needs of the run.
+ * sched->start_lock is held.
+ */
 static int lane_queue(struct weir__run_lane *lane)
 {
 	struct weir__stream_op *op = lane->op;
@@ -439,7 +455,7 @@ static int lane_queue(struct weir__run_lane *lane)
 	return 0;
 }
 
-/* From here on the operations end the run, whatever happens. */
+/* Queue everything. From here on the operations end the run in any case. */
 static int start_queue(struct weir_run *run)
 {
 	uint32_t n = run->compiled->n_lanes;
@@ -460,8 +476,8 @@ static int start_queue(struct weir_run *run)
 	if (run->compiled->n_copiers)
 		r = transfers_queue(run);
 	/*
-	 * First all lanes wait for the earlier run: from lane_queue() on, the
-	 * last run of a lane is this one.
+	 * All lanes wait for the earlier run first, because lane_queue() makes
+	 * this run the newest one of its lane.
 	 */
 	for (uint32_t l = 0; l < n && !r; l++)
 		r = lane_wait_last(&run->lane[l]);
@@ -494,7 +510,10 @@ static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
 	return r;
 }
 
-/* In a stream of the program's if it is not NULL; then there is one lane. */
+/*
+ * Start the run in @s, a stream of the program, if it has one lane; NULL: each
+ * lane has a stream of its own.
+ */
 static int start_lanes(struct weir_run *run, struct weir_stream *s,
 		       uint32_t first, uint32_t end)
 {
@@ -535,10 +554,7 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	return r;
 }
 
-/*
- * -EOPNOTSUPP, unless the executable graph has one lane. @what: what needs
- * that.
- */
+/* -EOPNOTSUPP unless the graph has one lane. @what is what needs that. */
 static int check_one_lane(const struct weir__compiled *cg, const char *what)
 {
 	return cg->n_lanes == 1
