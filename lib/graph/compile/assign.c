@@ -28,18 +28,19 @@
 /* A source is compared with so many of those before it. */
 #define NEAR 8u
 
-/* The arrays of this pass. A class counts at the node that has its bytes. */
+/* The arrays of this pass. Those of classes are indexed by the class's node. */
 struct assigning {
 	const struct weir__assign_in *args;
 	struct weir__assign *out;
 	uint64_t *can; /* of each node: devices that may compute it */
 	/*
-	 * What is known of a class before its devices are chosen: devices of
-	 * nodes that read it, of several such nodes, and of the first one.
+	 * Of each class, as far as it is known before devices are chosen: the
+	 * devices of nodes that read it, those of at least two such nodes, and
+	 * that of the first one.
 	 */
 	uint64_t *wanted, *wanted_twice;
 	uint8_t *goal;
-	uint64_t *sent; /* of each class: devices of the nodes so far */
+	uint64_t *sent; /* of each class: devices that have read it so far */
 };
 
 static uint64_t bit(uint32_t dev)
@@ -67,16 +68,13 @@ static bool is_leaf(const struct weir__assign_in *a, uint32_t class)
 	return a->marks[class] & WEIR__MARK_LEAF;
 }
 
-/* Copies of inputs are wherever they are needed. */
+/* An input costs nothing: a run sets it on each device that needs it. */
 static bool is_input(const struct weir__assign_in *a, uint32_t class)
 {
 	return a->marks[class] & WEIR__MARK_INPUT;
 }
 
-/*
- * True if runs copy no leaf for @dev: it uses the leaf, or keeps constant
- * leaves.
- */
+/* True if @dev can use the leaf, or keeps a copy, so that runs copy nothing. */
 static bool is_home(const struct weir__assign_in *a, uint32_t leaf, uint8_t dev)
 {
 	return a->usable[leaf] & bit(dev) ||
@@ -168,7 +166,7 @@ static int can_set(struct assigning *p, uint32_t node, uint64_t can,
 	return 0;
 }
 
-/* A device that has @leaf in its memory, or those that can use it. */
+/* The device that has @leaf in its memory, else those that can use it. */
 static uint64_t where_leaf(const struct weir__assign_in *a, uint64_t supports,
 			   uint32_t leaf)
 {
@@ -229,13 +227,13 @@ static int pass_can(struct assigning *p)
 	return r;
 }
 
-/* Where the result of a node goes; that of a write is in the leaf. */
+/* The device to which a result goes. A write has none: the leaf stays. */
 static uint8_t result_goal(const struct assigning *p, uint32_t node)
 {
 	return p->args->reach->alias[node] == node ? p->goal[node] : NONE;
 }
 
-/* The device of a node as far as it is known, or where its result goes. */
+/* The device of a node if it is known, else that to which its result goes. */
 static uint8_t node_goal(const struct assigning *p, uint32_t node)
 {
 	uint8_t goal = result_goal(p, node);
@@ -281,7 +279,7 @@ static double copy_cost(const struct weir__assign_in *a, uint64_t bytes,
 	return COPY_S + (double)bytes / link;
 }
 
-/* Of the bytes of @class for a node on @dev whose goal is @goal. */
+/* The cost of getting @class to a node on @dev whose goal is @goal. */
 static double source_cost(const struct assigning *p, uint32_t class,
 			  uint8_t dev, uint8_t goal)
 {
@@ -387,7 +385,7 @@ static void sources_used(struct assigning *p, uint32_t node, uint8_t dev)
 	}
 }
 
-/* NONE: its first user decides. */
+/* The device that a leaf has before its users; NONE: the first one decides. */
 static uint8_t leaf_home(const struct weir__assign_in *a, uint32_t leaf)
 {
 	uint8_t pin = a->pin[leaf];
@@ -472,9 +470,10 @@ void weir__assign_free(struct weir__assign *assign)
 	assign->dev = assign->cause = NULL;
 }
 
-/* The pass for a graph: what it asks the devices, and its sentences. */
-
-/* The arrays that the caller's struct lacks. */
+/*
+ * From here on: the pass for a graph, which asks the devices, and its sentences.
+ * These are the arrays that the caller's struct lacks.
+ */
 struct device_facts {
 	uint64_t *supports, *bytes, *moved, *flops;
 	uint8_t *owner;
@@ -563,7 +562,7 @@ static int arrays_fill(struct device_facts *a, const struct weir_graph *g,
 	return r;
 }
 
-/* Why @dev does not compute the node, after what is in @text. */
+/* Append to @text why @dev does not compute the node. */
 static void add_reason(char *text, struct weir_dev *dev,
 		       const struct weir_backend_node *node)
 {

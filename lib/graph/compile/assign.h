@@ -31,19 +31,19 @@ struct weir__assign_in {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
 	const uint8_t *marks; /* of each node: WEIR__MARK_* */
-	uint32_t n_devs;      /* at most 64: devices are bits of masks */
+	uint32_t n_devs;      /* at most 64, because a mask has them */
 	/* Of each device. */
 	const struct weir_rates *rates;
-	const uint64_t *shares; /* the devices, itself included, whose results
-				   it uses without a copy */
+	/* The devices, itself included, whose results it uses in place. */
+	const uint64_t *shares;
 	/* Of each node. */
 	const uint64_t *supports; /* devices that have the operation */
-	const uint64_t *usable;   /* of a leaf: devices that compute in its
-				     memory; all, if it is not placed */
+	/* Of a leaf: devices that compute in its memory; all if not placed. */
+	const uint64_t *usable;
 	const uint8_t *owner;  /* of a leaf: the device of its memory; NONE */
 	const uint8_t *pin;    /* device, NONE */
 	const uint64_t *bytes; /* of its tensor */
-	const uint64_t *moved; /* bytes that its operation reads, writes */
+	const uint64_t *moved; /* bytes that its operation reads and writes */
 	const uint64_t *flops;
 };
 
@@ -80,10 +80,10 @@ int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
 void weir__assign_free(struct weir__assign *assign);
 
 /*
- * The pass for the graph @g and the scheduler's devices @devs,
- * all of which are open. Of the arrays of nodes @in has marks, pins and usable
- * only: this call asks the devices what they support, and makes the others.
- * -ENOMEM, -EOPNOTSUPP with a sentence.
+ * Run the pass for the graph @g and the devices @devs, all of which are open. Of
+ * the arrays of nodes @in has only marks, pins and usable: this call asks the
+ * devices what they support, and makes the others. -ENOMEM, -EOPNOTSUPP with a
+ * sentence.
  */
 int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
 		       const struct weir__assign_in *in,

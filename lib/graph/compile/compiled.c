@@ -17,7 +17,7 @@ void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size)
 	return weir__bump_take(&cg->memory, n * size + !n);
 }
 
-/* The same, all 0. */
+/* Memory as from weir__compiled_take(), all 0. */
 static void *compiled_zeroed(struct weir__compiled *cg, size_t n, size_t size)
 {
 	void *array = weir__compiled_take(cg, n, size);
@@ -118,7 +118,7 @@ static int compiled_arrays(struct weir__compiled *cg,
 	return r;
 }
 
-/* The leaves that the lane uses where they are: those with a sync point. */
+/* List the leaves that the lane uses where they are: they have sync points. */
 static void lane_leaves(struct weir__compiled *cg,
 			struct weir__graph_lane *lane)
 {
@@ -127,14 +127,15 @@ static void lane_leaves(struct weir__compiled *cg,
 
 		if (point->kind != WEIR__SYNC_LEAF)
 			continue;
-		lane->leaf[lane->n_leaves++] =
-			(struct weir__leaf){ .node = point->of,
-					     .write = point->writes,
-					     .bytes = cg->at[point->of].bytes };
+		lane->leaf[lane->n_leaves++] = (struct weir__leaf_range){
+			.node = point->of,
+			.write = point->writes,
+			.bytes = cg->at[point->of].bytes
+		};
 	}
 }
 
-/* The lanes whose planned memory the lane uses. */
+/* Find the lanes whose planned memory the lane uses. */
 static void lane_reads(struct weir__graph_lane *lane)
 {
 	size_t locations = lane->n_operands + lane->n_steps;
@@ -157,7 +158,7 @@ struct splitting {
 	uint32_t *seen; /* of each class: 1 + the last split that reads it */
 };
 
-/* What the split gets from memory of another device, or from another lane. */
+/* Count what node @i reads from memory of another device, or of another lane. */
 static void split_inputs(struct splitting *s, uint32_t i)
 {
 	const struct weir__passes *p = s->p;
@@ -279,7 +280,7 @@ static int lane_workspace(struct weir__graph_lane *lane)
 	return weir__dev_result(on->dev, "compute->measure", r);
 }
 
-/* All that is found without allocating memory of a device. */
+/* Find all that needs no memory of a device. */
 static int compiled_analyse(struct weir__compiled *cg,
 			    const struct weir_graph *g,
 			    const struct weir__choice *choice)
@@ -325,7 +326,7 @@ static int compiled_alloc(struct weir__compiler *compiler,
 	return r;
 }
 
-/* bytes[i] more of the budget of each device i. */
+/* Reserve bytes[i] more of the budget of each device i. */
 static int bytes_reserve(struct weir__compiled *cg, const uint64_t *bytes)
 {
 	int r = weir__compiler_reserve(cg->compiler, bytes);
@@ -335,7 +336,7 @@ static int bytes_reserve(struct weir__compiled *cg, const uint64_t *bytes)
 	return r;
 }
 
-/* All lanes at once: a budget that all devices share is checked for the sum. */
+/* Reserve for all lanes at once: a common budget is checked for the sum. */
 static int compiled_reserve(struct weir__compiled *cg)
 {
 	uint64_t bytes[WEIR__LANES] = { 0 };
@@ -388,7 +389,10 @@ static int copy_prepare(const struct weir__graph_lane *lane,
 				     ret_workspace));
 }
 
-/* Runs use the workspace one after another, as they do the results. */
+/*
+ * Let the device prepare the nodes for each copy. All copies share a workspace,
+ * because runs use it one after another, as they do the results.
+ */
 static int lane_prepare(struct weir__compiled *cg,
 			struct weir__graph_lane *lane)
 {

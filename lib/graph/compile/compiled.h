@@ -17,43 +17,44 @@
 #include "graph/compile/passes.h"
 #include "graph/prefetch/prefetcher.h"
 
-/* Where the bytes of a node are, and why: weir_exec_explain(). */
-struct weir__node_at {
-	/* In its memory; of a leaf its address, 0 if it is not placed. */
+/* The place of a node's bytes, and the reasons: weir_exec_explain(). */
+struct weir__placed_node {
+	/* In its memory. Of a leaf its address, 0 if it is not placed. */
 	uint64_t offset;
 	uint64_t bytes;
 	int64_t over;   /* the node whose place it takes; -1: none */
 	uint32_t step;  /* as in struct weir__sync */
-	uint32_t until; /* UINT32_MAX: kept */
+	uint32_t until; /* the same; UINT32_MAX: to the end of the run */
 	uint8_t where;  /* enum weir_node_where */
 	uint8_t why;    /* enum weir_node_why */
 	uint8_t lane;   /* the lane that computes it and has its memory */
 	uint8_t cause;  /* enum weir_node_cause */
 	bool computed;
-	bool written; /* a leaf that a run writes */
+	bool written; /* it is a leaf that runs write */
 };
 
 /* Bytes that an operation reads or writes. */
 struct weir__location {
-	uint64_t offset, bytes; /* as in struct weir__node_at */
-	uint32_t device_copy;   /* of an import; NONE */
+	uint64_t offset, bytes; /* as in struct weir__placed_node */
+	uint32_t device_copy;   /* the import that has the bytes; NONE */
 	uint8_t where;          /* enum weir_node_where */
-	uint8_t lane;           /* whose planned memory it is in */
+	uint8_t lane;           /* the lane whose planned memory it is in */
 };
 
 /* An input, an output or an observed node. */
 struct weir__port {
 	uint32_t node;
-	uint8_t flags;        /* WEIR__PORT_* */
-	struct weir_tensor t; /* not placed; its name is the compiled graph's */
+	uint8_t flags; /* WEIR__PORT_* */
+	/* Not placed; the name is in the compiled graph's memory. */
+	struct weir_tensor t;
 };
 #define WEIR__PORT_INPUT 0x01u
 #define WEIR__PORT_OUTPUT 0x02u
 #define WEIR__PORT_NEEDED 0x04u /* an input that a run uses */
 
-/* Memory of the program: the bytes of a leaf and of leaves next to it. */
-struct weir__leaf {
-	uint32_t node;
+/* A range of the program's memory: a leaf, and leaves that are next to it. */
+struct weir__leaf_range {
+	uint32_t node; /* the leaf at its begin */
 	bool write;
 	uint64_t bytes;
 };
@@ -70,31 +71,33 @@ struct weir__lane_copy {
 struct weir__graph_lane {
 	struct weir__compiler_dev *on;
 	uint32_t n_steps, n_points, n_leaves;
-	struct weir__sync_point *point; /* part of the compiled graph's */
-	/* Part of the compiled graph's: leaves that it reads or writes where
-	 * they are, by address. */
-	struct weir__leaf *leaf;
-	struct weir__lane_copy *copy; /* n_copies */
-	struct weir__location
-		*location;            /* of each step: result, then sources */
-	struct weir_operand *operand; /* of all copies */
-	size_t n_operands;            /* of one copy */
-	struct weir_buf *results;     /* NULL: none */
-	struct weir_buf *workspace;   /* NULL: none */
+	struct weir__sync_point *point; /* in the array of all lanes */
+	/*
+	 * In the array of all lanes: the leaves that it reads or writes where
+	 * they are, sorted by address.
+	 */
+	struct weir__leaf_range *leaf;
+	struct weir__lane_copy *copy; /* of each copy of the inputs */
+	/* Of the result of each step, and then of its sources. */
+	struct weir__location *location;
+	struct weir_operand *operand; /* n_operands for each copy */
+	size_t n_operands;
+	struct weir_buf *results;   /* NULL: none */
+	struct weir_buf *workspace; /* NULL: none */
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
-	struct weir__prefetch_list *prefetch_list; /* imports; NULL: none */
-	uint32_t *import; /* of each of these: its device copy */
+	struct weir__prefetch_list *prefetch_list; /* NULL: no imports */
+	uint32_t *import_copy; /* of each entry of the list: its device copy */
 	struct weir__lane_sizes sizes;
 
 	/*
 	 * Under the scheduler's start_lock: the operation of the newest run.
-	 * The lane's results and workspace are used by one run after another.
+	 * Runs use the lane's results and workspace one after another.
 	 */
 	struct weir__timeline *last; /* referenced; NULL: none yet */
 	uint64_t last_number;
 };
 
-/* A device copy, and for a transfer where it comes from. */
+/* A device copy, and the places of its bytes. */
 struct weir__placed_copy {
 	struct weir__device_copy of;
 	struct weir__location from, to; /* whole classes */
@@ -102,21 +105,22 @@ struct weir__placed_copy {
 	/* IMPORT: its entry in the lane's list, and its address there. */
 	uint32_t entry;
 	uint64_t address;
-	uint64_t by_rows; /* as of struct weir__import */
+	uint64_t by_rows; /* as in struct weir__import */
 	bool prefetched;  /* IMPORT: into memory that other imports use too */
 };
 
 /* The stream of a run that copies to or from one device. */
 struct weir__copier {
 	struct weir__compiler_dev *on;
-	bool out; /* from the device */
+	bool out; /* it copies from the device */
 };
 
 /* Neighbouring nodes that one device computes. Views never end a split. */
 struct weir__split {
-	uint32_t lane, first, n; /* the first node; how many are computed */
-	uint32_t inputs;         /* classes that it gets from elsewhere */
-	uint64_t bytes;          /* of these */
+	uint32_t lane, first; /* @first: the first node */
+	uint32_t n;           /* how many nodes are computed */
+	uint32_t inputs;      /* classes from elsewhere that it reads */
+	uint64_t bytes;       /* of these classes */
 };
 
 struct weir__compiled {
@@ -126,12 +130,12 @@ struct weir__compiled {
 	uint32_t n, n_ports, n_copies, n_lanes;
 	uint32_t n_points, n_leaves; /* of all lanes */
 	uint32_t n_device_copies, n_copiers, n_splits;
-	struct weir__bump memory; /* of all arrays */
+	struct weir__bump memory; /* has all arrays */
 	struct weir_placement *placement;
-	struct weir__node_at *at;
+	struct weir__placed_node *at;   /* of each node */
 	struct weir__sync_point *point; /* lane after lane */
-	struct weir__leaf *leaf;        /* lane after lane */
-	struct weir__port *port;        /* by node */
+	struct weir__leaf_range *leaf;  /* lane after lane */
+	struct weir__port *port;        /* in the order of nodes */
 	struct weir__graph_lane *lane;
 	struct weir__placed_copy *device_copy;
 	uint32_t *wait;     /* as in struct weir__sync */
@@ -139,31 +143,30 @@ struct weir__compiled {
 	uint32_t n_transfers;
 	struct weir__copier *copier;
 	struct weir__split *split;
-	bool shared;        /* a leaf is written that another lane uses, too */
-	uint64_t *reserved; /* of each device: bytes of the budget */
-	bool *taken;        /* of each copy: by a run; under the
-			       compiler's lock */
+	bool shared;        /* a lane writes a leaf that another one uses */
+	uint64_t *reserved; /* bytes of the budget of each device */
 
 	/* Under the compiler's lock. */
+	bool *taken; /* of each copy of the inputs: a run has it */
 	struct weir__compiled *next, **link; /* newest first */
-	uint32_t refs; /* executable graphs; 0: kept for later */
-	uint64_t times;
+	uint32_t refs;   /* of executable graphs; 0: it is kept */
+	uint64_t n_uses; /* executable graphs that were made of it */
 };
 
 /*
- * Make the compiled graph of a sound graph: passes, check of each operation,
- * memory, preparation. @ret has one reference and is on no list. Errors of
- * weir_exec_new().
+ * Make the compiled graph of a sound graph: run the passes, check each
+ * operation, allocate memory, and let devices prepare their nodes. @ret has one
+ * reference and is on no list. Errors of weir_exec_new().
  */
 int weir__compiled_new(struct weir__compiler *compiler,
 		       const struct weir_graph *g,
 		       const struct weir__choice *choice,
 		       struct weir__compiled **ret);
-/* No run is left. Gives back what it has reserved. */
+/* Free it, and give its bytes of the budget back. No run may be left. */
 void weir__compiled_free(struct weir__compiled *cg);
 /*
- * The same without memory and prepared nodes, to be described and freed.
- * Budgets do not limit it, and leaves need not be placed.
+ * Make one without memory and prepared nodes, for an estimate. Budgets do not
+ * limit it, and leaves need not be placed.
  */
 int weir__compiled_measure(struct weir__compiler *compiler,
 			   const struct weir_graph *g,

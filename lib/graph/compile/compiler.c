@@ -295,7 +295,7 @@ static struct weir__compiled *find_locked(struct weir__compiler *c,
 		return NULL;
 	if (!cg->refs++)
 		c->n_kept--;
-	cg->times++;
+	cg->n_uses++;
 	compiled_unlink(cg);
 	compiled_link(c, cg);
 	return cg;
@@ -317,7 +317,7 @@ void weir__compiler_add(struct weir__compiler *c, struct weir__compiled *cg)
 {
 	pthread_mutex_lock(&c->lock);
 	compiled_link(c, cg);
-	cg->times = 1;
+	cg->n_uses = 1;
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -63,8 +63,8 @@ static int spread_leaves(const struct weir__graph_lane *lane,
 	return r;
 }
 
-/* Leaves are often neighbours: then @next becomes part of the range. */
-static bool leaf_join(struct weir__leaf *leaf, const struct spread *first,
+/* True if @next becomes part of the range, because it is a neighbour. */
+static bool leaf_join(struct weir__leaf_range *leaf, const struct spread *first,
 		      const struct spread *next)
 {
 	uint64_t begins = next->key.major - first->key.major;
@@ -90,9 +90,9 @@ static void join_leaves(struct weir__graph_lane *lane,
 			continue;
 		first = next;
 		lane->leaf[n++] =
-			(struct weir__leaf){ .node = next->node,
-					     .write = next->write != 0,
-					     .bytes = next->bytes };
+			(struct weir__leaf_range){ .node = next->node,
+						   .write = next->write != 0,
+						   .bytes = next->bytes };
 	}
 	lane->n_leaves = n;
 }
@@ -115,7 +115,7 @@ static int lane_join(struct weir__graph_lane *lane, const struct weir_graph *g)
 			    : r;
 }
 
-/* A leaf that the lane cannot use where it is. */
+/* Check a leaf that the lane cannot use where it is, so it gets a copy. */
 static int check_device_copy(const struct weir__compiled *cg,
 			     const struct weir_node *leaf,
 			     const struct weir__device_copy *device_copy)
@@ -195,7 +195,7 @@ static void import_set(const struct weir__compiled *cg,
 					       : cg->at[node].offset };
 }
 
-/* What imports_of() has while it makes the entries of a lane's list. */
+/* The arrays of imports_of() while it makes the entries of a lane's list. */
 struct merging {
 	struct weir__import
 		*import; /* of each device copy, then of each entry */
@@ -205,8 +205,8 @@ struct merging {
 };
 
 /*
- * Images with the same bytes become one entry if one is read before another is
- * released: so they have one place. Returns the number of entries.
+ * Imports with the same bytes become one entry, with one place, if one is read
+ * before another is released. Returns the number of entries.
  */
 static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 {
@@ -232,7 +232,7 @@ static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 
 /*
  * The entries of the list of a lane with *@n device copies that are imports,
- * and their number. Images are in the order of first use. NULL: no memory, with
+ * and their number. Imports are in the order of first use. NULL: no memory, with
  * a sentence.
  */
 static struct weir__import *imports_of(struct weir__compiled *cg,
@@ -250,8 +250,9 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 	uint32_t i = 0, entries = 0;
 	int r = -ENOMEM;
 
-	lane->import = weir__compiled_take(cg, *n, sizeof(*lane->import));
-	if (m.import && m.same && m.newest && entry_of && lane->import)
+	lane->import_copy =
+		weir__compiled_take(cg, *n, sizeof(*lane->import_copy));
+	if (m.import && m.same && m.newest && entry_of && lane->import_copy)
 		r = 0;
 	else
 		weir__fail(r, "no memory for %u constant leaves", *n);
@@ -263,12 +264,13 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 	if (r == 0)
 		entries = imports_merge(&m, *n, entry_of);
 	/*
-	 * Backwards: of several device copies the first stands for the entry.
+	 * The loop runs backwards, so that of several device copies the first
+	 * stands for the entry.
 	 */
 	for (uint32_t k = cg->n_device_copies; k-- > 0 && !r;)
 		if (is_import(cg, k, l)) {
 			cg->device_copy[k].entry = entry_of[--i];
-			lane->import[entry_of[i]] = k;
+			lane->import_copy[entry_of[i]] = k;
 		}
 	weir__array_free(m.same);
 	weir__array_free(m.newest);
@@ -280,9 +282,9 @@ static struct weir__import *imports_of(struct weir__compiled *cg,
 }
 
 /*
- * Plans that are only kept may have memory that this list needs. If the list is
- * refused for that reason, or more is prefetched than if it were alone, these
- * compiled graphs are freed, and the list is made again.
+ * Compiled graphs that are only kept may have memory that this list needs. If
+ * the list is refused for that reason, or more is prefetched than if it were
+ * alone, these compiled graphs are freed, and the list is made again.
  */
 static int list_new(struct weir__compiled *cg, struct weir__graph_lane *lane,
 		    const struct weir__import *imports, uint32_t n)

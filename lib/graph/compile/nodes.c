@@ -52,12 +52,10 @@ static uint8_t why_of(const struct weir__passes *p,
 	return WEIR_NODE_PLANNED;
 }
 
-/*
- * Where the class of a node is; its offset is that of the class's first byte.
- */
+/* Set the place of the class of a node, with the offset of its first byte. */
 static void class_place(const struct weir__passes *p,
 			const struct weir_node *storage,
-			struct weir__node_at *at)
+			struct weir__placed_node *at)
 {
 	const struct weir_placement *placement = p->places.placement;
 	uint32_t item = p->places.item[storage->index];
@@ -73,7 +71,7 @@ static void class_place(const struct weir__passes *p,
 	}
 }
 
-/* The first byte of the node in its class. */
+/* The offset of the node's first byte in its class. */
 static uint64_t begins_at(const struct weir_node *node)
 {
 	const struct weir_node *storage = node->storage;
@@ -89,16 +87,16 @@ static int node_place(struct weir__compiled *cg, const struct weir__passes *p,
 {
 	const struct weir_node *storage = node->storage;
 	uint32_t i = node->index, class = storage->index;
-	struct weir__node_at *at = &cg->at[i];
+	struct weir__placed_node *at = &cg->at[i];
 
-	*at = (struct weir__node_at){ .over = -1,
-				      .step = p->sync.step[i],
-				      .until = p->sync.until[class],
-				      .why = why_of(p, node),
-				      .lane = p->sync.lane[i],
-				      .cause = p->assign.cause[i],
-				      .computed = weir__is_computed(
-					      &p->in, &p->reach, i) };
+	*at = (struct weir__placed_node){ .over = -1,
+					  .step = p->sync.step[i],
+					  .until = p->sync.until[class],
+					  .why = why_of(p, node),
+					  .lane = p->sync.lane[i],
+					  .cause = p->assign.cause[i],
+					  .computed = weir__is_computed(
+						  &p->in, &p->reach, i) };
 	if (at->why == WEIR_NODE_NOT_NEEDED)
 		return 0;
 	if (p->places.over[i] != WEIR__REACH_NONE)
@@ -160,7 +158,7 @@ const struct weir__port *weir__port_find(const struct weir__compiled *cg,
 struct weir__location weir__result_location(const struct weir__compiled *cg,
 					    uint32_t i)
 {
-	const struct weir__node_at *at = &cg->at[i];
+	const struct weir__placed_node *at = &cg->at[i];
 
 	return (struct weir__location){ .offset = at->offset,
 					.bytes = at->bytes,
@@ -197,7 +195,7 @@ struct weir_buf *weir__location_buf(const struct weir__compiled *cg,
 						      : NULL;
 }
 
-/* The device that has the class in its memory; NULL: it is in host memory. */
+/* The device that has the class in its memory; NULL: host memory has it. */
 static struct weir__compiler_dev *source_dev(const struct weir__compiled *cg,
 					     const struct weir_node *node)
 {
@@ -213,7 +211,10 @@ static struct weir__compiler_dev *source_dev(const struct weir__compiled *cg,
 	return i < cg->compiler->n_devs ? &cg->compiler->dev[i] : NULL;
 }
 
-/* A stream of the device that has the bytes, or of the one that gets them. */
+/*
+ * The copier for a transfer: its stream is one of the device that has the bytes
+ * or, if host memory has them, of the one that gets them.
+ */
 static uint32_t copier_of(struct weir__compiled *cg,
 			  struct weir__compiler_dev *from,
 			  struct weir__compiler_dev *to)
@@ -254,7 +255,10 @@ static void device_copy_place(struct weir__compiled *cg,
 						cg->lane[of->lane].on);
 }
 
-/* Copies wait in their streams, so each comes after those of earlier nodes. */
+/*
+ * Sort transfers by the nodes that they come after: they wait in their streams,
+ * so none may be behind one that waits for a later node.
+ */
 static int transfers_sort(struct weir__compiled *cg)
 {
 	struct {
@@ -349,7 +353,7 @@ void weir__node_flat(const struct weir_node *from, struct weir_backend_node *to,
 			memset(&src[s], 0, sizeof(src[s]));
 }
 
-/* With a name and parameters in the compiled graph's memory. */
+/* Make a node with its name and parameters in the compiled graph's memory. */
 static int node_make(struct weir__compiled *cg, const struct weir_node *from,
 		     struct weir_backend_node *to, struct weir_operand *src)
 {
@@ -409,7 +413,10 @@ void weir__nodes_copy(struct weir__compiled *cg, struct weir__graph_lane *lane)
 	}
 }
 
-/* A joined buffer has several parts, which are not neighbours. */
+/*
+ * The address of a location. A joined buffer has several members, which are not
+ * neighbours in memory.
+ */
 static int address_of(const struct weir__compiled *cg,
 		      const struct weir__location *location, uint32_t copy,
 		      void **ret)
@@ -456,7 +463,7 @@ static bool reads_alone(const struct weir__compiled *cg,
 	return true;
 }
 
-/* @src: the locations of its sources. */
+/* The reader of the node's source 0; NULL: none. @src: locations of sources. */
 static struct weir_backend_reader *node_reader(
 	const struct weir__compiled *cg, const struct weir__graph_lane *lane,
 	const struct weir_backend_node *node, const struct weir__location *src)

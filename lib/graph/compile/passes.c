@@ -22,7 +22,10 @@ static bool is_empty(const struct weir_tensor *t)
 	return false;
 }
 
-/* A write of nothing leaves its destination, which is not empty, as it is. */
+/*
+ * True if the node has nothing to compute. A write of nothing leaves its
+ * destination, which need not be empty, as it is.
+ */
 static bool computes_nothing(const struct weir_node *node)
 {
 	if (is_empty(&node->t))
@@ -35,7 +38,10 @@ static bool computes_nothing(const struct weir_node *node)
 	return false;
 }
 
-/* A prefetcher's stream is of the device that it prefetches. */
+/*
+ * True if a prefetcher can read the leaf. Its stream belongs to the device that
+ * it prefetches for, so it cannot read memory of another one.
+ */
 static bool prefetcher_reads(const struct weir_node *leaf)
 {
 	return !leaf->t.buf || leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST;
@@ -72,8 +78,9 @@ static bool same_layout(const struct weir_node *node,
 }
 
 /*
- * Where two sources share their bytes, the result must be allowed in the place
- * of both: another source is read after elements of the result were written.
+ * True if the result may take the place of @src. If two sources share their
+ * bytes, it must be allowed to take the place of both: one is still read when
+ * elements of the result are already written.
  */
 static bool may_take(const struct weir_node *node, const struct weir_node *src)
 {

@@ -41,7 +41,7 @@ static uint32_t over_of(const struct placing *x, uint32_t i)
 	return NONE;
 }
 
-/* Bytes of a copy, which nothing else has. */
+/* Add an item in the memory of copies, which shares its bytes with none. */
 static uint32_t place_kept(struct placing *x, uint32_t lane, uint64_t bytes)
 {
 	x->life[x->n] = (struct weir_lifetime){ .lower = 0,
@@ -63,7 +63,7 @@ static void place_result(struct placing *x, uint32_t i)
 					.bytes = in->bytes[i],
 					.memory = WEIR__IN_RESULTS(
 						in->sync->lane[i]) };
-	/* Nothing to compute, or nothing used. */
+	/* Nothing is computed, or nothing is used. */
 	if (life->upper <= life->lower)
 		life->upper = life->lower + 1;
 	if (in->reach->last[i] == NONE)
@@ -109,7 +109,7 @@ static void place_items(struct placing *x)
 					     in->device_copy_bytes[k]);
 }
 
-/* What the planner did not place in place after all. */
+/* Forget each place that the planner did not give to the result after all. */
 static void place_check_over(struct placing *x)
 {
 	const struct weir_placement *p = x->out.placement;

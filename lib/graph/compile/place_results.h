@@ -25,7 +25,7 @@ struct weir__place_in {
 	 * i takes the place of its source s.
 	 */
 	const uint8_t *in_place;
-	/* Of each device copy; an import has 0. */
+	/* Bytes of each device copy; an import has 0. */
 	const uint64_t *device_copy_bytes;
 	const struct weir_place_memory *memory; /* of the lanes: two of each */
 	int64_t time_ns; /* for the exact planner; 0: only the greedy one */

@@ -24,7 +24,7 @@ static void mark(uint8_t *needed, uint32_t i)
 		needed[i] = 1;
 }
 
-/* Sources come before their users, so one pass from the end reaches all. */
+/* Sources come before their users, so one loop from the end reaches all. */
 static void reach_needed(const struct weir__reach_in *in, uint8_t *needed)
 {
 	memset(needed, 0, in->n);
@@ -72,13 +72,13 @@ struct access {
 	uint64_t hi;
 	uint32_t node, group;
 	uint32_t write; /* 1: it writes */
-	uint32_t next;  /* an earlier read of the group, in access; NONE */
+	uint32_t next;  /* the access that read the group before; NONE */
 };
 
 /* The state of a group at the current node. */
 struct overlap_group {
 	uint32_t written; /* the last node that wrote; NONE */
-	uint32_t readers; /* list of the reads since then, in access; NONE */
+	uint32_t readers; /* the newest access that read since then; NONE */
 	uint32_t has_write;
 };
 
@@ -130,8 +130,8 @@ static void accesses_add(struct accesses *o, uint32_t node)
 }
 
 /*
- * @o's accesses are in the order of addresses. A group ends where no access of
- * it reaches the next one.
+ * Divide the accesses, which are sorted by address, into groups. A group ends
+ * where none of its accesses reaches the next one.
  */
 static void groups_find(struct accesses *o)
 {
@@ -148,7 +148,7 @@ static void groups_find(struct accesses *o)
 		end = end < a->hi ? a->hi : end;
 		a->group = o->n_groups - 1;
 		o->group[a->group].has_write |= a->write;
-		/* Reads of a node before its write. */
+		/* The reads of a node come before its write. */
 		a->key.major = a->node;
 		a->key.minor = a->write;
 	}
@@ -172,7 +172,7 @@ static void access_order(struct accesses *o, uint32_t i, uint32_t *n)
 	if (!a->write) {
 		if (o->in->flags[a->node] & WEIR__REACH_OBSERVED) {
 			edge_add(o, n, g->written, a->node);
-			return; /* no step, for which a write could wait */
+			return; /* writes cannot wait for it: it is no step */
 		}
 		if (g->readers != NONE && o->access[g->readers].node == a->node)
 			return; /* the node's second read in this group */

@@ -30,17 +30,21 @@ struct weir__span {
 /* The nodes, in the order in which they were made: sources come first. */
 struct weir__reach_in {
 	uint32_t n;
-	uint32_t *src_at; /* n + 1: the sources of node i are src[src_at[i]]
-			     to src[src_at[i + 1] - 1] */
-	uint32_t *src;    /* NONE: the source was left out */
-	uint8_t *flags;   /* WEIR__REACH_* */
-	uint32_t *of;     /* the node whose bytes the result has: a source
-			     or, for bytes of its own, the node itself */
+	/*
+	 * The sources of node i are src[src_at[i]] to src[src_at[i + 1] - 1].
+	 * src_at has n + 1 entries.
+	 */
+	uint32_t *src_at;
+	uint32_t *src;  /* NONE: the source was left out */
+	uint8_t *flags; /* WEIR__REACH_* */
+	/*
+	 * The node whose bytes the result has: a source or, for bytes of its
+	 * own, the node itself.
+	 */
+	uint32_t *of;
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
-	/*
-	 * A node that reads a part of a leaf may get a copy of the whole leaf.
-	 */
+	/* A node that reads part of a leaf may get a copy of the whole leaf. */
 	bool device_copies;
 };
 

@@ -19,23 +19,26 @@ struct syncing {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
 	struct weir__sync out;
-	struct weir__sync_point
-		*point; /* of all lanes, in the order of nodes */
+	struct weir__sync_point *point; /* of all lanes, in order of nodes */
 	size_t point_cap, device_copy_cap, wait_cap;
 	uint32_t n;
 	uint8_t lane_of[WEIR__LANES]; /* of each device that has one */
 	uint32_t *steps;              /* of each lane so far */
-	uint32_t *made;    /* of each node: the computed node whose value it
-			      has; NONE: a leaf or an input has it */
+	/*
+	 * Of each node: the computed node whose value it has; NONE: the value
+	 * of a leaf or an input.
+	 */
+	uint32_t *made;
 	uint8_t *released; /* of each node: others wait for its step */
 	/*
-	 * Of lane l and class c, at l * n + c: 1 + the device copy of the class
-	 * or, of a leaf whose memory the lane can use, 1 + its sync point. In
-	 * the first loop: 1 + the last node of the lane that uses the class.
+	 * At l * n + c, for lane l and class c: 1 + the device copy of the
+	 * class or, for a leaf whose memory the lane can use, 1 + its sync
+	 * point. In the first loop: 1 + the last node of the lane that uses the
+	 * class.
 	 */
 	uint32_t *of;
-	/* Of lanes l and k, at l * n_lanes + k: steps of k that l waits for. */
-	uint32_t *seen;
+	/* At l * n_lanes + k: how many steps of lane k lane l has waited for. */
+	uint32_t *waited;
 };
 
 static bool computes(const struct syncing *s, uint32_t i)
@@ -116,7 +119,7 @@ static void nodes_find(struct syncing *s)
 	s->out.n = s->out.step_at[s->out.n_lanes];
 }
 
-/* Lane @l waits for the step of node @b. */
+/* Note that others wait for the step of node @b, if @l is another lane. */
 static void release(struct syncing *s, uint32_t l, uint32_t b)
 {
 	s->released[b] |= s->out.lane[b] != l;
@@ -171,8 +174,8 @@ static int no_memory(const struct syncing *s)
 }
 
 /*
- * Before the next step of lane @l. Returns the sync point, for the caller to
- * fill in.
+ * Add a sync point before the next step of lane @l. Returns it, so that the
+ * caller can fill in the rest.
  */
 static struct weir__sync_point *
 point_add(struct syncing *s, uint32_t l, enum weir__sync_kind kind, uint32_t of)
@@ -187,7 +190,7 @@ point_add(struct syncing *s, uint32_t l, enum weir__sync_kind kind, uint32_t of)
 	return point;
 }
 
-/* Room for all sync points of a node, and for its device copies. */
+/* Make room for the sync points and the device copies of a node. */
 static int node_room(struct syncing *s, uint32_t i)
 {
 	uint32_t edges = s->in->src_at[i + 1] - s->in->src_at[i];
@@ -216,15 +219,15 @@ static int node_room(struct syncing *s, uint32_t i)
 	return 0;
 }
 
-/* Lane @l has to wait until node @b is computed. */
+/* Let lane @l wait until node @b is computed. */
 static void lane_wait(struct syncing *s, uint32_t l, uint32_t b)
 {
 	uint32_t k = s->out.lane[b], until = s->out.step[b] + 1;
-	uint32_t *seen = &s->seen[l * s->out.n_lanes + k];
+	uint32_t *waited = &s->waited[l * s->out.n_lanes + k];
 
-	if (k == l || *seen >= until)
+	if (k == l || *waited >= until)
 		return;
-	*seen = until;
+	*waited = until;
 	point_add(s, l, WEIR__SYNC_LANE, k)->until = until;
 }
 
@@ -265,6 +268,7 @@ static bool device_copy_is_old(const struct syncing *s,
 	return false;
 }
 
+/* Let the transfer of a device copy wait until node @b is computed. */
 static void transfer_wait(struct syncing *s, uint32_t device_copy, uint32_t b)
 {
 	uint32_t l = s->out.lane[b];
@@ -275,10 +279,7 @@ static void transfer_wait(struct syncing *s, uint32_t device_copy, uint32_t b)
 		*wait = s->out.step[b] + 1;
 }
 
-/*
- * What the copy of a new device copy, whose first reader is @i, has to wait
- * for.
- */
+/* Find what the transfer of a new device copy waits for; @i reads it first. */
 static void transfer_make(struct syncing *s, uint32_t k, uint32_t i,
 			  uint32_t made)
 {
@@ -329,14 +330,14 @@ static uint32_t device_copy_use(struct syncing *s, uint32_t l, uint32_t i,
 	return *of - 1;
 }
 
-/* The bytes of @class are used in its own lane before step @until. */
+/* Note that the bytes of @class are used in its lane before step @until. */
 static void class_use(struct syncing *s, uint32_t class, uint32_t until)
 {
 	if (s->out.until[class] < until)
 		s->out.until[class] = until;
 }
 
-/* Source @e of node @i, of lane @l. */
+/* Let node @i of lane @l use its source @e: by a device copy, or in place. */
 static void source_use(struct syncing *s, uint32_t l, uint32_t i, uint32_t e)
 {
 	uint32_t class = s->reach->alias[s->in->src[e]];
@@ -420,7 +421,7 @@ static int nodes_order(struct syncing *s)
 	return 0;
 }
 
-/* The sync points of each lane together. */
+/* Sort the sync points by lane. */
 static int points_sort(struct syncing *s)
 {
 	uint32_t n = s->out.n_lanes, *to = s->steps;
@@ -464,10 +465,10 @@ static int order_alloc(struct syncing *s)
 	s->made = weir__array_alloc(n, sizeof(*s->made));
 	s->released = zeroed(n, sizeof(*s->released));
 	s->of = zeroed(lanes * n, sizeof(*s->of));
-	s->seen = zeroed(lanes * lanes, sizeof(*s->seen));
+	s->waited = zeroed(lanes * lanes, sizeof(*s->waited));
 	if (!o->lane || !o->step_at || !o->node || !o->step || !o->until ||
 	    !o->exported || !o->point_at || !o->device_copy_of || !s->steps ||
-	    !s->made || !s->released || !s->of || !s->seen)
+	    !s->made || !s->released || !s->of || !s->waited)
 		return no_memory(s);
 	memset(o->device_copy_of, 0xff, edges * sizeof(*o->device_copy_of));
 	return 0;
@@ -496,7 +497,7 @@ int weir__sync(const struct weir__sync_in *in, struct weir__sync *ret)
 	weir__array_free(s.made);
 	weir__array_free(s.released);
 	weir__array_free(s.of);
-	weir__array_free(s.seen);
+	weir__array_free(s.waited);
 	if (r < 0)
 		weir__sync_free(&s.out);
 	else

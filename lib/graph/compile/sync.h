@@ -57,7 +57,7 @@ struct weir__device_copy {
 struct weir__sync {
 	uint32_t n, n_lanes, n_points, n_device_copies;
 	uint8_t lane_dev[WEIR__LANES]; /* the device of each lane */
-	/* The lane of each node: where it, or its class, is computed. */
+	/* The lane that computes each node, or its class. */
 	uint8_t *lane;
 	/*
 	 * Lane l computes the nodes node[step_at[l]] to node[step_at[l + 1] -
@@ -70,8 +70,8 @@ struct weir__sync {
 	 */
 	uint32_t *step;
 	/*
-	 * Of each alias class, at its node: its bytes are used before this step
-	 * of its lane. 0: they are not used.
+	 * At the node of each alias class: the step of its lane before which
+	 * its bytes are used for the last time. 0: they are not used.
 	 */
 	uint32_t *until;
 	uint8_t *exported; /* of each class: other lanes read the result */
@@ -104,7 +104,7 @@ struct weir__sync_in {
 	const uint8_t *marks; /* of each node */
 	const uint8_t *dev;   /* the device of each node that is computed */
 	uint32_t n_devs;      /* at most WEIR__LANES */
-	uint32_t first; /* the device of the lane, if nothing is computed */
+	uint32_t first;       /* the device of the only lane if none computes */
 	/* Bit d of usable[i]: device d can use the memory of leaf i. */
 	const uint64_t *usable;
 	/* Bit e of shares[d]: device d can use planned memory of device e. */

@@ -145,7 +145,7 @@ static int lane_leaves(struct weir_exec *exec, const struct weir_graph *g,
 {
 	for (uint32_t i = 0; i < lane->n_leaves; i++) {
 		struct weir__accessed *to = &exec->accessed[exec->n_accessed];
-		const struct weir__leaf *leaf = &lane->leaf[i];
+		const struct weir__leaf_range *leaf = &lane->leaf[i];
 		const struct weir_tensor *t = &g->node[leaf->node]->t;
 		int r = weir__buf_range(t->buf, t->offset, leaf->bytes,
 					&to->buf, &to->lo);
@@ -249,8 +249,8 @@ static int exec_imports(struct weir_exec *exec)
 		weir__prefetch_list_use(lane->prefetch_list);
 		for (uint32_t i = 0; to && i < lane->prefetch_list->n;
 		     i++, to++)
-			if (exec->device_copy[lane->import[i]].buf)
-				source_set(exec, lane->import[i], to);
+			if (exec->device_copy[lane->import_copy[i]].buf)
+				source_set(exec, lane->import_copy[i], to);
 	}
 	exec->uses_lists = true;
 	return 0;
@@ -386,7 +386,7 @@ int weir_exec_info(const struct weir_exec *exec,
 	pthread_mutex_lock(&cg->compiler->lock);
 	for (uint32_t c = 0; c < cg->n_copies; c++)
 		info.taken += cg->taken[c];
-	info.times = cg->times;
+	info.times = cg->n_uses;
 	pthread_mutex_unlock(&cg->compiler->lock);
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
@@ -396,7 +396,7 @@ int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 {
 	const struct weir__compiled *cg = exec->compiled;
 	struct weir_node_place place = { .size = sizeof(place) };
-	const struct weir__node_at *at;
+	const struct weir__placed_node *at;
 	int r;
 
 	WEIR__ENTER();
