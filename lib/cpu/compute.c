@@ -110,7 +110,7 @@ static void cpu_release(struct weir_dev *dev, void *prepared)
 	weir__segment_release(prepared);
 }
 
-/* Host memory of any device is supported; by a device that is apart, its own. */
+/* A device that is apart supports its own memory, others all host memory. */
 static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir_backend_buft *desc)
 {

@@ -28,7 +28,7 @@ struct number {
 };
 
 /* The parameters of a device; -1: not given. */
-struct dev_params {
+struct cpu_params {
 	int64_t node, threads, devices, apart;
 };
 
@@ -167,16 +167,16 @@ static void describe(unsigned part, struct description *ret)
 
 static const struct key {
 	const char *name;
-	size_t at;              /* in struct dev_params */
+	size_t at;              /* in struct cpu_params */
 	unsigned long min, max; /* max 0: has_node() checks it */
 	bool first; /* only "CPU" has it, not the devices beside it */
 } keys[] = {
-	{ "node", offsetof(struct dev_params, node), 0, 0, false },
-	{ "threads", offsetof(struct dev_params, threads), 1, WEIR__TEAM_MAX,
+	{ "node", offsetof(struct cpu_params, node), 0, 0, false },
+	{ "threads", offsetof(struct cpu_params, threads), 1, WEIR__TEAM_MAX,
 	  false },
-	{ "devices", offsetof(struct dev_params, devices), 1, MAX_DEVICES,
+	{ "devices", offsetof(struct cpu_params, devices), 1, MAX_DEVICES,
 	  true },
-	{ "apart", offsetof(struct dev_params, apart), 0, 1, true },
+	{ "apart", offsetof(struct cpu_params, apart), 0, 1, true },
 };
 
 static const struct key *key_find(bool added, const char *p, size_t len)
@@ -217,12 +217,12 @@ static int parse_value(const char *name, const struct key *key,
  * "devices" and no "apart".
  */
 static int params_parse(struct weir_dev *dev, bool added, const char *params,
-			struct dev_params *ret)
+			struct cpu_params *ret)
 {
 	const char *name = lib->dev_name(dev);
 	int r = 0;
 
-	*ret = (struct dev_params){ -1, -1, -1, -1 };
+	*ret = (struct cpu_params){ -1, -1, -1, -1 };
 	for (const char *p = params; *p && r >= 0;) {
 		size_t len = strcspn(p, ","), n = strcspn(p, "=");
 		const struct key *key = key_find(added, p, n);
@@ -299,7 +299,7 @@ static void cpu_dev_close(struct weir_dev *dev, void *state)
 }
 
 /* The number that "CPU" would have if its parameters were encoded in one. */
-static struct number number_given(const struct dev_params *p)
+static struct number number_given(const struct cpu_params *p)
 {
 	struct number n = { .apart = p->apart > 0 };
 
@@ -327,7 +327,7 @@ static int cpu_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state)
 {
 	struct weir__cpu *cpu = lib->calloc(1, sizeof(*cpu));
-	struct dev_params p;
+	struct cpu_params p;
 	int r;
 
 	if (!cpu)

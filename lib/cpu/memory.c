@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a CPU device: host memory of the library, and the caller's. A device
- * that computes in its own memory only (apart=1) has a list of its ranges.
+ * Memory of a CPU device: host memory of the library, and the caller's. A
+ * device that computes in its own memory only (apart=1) has a list of its
+ * ranges.
  */
 #include "cpu/cpu.h"
 
@@ -130,7 +131,7 @@ static int cpu_memory(struct weir_dev *dev,
 			       ret_free, ret_total);
 }
 
-/* No blocking moves: all memory of the CPU is WEIR_BUFT_HOST. */
+/* There are no blocking moves: all memory of the CPU is WEIR_BUFT_HOST. */
 const struct weir_backend_mem_ops weir__cpu_mem_ops = {
 	.size = sizeof(weir__cpu_mem_ops),
 	.alloc = cpu_alloc,

@@ -1,22 +1,235 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend's table and its entry; a device's parameters and state. */
+/*
+ * The backend's table and its entry; devices: their descriptions, parameters
+ * and states.
+ *
+ * The parameter virtual=N shows one GPU as several devices of the root: CUDA0-1
+ * and so on are added to CUDA0, in the same context. Each reports its share of
+ * the memory, which nothing enforces.
+ */
 #include "cuda/cuda.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "interop/cuda_ext.h"
 
 #define drv weir__cuda_drv
 /* Bytes of the library's table that this module needs. */
 #define HOST_LEAST WEIR_BACKEND_END_OF(struct weir_backend_host, host_hide)
+#define MAX_DEVS 64u /* bits of c->reached, and what the library takes */
+#define MAX_VIRTUAL 16u
 
 struct weir_backend_host weir__cuda_host;
+
+/*
+ * A device's number in the library: the GPU's ordinal and, for a virtual
+ * device, its part and the number of parts. The GPU itself has 0 for both; its
+ * state has the number of parts.
+ */
+struct gpu_number {
+	unsigned ordinal, part, parts;
+};
+
+/* A description with what it points to: it is not copied. */
+struct gpu_desc {
+	struct weir_backend_dev dev;
+	struct weir_backend_buft device, pinned, mapped;
+	const struct weir_backend_buft *buft[3];
+};
 
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 {
 	return weir__cuda_host.dev_state(dev);
+}
+
+/* Returns @otherwise if the driver does not know the attribute. */
+static int attribute(CUdevice device, CUdevice_attribute which, int otherwise)
+{
+	int value;
+
+	return drv.cuDeviceGetAttribute(&value, which, device) ? otherwise
+							       : value;
+}
+
+void weir__cuda_pci(CUdevice device, char *pci, size_t room)
+{
+	if (drv.cuDeviceGetPCIBusId(pci, (int)room, device))
+		*pci = '\0';
+	for (char *p = pci; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+}
+
+/* The NUMA node nearest to the device; -1: not known. */
+static int32_t nearest_node(CUdevice device, const char *pci)
+{
+	int node = attribute(device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+	char path[64], text[32];
+
+	if (node >= 0)
+		return node;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
+	if (!*pci || weir__cuda_host.text(path, text, sizeof(text)) <= 0)
+		return -1;
+	node = atoi(text);
+	return node < 0 ? -1 : node;
+}
+
+static void describe_memory(struct gpu_desc *d, size_t total)
+{
+	d->device = (struct weir_backend_buft){ .size = sizeof(d->device),
+						.kind = WEIR_MEM_DEVICE,
+						.align = WEIR__CUDA_ALIGN,
+						.max = total };
+	d->pinned = (struct weir_backend_buft){ .size = sizeof(d->pinned),
+						.kind = WEIR_MEM_PINNED,
+						.flags = WEIR_BUFT_HOST |
+							 WEIR_BUFT_LOCKED,
+						.align = WEIR__CUDA_ALIGN,
+						.max = SIZE_MAX / 2 };
+	d->mapped = (struct weir_backend_buft){ .size = sizeof(d->mapped),
+						.kind = WEIR_MEM_MAPPED,
+						.flags = WEIR_BUFT_HOST |
+							 WEIR_BUFT_READONLY,
+						.align = 1,
+						.max = SIZE_MAX / 2 };
+	snprintf(d->device.name, sizeof(d->device.name), "%s", d->dev.name);
+	snprintf(d->pinned.name, sizeof(d->pinned.name), "%s_Pinned",
+		 d->dev.name);
+	snprintf(d->mapped.name, sizeof(d->mapped.name), "%s_Mapped",
+		 d->dev.name);
+	d->buft[0] = &d->device;
+	d->buft[1] = &d->pinned;
+	d->buft[2] = &d->mapped;
+	d->dev.buft = d->buft;
+	d->dev.n_bufts = 3;
+}
+
+static int fail_probe(CUresult r, const char *call)
+{
+	char words[160];
+
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
+	return weir__cuda_host.fail(weir__cuda_errno(r),
+				    "%s: %s (driver of CUDA %d.%d)", call,
+				    words, drv.version / 1000,
+				    drv.version % 1000 / 10);
+}
+
+static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
+{
+	struct weir_backend_dev *d = &ret_desc->dev;
+	size_t total;
+	CUdevice device;
+	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
+
+	*d = (struct weir_backend_dev){ .size = sizeof(*d) };
+	if (!r)
+		r = drv.cuDeviceTotalMem(&total, device);
+	if (!r)
+		r = drv.cuDeviceGetName(d->description,
+					sizeof(d->description) - 1, device);
+	if (r)
+		return fail_probe(r, "cuDeviceGet");
+	snprintf(d->name, sizeof(d->name), n.part ? "CUDA%u-%u" : "CUDA%u",
+		 n.ordinal, n.part);
+	weir__cuda_pci(device, d->pci, sizeof(d->pci));
+	d->type = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0)
+			  ? WEIR_DEV_IGPU
+			  : WEIR_DEV_GPU;
+	d->caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_PINNED |
+		  WEIR_CAP_WRAP_HOST;
+	d->node = nearest_node(device, d->pci);
+	describe_memory(ret_desc, total);
+	return 0;
+}
+
+/* Describe the driver's devices, which needs no context. */
+static int cuda_probe(struct weir *weir, const struct weir_backend_host *host,
+		      struct weir_backend_probe *probe)
+{
+	struct gpu_desc desc;
+	int n, ret = 0;
+	CUresult r = drv.cuInit(0);
+
+	(void)weir;
+	if (r == CUDA_ERROR_NOT_INITIALIZED)
+		return host->fail(
+			-EPERM,
+			"cuInit: the driver was in use before fork(2), and cannot be used in the child (process %ld)",
+			(long)getpid());
+	if (r)
+		return fail_probe(r, "cuInit");
+	r = drv.cuDeviceGetCount(&n);
+	if (r || !n)
+		return fail_probe(r ? r : CUDA_ERROR_NO_DEVICE,
+				  "cuDeviceGetCount");
+	for (unsigned i = 0; i < (unsigned)n && i < MAX_DEVS && ret >= 0; i++) {
+		ret = describe((struct gpu_number){ .ordinal = i }, &desc);
+		if (ret >= 0)
+			ret = host->dev_describe(probe, &desc.dev);
+	}
+	return ret;
+}
+
+static struct gpu_number number_decode(unsigned i)
+{
+	return (struct gpu_number){ i & 0xff, i >> 8 & 0xff, i >> 16 };
+}
+
+static unsigned number_encode(struct gpu_number n)
+{
+	return n.ordinal | n.part << 8 | n.parts << 16;
+}
+
+/* Read the value of virtual=N. */
+static int virtual_parse(const char *text, size_t n, unsigned ordinal,
+			 unsigned *ret_parts)
+{
+	char *end;
+	unsigned long parts = strtoul(text, &end, 10);
+
+	if (!isdigit((unsigned char)*text) || end != text + n || parts < 1 ||
+	    parts > MAX_VIRTUAL)
+		return weir__cuda_host.fail(
+			-EINVAL,
+			"CUDA%u: virtual=%.*s is not a number from 1 to %u",
+			ordinal, (int)n, text, MAX_VIRTUAL);
+	*ret_parts = (unsigned)parts;
+	return 0;
+}
+
+/* Add CUDA0-1 to CUDA0-(@parts - 1) beside @dev, which is CUDA0. */
+static int virtual_add(struct weir_dev *dev, unsigned ordinal, unsigned parts)
+{
+	int r = 0;
+
+	for (unsigned part = 1; part < parts && r >= 0; part++) {
+		struct gpu_number more = { ordinal, part, parts };
+		struct gpu_desc desc;
+
+		r = describe(more, &desc);
+		if (r >= 0)
+			r = weir__cuda_host.dev_add(dev, &desc.dev,
+						    number_encode(more));
+		if (r == -EEXIST) /* added by an open that failed later */
+			r = 0;
+	}
+	return r;
+}
+
+/* Reduce the memory of a GPU to the share of its device @n. */
+static void virtual_share(struct gpu_number n, uint64_t *free_bytes,
+			  uint64_t *total)
+{
+	if (n.parts) {
+		*free_bytes /= n.parts;
+		*total /= n.parts;
+	}
 }
 
 /* The parameters of a device, from "k=v,...". */
@@ -33,7 +246,7 @@ static bool param_is(const char *text, size_t n, const char *word)
 
 /* The value of @name=yes or no, which has @n bytes. */
 static int parse_choice(const char *name, const char *text, size_t n,
-			struct weir__cuda_number device, bool *ret)
+			struct gpu_number device, bool *ret)
 {
 	if (!param_is(text, n, "yes") && !param_is(text, n, "no"))
 		return weir__cuda_host.fail(
@@ -43,8 +256,8 @@ static int parse_choice(const char *name, const char *text, size_t n,
 	return 0;
 }
 
-static int parse_param(const char *text, size_t n,
-		       struct weir__cuda_number device, struct dev_params *ret)
+static int parse_param(const char *text, size_t n, struct gpu_number device,
+		       struct dev_params *ret)
 {
 	if (n > 6 && !strncmp(text, "batch=", 6))
 		return parse_choice("batch", text + 6, n - 6, device,
@@ -53,15 +266,15 @@ static int parse_param(const char *text, size_t n,
 		return parse_choice("lock", text + 5, n - 5, device,
 				    &ret->locks_files);
 	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
-		return weir__cuda_virtual_parse(text + 8, n - 8, device.ordinal,
-						&ret->parts);
+		return virtual_parse(text + 8, n - 8, device.ordinal,
+				     &ret->parts);
 	return weir__cuda_host.fail(
 		-EINVAL,
 		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no",
 		device.ordinal, (int)n, text);
 }
 
-static int parse_params(const char *params, struct weir__cuda_number n,
+static int parse_params(const char *params, struct gpu_number n,
 			struct dev_params *ret)
 {
 	int r = 0;
@@ -87,7 +300,7 @@ static int no_state(struct weir__cuda *c, CUresult r, const char *call)
 	return ret;
 }
 
-static int make_state(struct weir_dev *dev, struct weir__cuda_number n,
+static int make_state(struct weir_dev *dev, struct gpu_number n,
 		      struct weir__cuda **ret_state)
 {
 	struct weir__cuda *c = weir__cuda_host.calloc(1, sizeof(*c));
@@ -107,11 +320,11 @@ static int make_state(struct weir_dev *dev, struct weir__cuda_number n,
 	if (r)
 		return no_state(c, r, "cuDevicePrimaryCtxRetain");
 	weir__cuda_pci(c->device, pci, sizeof(pci));
-	c->node = weir__cuda_node(c->device, pci);
-	c->reads_only = weir__cuda_attribute(
+	c->node = nearest_node(c->device, pci);
+	c->reads_only = attribute(
 		c->device,
 		CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
-	c->max_pitch = (size_t)weir__cuda_attribute(
+	c->max_pitch = (size_t)attribute(
 		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->bounce_lock, NULL);
@@ -172,7 +385,7 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			 void **ret_state)
 {
-	struct weir__cuda_number n = weir__cuda_number(i);
+	struct gpu_number n = number_decode(i);
 	struct weir__cuda *c = NULL;
 	struct dev_params p;
 	int r = parse_params(params, n, &p);
@@ -189,13 +402,13 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 		p.batches &&
 		!weir__cuda_host.debug(weir__cuda_host.dev_root(dev),
 				       "batch=no") &&
-		weir__cuda_attribute(
+		attribute(
 			c->device,
 			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
 			0);
 	c->locks_files = p.locks_files;
 	c->parts = n.part ? n.parts : p.parts;
-	r = weir__cuda_virtual_add(dev, n.ordinal, p.parts);
+	r = virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {
 		cuda_dev_close(dev, c);
 		return r;
@@ -240,7 +453,7 @@ static int nvml_memory(unsigned ordinal, uint64_t *ret_free,
 static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 			   uint64_t *ret_total)
 {
-	struct weir__cuda_number n = weir__cuda_number(i);
+	struct gpu_number n = number_decode(i);
 	struct weir__cuda *c = weir__cuda_of(dev);
 	int r = -ENODATA;
 
@@ -252,74 +465,15 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	if (r == -ENODATA)
 		r = nvml_memory(n.ordinal, ret_free, ret_total);
 	if (r >= 0)
-		weir__cuda_virtual_share(n, ret_free, ret_total);
+		virtual_share(n, ret_free, ret_total);
 	return r;
-}
-
-/*
- * How many bytes from @ptr on are allocated, contiguously; counting ends at
- * @bytes. Memory that was mapped by cuMemMap (PyTorch's expandable segments)
- * consists of allocations, which the driver reports singly. A context is
- * current.
- */
-static CUresult count_allocated(CUdeviceptr ptr, size_t bytes,
-				size_t *ret_there)
-{
-	CUdeviceptr base;
-	size_t size, there = 0;
-	CUresult r = CUDA_SUCCESS;
-
-	while (!r && there < bytes) {
-		r = drv.cuMemGetAddressRange(&base, &size, ptr + there);
-		if (!r && (base > ptr + there || size <= ptr + there - base))
-			r = CUDA_ERROR_NOT_FOUND;
-		if (!r)
-			there = base + size - ptr;
-	}
-	*ret_there = there;
-	/* An unknown address after the first allocation ends the count. */
-	return there && (r == CUDA_ERROR_NOT_FOUND ||
-			 r == CUDA_ERROR_INVALID_VALUE)
-		       ? CUDA_SUCCESS
-		       : r;
-}
-
-static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
-{
-	struct weir__cuda *c = weir__cuda_of(dev);
-	bool known;
-	CUmemorytype type;
-	size_t there = bytes;
-	CUresult r;
-	int ret = weir__cuda_enter(c);
-
-	if (ret < 0)
-		return ret;
-	r = weir__cuda_ask(c, (const void *)(uintptr_t)ptr, &type);
-	known = r || type == CU_MEMORYTYPE_DEVICE;
-	if (!r && known && drv.cuMemGetAddressRange)
-		r = count_allocated((CUdeviceptr)ptr, bytes, &there);
-	weir__cuda_leave();
-	if (!known)
-		return c->host->fail(-EINVAL,
-				     "%#llx is no address of device memory",
-				     (unsigned long long)ptr);
-	if (r)
-		return weir__cuda_fail(c, r, "memory at %#llx",
-				       (unsigned long long)ptr);
-	if (there < bytes)
-		return c->host->fail(
-			-EINVAL,
-			"%zu bytes at %#llx, where %zu are allocated in a row",
-			bytes, (unsigned long long)ptr, there);
-	return 0;
 }
 
 static const struct weir__cuda_ext ext = {
 	.size = sizeof(ext),
 	.queue_wrap = weir__cuda_queue_wrap,
 	.queue_native = weir__cuda_queue_native,
-	.check_pointer = check_pointer,
+	.check_pointer = weir__cuda_check_pointer,
 };
 
 static const struct weir__cuda_ext *get_ext(void)
@@ -339,7 +493,7 @@ static const struct weir_backend backend = {
 	.size = sizeof(backend),
 	.abi = WEIR_BACKEND_ABI,
 	.name = "CUDA",
-	.probe = weir__cuda_probe,
+	.probe = cuda_probe,
 	.dev_open = cuda_dev_open,
 	.dev_close = cuda_dev_close,
 	.dev_memory = cuda_dev_memory,

@@ -27,7 +27,8 @@ struct weir__cuda {
 	size_t max_pitch;  /* of copies of rows */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */
-	_Atomic uint64_t reached; /* a bit for each ordinal that was tried */
+	_Atomic uint64_t
+		reached; /* bits of the devices whose access was asked for */
 	_Atomic unsigned
 		refused; /* pushes of the context that failed in a row */
 	/*
@@ -42,57 +43,20 @@ struct weir__cuda {
 	 */
 	pthread_mutex_t bounce_lock; /* guards bounces; taken last */
 	void *bounces;
-	pthread_mutex_t lock;   /* of one blocking move; guards what follows */
-	CUstream blocking;      /* for blocking moves; made by the first */
+	pthread_mutex_t lock; /* held by a blocking move; guards what follows */
+	CUstream blocking;    /* for blocking moves; made by the first */
 	unsigned errors_before; /* unknown_errors when the move began */
 };
 
 /* The library's functions: a copy of its host table, for all roots. */
 extern struct weir_backend_host weir__cuda_host;
 
-/*
- * A device's number in the library: the GPU's ordinal and, for a virtual
- * device, its part and the number of parts. The GPU itself has 0 for both; its
- * state has the number of parts.
- */
-struct weir__cuda_number {
-	unsigned ordinal, part, parts;
-};
-
-/* A description with what it points to: it is not copied. */
-struct weir__cuda_desc {
-	struct weir_backend_dev dev;
-	struct weir_backend_buft device, pinned, mapped;
-	const struct weir_backend_buft *buft[3];
-};
-
 /* cuda.c */
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
 /* Free the bounce buffers that no helper uses. */
 void weir__cuda_trim(struct weir_dev *dev);
-/* describe.c */
-int weir__cuda_probe(struct weir *weir, const struct weir_backend_host *host,
-		     struct weir_backend_probe *probe);
-int weir__cuda_describe(struct weir__cuda_number n,
-			struct weir__cuda_desc *ret_desc);
-/* Returns @otherwise if the driver does not know the attribute. */
-int weir__cuda_attribute(CUdevice device, CUdevice_attribute which,
-			 int otherwise);
 /* "0000:3b:00.0", as sysfs has it; "" if it is not known. */
 void weir__cuda_pci(CUdevice device, char *pci, size_t room);
-/* The NUMA node nearest to it, -1: not known. */
-int32_t weir__cuda_node(CUdevice device, const char *pci);
-/* virtual.c */
-struct weir__cuda_number weir__cuda_number(unsigned i);
-/* The value of virtual=N. */
-int weir__cuda_virtual_parse(const char *text, size_t n, unsigned ordinal,
-			     unsigned *ret_parts);
-/* Add CUDA0-1 to CUDA0-(@parts - 1) beside @dev, which is CUDA0. */
-int weir__cuda_virtual_add(struct weir_dev *dev, unsigned ordinal,
-			   unsigned parts);
-/* Reduce the memory of a GPU to the share of its device @n. */
-void weir__cuda_virtual_share(struct weir__cuda_number n, uint64_t *free_bytes,
-			      uint64_t *total);
 /*
  * context.c. Make the device's context current, and then the caller's again.
  * Every driver call that needs a context is made between the two. -ENODEV: the
@@ -120,41 +84,32 @@ CUresult weir__cuda_push(struct weir__cuda *c);
 void weir__cuda_note(struct weir__cuda *c, CUresult result);
 /* True if earlier work may have failed since c->unknown_errors was @before. */
 bool weir__cuda_unknown_error_since(struct weir__cuda *c, unsigned before);
-/* From now on the device is lost, by @result. */
+/* Mark the device as lost by @result. */
 void weir__cuda_lose(struct weir__cuda *c, CUresult result);
 /*
  * True if the device is lost because the driver has shut down, as it does at
  * exit.
  */
 bool weir__cuda_ended(struct weir__cuda *c);
-/* @result as an errno, of this device. */
+/* The errno of a driver's result for this device. */
 int weir__cuda_result(struct weir__cuda *c, CUresult result);
-/* The call and sizes that @what names returned @result: sentence and errno. */
+/*
+ * Returns the errno of @result, with a sentence about it. @what is the driver's
+ * call that returned it, with its sizes.
+ */
 int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 		    ...) __attribute__((format(printf, 3, 4)));
 
 /* memory.c */
 extern const struct weir_backend_mem_ops weir__cuda_mem_ops;
 /*
- * The driver's memory type of @ptr; 0: the driver does not know it. A context
- * is current.
+ * Check that @bytes at @ptr are allocated memory of the device. -EINVAL with a
+ * sentence.
  */
-CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
-			CUmemorytype *ret_type);
+int weir__cuda_check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes);
 /* True if the driver says that @ptr is page-locked host memory. */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
-/* move.c. Blocking moves: the functions of struct weir_backend_mem_ops. */
-int weir__cuda_move_set(struct weir_dev *dev, void *dst, const void *src,
-			size_t n);
-int weir__cuda_move_get(struct weir_dev *dev, void *dst, const void *src,
-			size_t n);
-int weir__cuda_move_fill(struct weir_dev *dev, void *dst, uint8_t byte,
-			 size_t n);
-int weir__cuda_move_copy(struct weir_dev *dev, void *dst, const void *src,
-			 size_t n);
-int weir__cuda_move_copy_from(struct weir_dev *dev, void *dst,
-			      struct weir_dev *from, const void *src, size_t n);
-/* peer.c: copies between devices. A context is current for the second. */
+/* copy.c: copies between devices. A context is current for the second. */
 int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
 CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      struct weir__cuda *src_dev, const void *src,

@@ -54,7 +54,7 @@ static CUresult find_entry(const struct finder *f, const char *name,
 		     : f->v1(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
-/* For error texts. Every driver exports the call. */
+/* The version, for sentences about errors. Every driver exports the call. */
 static int driver_version(void *handle)
 {
 	CUresult (*get)(int *);

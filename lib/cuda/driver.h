@@ -82,7 +82,7 @@ typedef CUresult weir__cuda_batch_fn(CUdeviceptr *dsts, CUdeviceptr *srcs,
 #define WEIR__CUDA_MEMBER(name, version) __typeof__(name) *name;
 
 struct weir__cuda_driver {
-	int version;                     /* 12080: the driver's CUDA 12.8 */
+	int version;                     /* the driver's: 12080 is CUDA 12.8 */
 					 /* clang-format off */
 	WEIR__CUDA_REQUIRED(WEIR__CUDA_MEMBER)
 	WEIR__CUDA_OPTIONAL(WEIR__CUDA_MEMBER)
@@ -108,7 +108,7 @@ bool weir__cuda_is_fatal(CUresult result);
  * True if the call was refused because a stream is being captured into a graph.
  */
 bool weir__cuda_is_capture(CUresult result);
-/* The driver's own words: "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
+/* The driver's text for a result: "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
 void weir__cuda_describe_result(int32_t result, char *text, size_t room);
 
 #endif

@@ -213,7 +213,7 @@ static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 	q->n_with_helper--;
 	ret = weir__cuda_track(q, w, unknown_errors, entered, r);
 	if (ret < 0) {
-		/* No memory for a flight: wait here, and complete the work. */
+		/* There is no memory for a flight: wait here. */
 		if (entered)
 			drv.cuStreamSynchronize(q->stream);
 		q->out--;

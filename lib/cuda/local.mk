@@ -4,11 +4,8 @@
 if HAVE_CUDA
 pkglib_LTLIBRARIES += %D%/weir-cuda.la
 %C%_weir_cuda_la_SOURCES = \
-	%D%/driver.c %D%/driver.h \
-	%D%/cuda.c %D%/cuda.h %D%/describe.c %D%/virtual.c \
-	%D%/context.c \
-	%D%/memory.c %D%/move.c \
-	%D%/queue.c %D%/queue.h %D%/copy.c %D%/helper.c %D%/peer.c %D%/call.c \
+	%D%/cuda.c %D%/cuda.h %D%/driver.c %D%/driver.h %D%/context.c \
+	%D%/memory.c %D%/queue.c %D%/queue.h %D%/copy.c %D%/helper.c \
 	%D%/nvml.c lib/interop/cuda_ext.h
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

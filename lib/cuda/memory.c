@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a GPU, and host memory that is page-locked for it. Page-locked
- * memory is the library's, in huge pages that several threads prefault,
- * registered with the driver; or the driver's own, if registering is refused.
+ * Memory of a GPU, host memory that is page-locked for it, and blocking moves
+ * by one stream of the device. Page-locked memory is the library's, in huge
+ * pages that several threads prefault, registered with the driver; or the
+ * driver's own, if registering is refused.
  */
+#include "cuda/cuda.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "cuda/cuda.h"
 
 #define drv weir__cuda_drv
 #define PAGE ((size_t)4096)
@@ -27,8 +28,12 @@ enum mem_kind {
 	PAGEABLE    /* the library's, not locked */
 };
 
-CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
-			CUmemorytype *ret_type)
+/*
+ * The driver's memory type of @ptr; 0: the driver does not know it. A context
+ * is current.
+ */
+static CUresult memory_type(struct weir__cuda *c, const void *ptr,
+			    CUmemorytype *ret_type)
 {
 	CUresult r;
 
@@ -45,7 +50,7 @@ bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr)
 {
 	CUmemorytype type;
 
-	return !weir__cuda_ask(c, ptr, &type) && type == CU_MEMORYTYPE_HOST;
+	return !memory_type(c, ptr, &type) && type == CU_MEMORYTYPE_HOST;
 }
 
 /* Register the pages with the driver, for all of its contexts. */
@@ -502,17 +507,190 @@ static int cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
 	return -EIO;
 }
 
+/*
+ * How many bytes from @ptr on are allocated, contiguously; counting ends at
+ * @bytes. Memory that was mapped by cuMemMap (PyTorch's expandable segments)
+ * consists of allocations, which the driver reports singly. A context is
+ * current.
+ */
+static CUresult count_allocated(CUdeviceptr ptr, size_t bytes,
+				size_t *ret_there)
+{
+	CUdeviceptr base;
+	size_t size, there = 0;
+	CUresult r = CUDA_SUCCESS;
+
+	while (!r && there < bytes) {
+		r = drv.cuMemGetAddressRange(&base, &size, ptr + there);
+		if (!r && (base > ptr + there || size <= ptr + there - base))
+			r = CUDA_ERROR_NOT_FOUND;
+		if (!r)
+			there = base + size - ptr;
+	}
+	*ret_there = there;
+	/* An unknown address after the first allocation ends the count. */
+	return there && (r == CUDA_ERROR_NOT_FOUND ||
+			 r == CUDA_ERROR_INVALID_VALUE)
+		       ? CUDA_SUCCESS
+		       : r;
+}
+
+int weir__cuda_check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	bool known;
+	CUmemorytype type;
+	size_t there = bytes;
+	CUresult r;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	r = memory_type(c, (const void *)(uintptr_t)ptr, &type);
+	known = r || type == CU_MEMORYTYPE_DEVICE;
+	if (!r && known && drv.cuMemGetAddressRange)
+		r = count_allocated((CUdeviceptr)ptr, bytes, &there);
+	weir__cuda_leave();
+	if (!known)
+		return c->host->fail(-EINVAL,
+				     "%#llx is no address of device memory",
+				     (unsigned long long)ptr);
+	if (r)
+		return weir__cuda_fail(c, r, "memory at %#llx",
+				       (unsigned long long)ptr);
+	if (there < bytes)
+		return c->host->fail(
+			-EINVAL,
+			"%zu bytes at %#llx, where %zu are allocated in a row",
+			bytes, (unsigned long long)ptr, there);
+	return 0;
+}
+
+/*
+ * Begin a blocking move: enter the context and take c->lock, since the device
+ * has one stream for these. move_end releases both.
+ */
+static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	CUresult r = CUDA_SUCCESS;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	pthread_mutex_lock(&c->lock);
+	c->errors_before = atomic_load(&c->unknown_errors);
+	if (!c->blocking)
+		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
+	*ret_c = c;
+	if (!r)
+		return 0;
+	pthread_mutex_unlock(&c->lock);
+	weir__cuda_leave();
+	return weir__cuda_fail(c, r, "cuStreamCreate");
+}
+
+/*
+ * The driver's call returned @r: wait for the stream, even if the call failed,
+ * since a part may be queued. If the wait fails too, the device may still write
+ * to the memory, so it counts as lost.
+ */
+static int move_end(struct weir__cuda *c, CUresult r, const char *call,
+		    size_t n)
+{
+	CUresult sync = drv.cuStreamSynchronize(c->blocking);
+
+	weir__cuda_note(c, sync);
+	if (sync && drv.cuStreamSynchronize(c->blocking))
+		weir__cuda_lose(c, sync);
+	if (!r && weir__cuda_unknown_error_since(c, c->errors_before))
+		r = CUDA_ERROR_UNKNOWN;
+	pthread_mutex_unlock(&c->lock);
+	weir__cuda_leave();
+	if (!r)
+		r = sync;
+	return r ? weir__cuda_fail(c, r, "%s of %zu bytes", call, n) : 0;
+}
+
+static int cuda_set(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = move_begin(dev, &c);
+
+	return r < 0 ? r
+		     : move_end(c,
+				drv.cuMemcpyHtoDAsync(
+					(CUdeviceptr)(uintptr_t)dst, src, n,
+					c->blocking),
+				"cuMemcpyHtoDAsync", n);
+}
+
+static int cuda_get(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = move_begin(dev, &c);
+
+	return r < 0 ? r
+		     : move_end(c,
+				drv.cuMemcpyDtoHAsync(
+					dst, (CUdeviceptr)(uintptr_t)src, n,
+					c->blocking),
+				"cuMemcpyDtoHAsync", n);
+}
+
+static int cuda_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
+{
+	struct weir__cuda *c;
+	int r = move_begin(dev, &c);
+
+	return r < 0 ? r
+		     : move_end(c,
+				drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
+						    byte, n, c->blocking),
+				"cuMemsetD8Async", n);
+}
+
+static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = move_begin(dev, &c);
+
+	return r < 0 ? r
+		     : move_end(c,
+				drv.cuMemcpyDtoDAsync(
+					(CUdeviceptr)(uintptr_t)dst,
+					(CUdeviceptr)(uintptr_t)src, n,
+					c->blocking),
+				"cuMemcpyDtoDAsync", n);
+}
+
+static int cuda_copy_from(struct weir_dev *dev, void *dst,
+			  struct weir_dev *from, const void *src, size_t n)
+{
+	struct weir__cuda *c, *s = weir__cuda_of(from);
+	int r;
+
+	if (weir__cuda_of(dev)->context == s->context)
+		return cuda_copy(dev, dst, src, n);
+	r = move_begin(dev, &c);
+	return r < 0 ? r
+		     : move_end(c,
+				weir__cuda_copy_peer(c, dst, s, src, n,
+						     c->blocking),
+				"cuMemcpyPeerAsync", n);
+}
+
 const struct weir_backend_mem_ops weir__cuda_mem_ops = {
 	.size = sizeof(weir__cuda_mem_ops),
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.wrap = cuda_wrap,
-	.set = weir__cuda_move_set,
-	.get = weir__cuda_move_get,
-	.fill = weir__cuda_move_fill,
-	.copy = weir__cuda_move_copy,
+	.set = cuda_set,
+	.get = cuda_get,
+	.fill = cuda_fill,
+	.copy = cuda_copy,
 	.reach = weir__cuda_reach,
-	.copy_from = weir__cuda_move_copy_from,
+	.copy_from = cuda_copy_from,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
 	.free_waits = cuda_free_waits,

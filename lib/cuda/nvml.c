@@ -12,7 +12,7 @@
 
 #define drv weir__cuda_drv
 
-/* As in nvml.h; unchanged since 2011. */
+/* The struct of nvml.h, which has not changed since 2011. */
 struct nvml_memory {
 	unsigned long long total, free, used;
 };

@@ -14,6 +14,63 @@
 
 #define drv weir__cuda_drv
 
+/*
+ * A host function on a native stream: the driver calls it, in order with the
+ * work that the program queues there. On a lost device the driver may never
+ * call, or call after the work has ended: so flight and driver each have a
+ * reference.
+ */
+struct weir__cuda_call {
+	_Atomic unsigned refs;
+	int (*fn)(void *arg);
+	void *arg;
+	_Atomic int res;
+};
+
+static void call_put(struct weir__cuda_call *call)
+{
+	if (atomic_fetch_sub(&call->refs, 1) == 1)
+		weir__cuda_host.free(call);
+}
+
+static void CUDA_CB call_run(void *arg)
+{
+	struct weir__cuda_call *call = arg;
+
+	atomic_store(&call->res, call->fn(call->arg));
+	call_put(call);
+}
+
+/* Let the driver call the function of @w. A context is current. */
+static CUresult call_launch(struct weir__cuda_queue *q,
+			    const struct weir_backend_work *w,
+			    struct weir__cuda_call **ret_call)
+{
+	struct weir__cuda_call *call = weir__cuda_host.calloc(1, sizeof(*call));
+	CUresult r;
+
+	if (!call)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	atomic_init(&call->refs, 2);
+	call->fn = w->call;
+	call->arg = w->arg;
+	r = drv.cuLaunchHostFunc(q->stream, call_run, call);
+	if (r)
+		weir__cuda_host.free(call);
+	else
+		*ret_call = call;
+	return r;
+}
+
+/* The flight has ended: the function's result if that is < 0, else 0. */
+static int call_end(struct weir__cuda_call *call)
+{
+	int res = atomic_load(&call->res);
+
+	call_put(call);
+	return res < 0 ? res : 0;
+}
+
 static int new_queue(struct weir_dev *dev, const char *name,
 		     struct weir__cuda_queue **ret_queue)
 {
@@ -362,7 +419,7 @@ static CUresult issue_native(struct weir__cuda_queue *q,
 	CUresult r;
 
 	if (w->kind == WEIR_WORK_CALL)
-		return weir__cuda_call_launch(q, w, ret_call);
+		return call_launch(q, w, ret_call);
 	if (!weir__cuda_on_host(w))
 		return weir__cuda_issue(q, w);
 	r = drv.cuStreamSynchronize(q->stream);
@@ -568,7 +625,7 @@ static int cuda_queue_poll(void *queue)
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
-		int res = f->call ? weir__cuda_call_end(f->call) : 0;
+		int res = f->call ? call_end(f->call) : 0;
 
 		f->work->done(f->work,
 			      f->err ? weir__cuda_result(q->c, f->err) : res,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue: queue.c gives work to the driver, helper.c runs work on a thread. */
+/* A queue. queue.c gives work to the driver, helper.c runs work on a thread. */
 #ifndef WEIR__CUDA_QUEUE_H
 #define WEIR__CUDA_QUEUE_H
 
@@ -12,21 +12,20 @@
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
 	struct weir_backend_work *work;
-	uint64_t number; /* the work's */
-	CUevent event;   /* kept with the flight, and used again */
-	bool submitted;  /* the driver has it, or a part of it */
-	bool recorded;   /* event is recorded after it */
-	CUresult err;    /* the driver's result for it, if no success */
-	unsigned
-		unknown_errors; /* the device's, when it was given to the driver */
-	struct weir__cuda_call *call; /* call.c: a host function */
+	uint64_t number;         /* of its work */
+	CUevent event;           /* kept with the flight, and used again */
+	bool submitted;          /* the driver has it, or a part of it */
+	bool recorded;           /* event is recorded after it */
+	CUresult err;            /* the driver's result for it, if no success */
+	unsigned unknown_errors; /* of the device, when it was submitted */
+	struct weir__cuda_call *call; /* queue.c: a host function, or NULL */
 };
 
 struct weir__cuda_queue {
 	struct weir__cuda *c;
 	CUstream stream;
 	bool owns_stream; /* not the caller's */
-	bool native; /* others have its handle: nothing goes to the helper */
+	bool native;      /* others have its handle, and it has no helper */
 	char name[16];
 
 	/*
@@ -39,16 +38,18 @@ struct weir__cuda_queue {
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__cuda_flight *first, **last;
 	struct weir__cuda_flight *spare;
-	unsigned out; /* works not done, the helper's functions not counted */
-	/* For the helper, oldest first: work that may block, and later work. */
+	unsigned out; /* works not done, but for the helper's functions */
+	/*
+	 * Work for the helper, oldest first: some may block, the rest is later.
+	 */
 	struct weir_backend_work *todo, **todo_end;
 	unsigned n_with_helper; /* on todo, or being done by the helper */
 	pthread_cond_t more;
 	bool started, closed;
 
 	unsigned char *bounce; /* the helper's buffer; NULL: none */
-	bool no_bounce;        /* it was asked for once; not again */
-	CUevent bounced[2];    /* after the last copy of each half */
+	bool no_bounce;        /* the driver was asked once, and is not again */
+	CUevent bounced[2];    /* recorded after the last copy of each half */
 };
 
 /*
@@ -68,28 +69,6 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q,
  */
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir_backend_work *work);
-
-/* The same row by row, each by @copy: for a pitch that is too large. */
-typedef CUresult weir__cuda_copy_fn(struct weir__cuda_queue *q,
-				    const struct weir_backend_work *work);
-CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
-				  const struct weir_backend_work *work,
-				  weir__cuda_copy_fn *copy);
-bool weir__cuda_pitch_fits(const struct weir__cuda *c,
-			   const struct weir_backend_work *work);
-
-/* peer.c. True if an end of the copy is on another device, and that copy. */
-bool weir__cuda_is_between(const struct weir__cuda_queue *q,
-			   const struct weir_backend_work *work);
-CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
-				 const struct weir_backend_work *work);
-
-/* call.c. Have the driver call the function of @work. A context is current. */
-CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
-				const struct weir_backend_work *work,
-				struct weir__cuda_call **ret_call);
-/* The flight has ended: the function's result if that is < 0, else 0. */
-int weir__cuda_call_end(struct weir__cuda_call *call);
 
 /* helper.c. True if the driver's call for @work would block. */
 bool weir__cuda_blocks(struct weir__cuda *c,
