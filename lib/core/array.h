@@ -40,7 +40,7 @@ struct weir__array_header {
 
 /* @n entries of @size bytes, not initialised. NULL: no memory. */
 void *weir__array_alloc(size_t n, size_t size);
-/* As weir__grow(), for such an array; a new one gets the room asked for. */
+/* Does what weir__grow() does; a new array gets the room asked for. */
 void *weir__array_grow(void *array, size_t *cap, size_t n, size_t size);
 void weir__array_free(void *array); /* NULL is allowed */
 

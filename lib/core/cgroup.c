@@ -78,7 +78,7 @@ bool weir__cgroup_number(const char *dir, const char *name, uint64_t *ret)
 	return end != text;
 }
 
-/* @quota of each @period: that of so many CPUs, rounded up. */
+/* A quota of @quota in each @period is the time of so many CPUs, rounded up. */
 static void bound_cpus(unsigned *cpus, uint64_t quota, uint64_t period)
 {
 	uint64_t n = period ? (quota + period - 1) / period : 0;

@@ -9,14 +9,14 @@
 int64_t weir__now(void); /* CLOCK_MONOTONIC */
 /* The clock from which the kernel takes times of files, and its resolution. */
 int64_t weir__file_clock(int64_t *ret_tick);
-void weir__sleep(int64_t ns); /* shorter if a signal arrives */
+void weir__sleep(int64_t ns);
 
 /* now + @timeout_ns; INT64_MAX (never) for a negative timeout. */
 int64_t weir__deadline(int64_t timeout_ns);
 
 /*
- * Counts how often a call was interrupted, or refused for the moment, and
- * repeated: some file systems and rings refuse it for ever. {0} before the
+ * How often a call was repeated because it was interrupted, or refused for the
+ * moment: some file systems and rings refuse it for ever. It is {0} before the
  * first try.
  */
 struct weir__retry {

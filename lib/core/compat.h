@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* glibc has these since 2.32, musl has neither. Never NULL here. */
+/* glibc has these since 2.32, musl has neither. These do not return NULL. */
 #ifndef HAVE_STRERRORNAME_NP
 const char *strerrorname_np(int err);
 #endif

@@ -15,7 +15,7 @@
 #define N_CPUS (sizeof(struct weir__cpu_set) * 8)
 
 static struct weir__cpu_set usable; /* empty: not known */
-/* The process that is noting, or has noted, @usable. */
+/* The processes that determine, or have determined, @usable. */
 static _Atomic pid_t claimed, noted;
 
 unsigned weir__cpus_count(const struct weir__cpu_set *set)
@@ -38,7 +38,7 @@ void weir__cpus_note(void)
 			memset(&usable, 0, sizeof(usable));
 		atomic_store(&noted, self);
 	}
-	/* Another thread opens a root at the same time. */
+	/* Another thread may determine them at the same time. */
 	while (atomic_load(&noted) != self)
 		sched_yield();
 }

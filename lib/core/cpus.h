@@ -17,33 +17,37 @@
 #include <stddef.h>
 
 struct weir__cpu_set {
-	cpu_set_t part[4]; /* of one set of 4096 CPUs */
+	cpu_set_t part[4]; /* one set of 4096 CPUs */
 };
 
-#define WEIR__CPUS_TEXT 128u /* bytes of a text; a longer one is cut */
+#define WEIR__CPUS_TEXT 128u /* bytes of a list as text, which is cut to fit */
 
 /*
- * Whoever may start the first thread of the process calls it, such as
- * weir_open(): in a child of fork(2), what was noted is the parent's.
+ * Determine the CPUs of this process, if that has not happened. Functions that
+ * may start its first thread, such as weir_open(), call it: in a child of
+ * fork(2) the CPUs that are known are the parent's.
  */
 void weir__cpus_note(void);
 /*
- * Does not change while a root is open. Empty: the kernel does not say; then
- * threads stay on the CPUs of their creator, and any list of CPUs is accepted.
+ * The CPUs that the process may use; they do not change while a root is open.
+ * The set is empty if the kernel does not say: then threads stay on the CPUs of
+ * their creator, and any list of CPUs is accepted.
  */
 const struct weir__cpu_set *weir__cpus_usable(void);
-unsigned weir__cpus_count(const struct weir__cpu_set *set); /* empty: 1 */
+/* The number of CPUs in the set; 1 if it is empty. */
+unsigned weir__cpus_count(const struct weir__cpu_set *set);
 
 /*
  * Read a list such as "0-3,8" or "0-3+8". -EINVAL with a sentence that begins
- * with @what: it is no such list, or has CPUs that the process may not use.
+ * with @what: the text is no such list, or has CPUs that the process may not
+ * use.
  */
 int weir__cpus_parse(const char *what, const char *list,
 		     struct weir__cpu_set *ret_set);
 
 /*
- * From now on the calling thread runs on the CPUs of @set. If the kernel
- * refuses, since a cpuset has changed, it stays where it is.
+ * Let the calling thread run on the CPUs of @set. If the kernel refuses, since
+ * a cpuset has changed, the thread stays where it is.
  */
 void weir__cpus_enter(const struct weir__cpu_set *set);
 

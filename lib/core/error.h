@@ -19,7 +19,7 @@
 
 #define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
-/* At most these are the name of the call, which may include a path. */
+/* Bytes that the name of the call may take, which may include a path. */
 #define WEIR__CALL_MAX (WEIR__ERROR_MAX / 2)
 
 #define WEIR__ENTER() weir__enter(__func__)
@@ -39,7 +39,8 @@ int weir__fail(int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 2, 3)));
 
 /*
- * The same with ": strerror(-err)" at its end. Returns weir__cause_errno(@err).
+ * Set the sentence with ": strerror(-err)" at its end. Returns
+ * weir__cause_errno(@err).
  */
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 2, 3)));
@@ -48,22 +49,23 @@ int weir__fail_sys(int err, const char *fmt, ...)
 const char *weir__error_text(void);
 
 /*
- * Of calls that need not set a sentence: how many this thread has set; then the
- * one that it has set since that @count, or if none what @err means.
+ * For a call that may fail without a sentence: the number of sentences that
+ * this thread has set before the call; and, after it, the sentence that the
+ * call has set, or the meaning of @err if it has set none since @count.
  */
 unsigned weir__error_count(void);
 const char *weir__error_since(unsigned count, int err);
 
 /*
- * Put what a failed call was for before the sentence that it has set, and ": ";
- * return @err.
+ * Put the text, which says what a failed call was for, and ": " before the
+ * sentence that the call has set. Returns @err.
  */
 int weir__fail_for(int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 2, 3)));
 
 /*
- * Of a public call that makes others: let the sentence that one of them has set
- * begin with @call instead. Returns @err.
+ * A public call may make others. This lets the sentence that one of them has
+ * set begin with the name @call instead of its own. Returns @err.
  */
 int weir__fail_as(const char *call, int err) __attribute__((cold));
 
@@ -82,7 +84,7 @@ const char *weir__errno_describe(int err);
 int weir__cause_errno(int err);
 
 /*
- * Record a failure that a thread of the library has found: in an object, since
+ * Record a failure that a thread of the library has found, in an object, since
  * sentences belong to threads. f->err is weir__cause_errno(@err). f->native is
  * @native or, if that is 0 and f->err is not @err, the original errno,
  * positive.
@@ -106,15 +108,15 @@ void weir__error_save(struct weir__error_saved *ret_saved);
 void weir__error_restore(const struct weir__error_saved *saved);
 
 /*
- * Bytes from a file as a string, escaped and shortened. Valid until this thread
- * has made four more calls of it.
+ * Bytes from a file as a string, escaped and shortened. The string is valid
+ * until this thread has made four more calls of this function.
  */
 const char *weir__quote(const char *bytes, size_t len);
 
 /*
  * Copy the caller's options @src, which begin with their size, into @dst;
- * members that @src lacks become 0. NULL: all 0. -EINVAL: the size is not set.
- * -E2BIG: a member that this library does not know is not 0.
+ * members that @src lacks become 0, and all if @src is NULL. -EINVAL: the size
+ * is not set. -E2BIG: a member that this library does not know is not 0.
  */
 int weir__opts_in(void *dst, size_t dst_size, const void *src);
 /* Copy @src into the caller's struct, which begins with its size. -EINVAL. */

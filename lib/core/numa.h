@@ -28,17 +28,18 @@ static inline void weir__nodes_add(struct weir__nodes *set, unsigned n)
 }
 
 unsigned weir__nodes_count(const struct weir__nodes *set);
-/* The next node of the set from @n on; WEIR__NODES: there is none. */
+/* The first node of the set from @n on, or WEIR__NODES if there is none. */
 unsigned weir__nodes_next(const struct weir__nodes *set, unsigned n);
-/* The node of a set that has one; -1: it has none, or several. */
+/* The node of a set that has one node, else -1. */
 int32_t weir__nodes_only(const struct weir__nodes *set);
 bool weir__nodes_equal(const struct weir__nodes *a,
 		       const struct weir__nodes *b);
+/* True if a node is in both sets. */
 bool weir__nodes_meet(const struct weir__nodes *a, const struct weir__nodes *b);
 
 /*
- * Read a list up to the end of its line. False: it is malformed, or has a node
- * of WEIR__NODES or more. An empty list is an empty set.
+ * Read a list up to the end of its line. False: the list is malformed, or has a
+ * number of WEIR__NODES or more. An empty list is an empty set.
  */
 bool weir__nodes_parse(const char *text, struct weir__nodes *ret_set);
 /* "node 2" or "nodes 2-3,5". @buf has WEIR__NODES_TEXT bytes; returns it. */

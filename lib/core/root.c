@@ -100,7 +100,7 @@ static int check_range(const char *name, uint64_t n, uint64_t lo, uint64_t hi)
 			  (unsigned long long)hi);
 }
 
-/* Within a budget there must be room for more than slots. */
+/* A budget must have room for more than slots. */
 static uint64_t default_staging(const struct weir_opts *o)
 {
 	uint64_t staging = 64 * MIB;
@@ -208,7 +208,7 @@ static void make_locks(struct weir *weir)
 	pthread_mutex_init(&weir->accesses.lock, NULL);
 }
 
-/* Modules are searched for after weir_open() returns: copy the string. */
+/* The path is used when modules are searched, which is after weir_open(). */
 static int copy_path(struct weir *weir)
 {
 	if (!weir->opts.module_path)

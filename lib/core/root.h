@@ -42,7 +42,8 @@ struct weir__part {
 	 */
 	int (*close)(struct weir__part *part, int64_t deadline);
 	/*
-	 * Free kept memory down to @keep bytes; return what is left. Optional.
+	 * Free kept memory down to @keep bytes; return how many are left.
+	 * Optional.
 	 */
 	size_t (*trim)(struct weir__part *part, size_t keep);
 	/* The last reference to the root is gone: free the part. Required. */
@@ -56,7 +57,7 @@ struct weir {
 	struct weir__cpu_set io_cpus; /* of the threads that move bytes */
 	char *module_path;
 	char *debug;             /* the words of WEIR_DEBUG, or NULL */
-	_Atomic uint32_t *alive; /* 1; 0 in a child: fork wipes its page */
+	_Atomic uint32_t *alive; /* 1, and 0 in a child: fork wipes its page */
 	pid_t owner_pid; /* compared where no page can be wiped; else 0 */
 
 	/* Recursive: making a part may make another. Guards changes of part[],
@@ -65,9 +66,9 @@ struct weir {
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic(struct weir__trace *) trace;
-	uint32_t traces; /* started so far */
+	uint32_t traces; /* that were started */
 	/*
-	 * Work that writes to many buffers: mem/access.h. The lock guards
+	 * Work that writes to many buffers (mem/access.h). The lock guards
 	 * first.
 	 */
 	struct weir__accesses_list {
@@ -75,10 +76,15 @@ struct weir {
 		struct weir__accesses *first;
 		_Atomic unsigned n;
 	} accesses;
-	/* The race checker and its table; NULL: off. Set by weir_open(). */
+	/*
+	 * The race checker, and its functions. weir_open() sets both; NULL:
+	 * off.
+	 */
 	struct weir__races *races;
 	const struct weir__timeline_observer *observer;
-	/* Read: to record a span. Write: to start and stop a trace. */
+	/*
+	 * Locked for reading to record a span, for writing to start and stop.
+	 */
 	pthread_rwlock_t trace_lock;
 };
 
@@ -103,9 +109,15 @@ static inline bool weir__root_is_ours(const struct weir *weir)
 	return atomic_load_explicit(weir->alive, memory_order_relaxed);
 }
 
-/* For calls that are allowed after weir_close(): 0, or -EPERM after fork. */
+/*
+ * 0, or -EPERM in a child after fork. Calls that are allowed after weir_close()
+ * begin with it.
+ */
 int weir__root_read(struct weir *weir);
-/* False: ask weir__root_enter(), which may still return 0. */
+/*
+ * True if weir__root_enter() would return 0. False: weir__root_enter() knows,
+ * and may still return 0.
+ */
 static inline bool weir__root_is_open(const struct weir *weir)
 {
 	return !weir->owner_pid &&
@@ -113,7 +125,7 @@ static inline bool weir__root_is_open(const struct weir *weir)
 	       !atomic_load_explicit(&weir->closed, memory_order_relaxed);
 }
 
-/* As weir__root_enter(), which calls this if the root may have to refuse. */
+/* The part of weir__root_enter() for a root that may have to refuse. */
 int weir__root_refuse(struct weir *weir) __attribute__((cold));
 /* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
 static inline int weir__root_enter(struct weir *weir)
@@ -121,9 +133,7 @@ static inline int weir__root_enter(struct weir *weir)
 	return weir__root_is_open(weir) ? 0 : weir__root_refuse(weir);
 }
 
-/*
- * The part @id. The first call makes it by @make, under weir->lock.
- */
+/* Returns the part @id. The first call makes it by @make, under weir->lock. */
 int weir__root_part(struct weir *weir, enum weir__part_id id,
 		    int (*make)(struct weir *weir, struct weir__part **ret),
 		    struct weir__part **ret_part);

@@ -87,7 +87,7 @@ void *weir__slab_alloc(struct weir__slab *slab, size_t size)
 	return object;
 }
 
-/* The chunks, to be freed; NULL: they are in use, or one. The lock is held. */
+/* Returns all chunks if no object is in use and they are several. Locked. */
 static struct weir__slab_chunk *take_chunks(struct weir__slab *slab)
 {
 	struct weir__slab_chunk *all = slab->chunks;

@@ -25,11 +25,14 @@ void weir__slab_init(struct weir__slab *slab);
 /* Free the memory of all objects, which have been freed. */
 void weir__slab_fini(struct weir__slab *slab);
 /*
- * An object of @size zeros, at the beginning of a line of the cache; the size
- * is the same in all calls. NULL: no memory. Any thread.
+ * Allocate an object of @size zeros, at the beginning of a line of the cache.
+ * The size is the same in all calls. NULL: no memory. Any thread.
  */
 void *weir__slab_alloc(struct weir__slab *slab, size_t size);
-/* With the last object in use the memory of all is freed, if they are many. */
+/*
+ * Free an object. When no object is in use any more, the memory of all is freed
+ * if it is more than one chunk.
+ */
 void weir__slab_free(struct weir__slab *slab, void *object);
 
 #endif

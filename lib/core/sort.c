@@ -23,7 +23,7 @@ static struct weir__sort_key key_at(const unsigned char *items, size_t i,
 	return key;
 }
 
-/* The bits in which keys differ; none if they are in order. */
+/* The bits in which keys differ; none if the items are in order. */
 static struct weir__sort_key find_differences(const unsigned char *items,
 					      size_t n, size_t size)
 {
@@ -40,7 +40,7 @@ static struct weir__sort_key find_differences(const unsigned char *items,
 	return sorted ? (struct weir__sort_key){ 0, 0 } : diff;
 }
 
-/* Byte @k of the key: 0 to 7 are those of minor, from the lowest. */
+/* Byte @k of the key. Bytes 0 to 7 are those of minor, from the lowest. */
 static unsigned byte_of(const unsigned char *item, unsigned k)
 {
 	struct weir__sort_key key = key_at(item, 0, 0);

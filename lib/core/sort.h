@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weir__sort_key { /* major decides; minor if those are equal */
+struct weir__sort_key { /* minor decides between keys of equal major */
 	uint64_t major, minor;
 };
 
 /*
  * Sort @n items of @size bytes, a multiple of 8, each of which begins with a
- * struct weir__sort_key. Items with equal keys keep their order. Allocates,
- * unless they are in order already. -ENOMEM, without a sentence.
+ * struct weir__sort_key. Items with equal keys keep their order. Items
+ * that are not in order yet take memory: -ENOMEM, without a sentence.
  */
 int weir__sort(void *items, size_t n, size_t size);
 

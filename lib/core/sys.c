@@ -651,9 +651,7 @@ unsigned weir__sys_poll(const int *fd, unsigned n, int ms)
 	return readable;
 }
 
-/*
- * The kernel cuts longer requests off, if its read-ahead is as short as this.
- */
+/* The kernel may cut a request to its read-ahead, which is at least this. */
 #define FETCH_BYTES (128u << 10)
 
 void weir__sys_fetch(int fd, uint64_t off, uint64_t len)
@@ -717,7 +715,7 @@ int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
 
 	assert(strlen(name) < 16); /* the kernel refuses longer ones */
 	if (!start)
-		return -EAGAIN; /* as when there is no memory for its stack */
+		return -EAGAIN; /* as pthread_create(3) without memory */
 	*start = (struct thread_start){ fn, arg };
 	/* Only the program's own threads handle signals. */
 	sigfillset(&all);

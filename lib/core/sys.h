@@ -28,14 +28,14 @@ char *weir__strdup(const char *s);
 void weir__free(void *p);
 
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
-/* Map bytes from 0 on of @fd, shared and writable, in place of @addr. */
+/* Map @len bytes of @fd, from its beginning, at @addr; shared and writable. */
 int weir__sys_map_at(void *addr, size_t len, int fd);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
 /*
  * Ask for huge pages in memory of weir__malloc or weir__calloc that was not
- * touched yet: they make touching cheaper and save TLB misses. Small blocks are
- * left alone. Errors are ignored.
+ * touched yet: they make the first access cheaper and save TLB misses. Small
+ * blocks are left alone. Errors are ignored.
  */
 void weir__sys_prefer_huge(void *p, size_t n);
 /* Back [addr, addr + len) with writable pages. */
@@ -43,9 +43,9 @@ int weir__sys_populate(void *addr, size_t len);
 /* Lock pages as they are touched (MLOCK_ONFAULT), or all now. */
 int weir__sys_mlock(void *addr, size_t len);
 /*
- * Bind the memory to these NUMA nodes (@only); or prefer the one, or interleave
- * its pages over the several, while these have free pages. -ENOSYS: built
- * without libnuma.
+ * Bind the memory to @nodes, if @only. Else prefer the node if it is one, or
+ * interleave the pages over the nodes, while these have free pages. -ENOSYS:
+ * weir was built without libnuma.
  */
 int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
 		    bool only);
@@ -68,14 +68,17 @@ bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
 uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
 /* Bytes that may still be mapped: the tighter of RLIMIT_AS and RLIMIT_DATA. */
 struct weir__space {
-	uint64_t left, limit; /* UINT64_MAX: there is neither limit */
+	uint64_t left, limit; /* UINT64_MAX if there is no limit */
 	const char *name;     /* "RLIMIT_AS" */
 	const char *flag;     /* "ulimit -v" */
 };
 void weir__sys_space(struct weir__space *ret_space);
-/* "; RLIMIT_AS is 1000 (ulimit -v), 200 of it are left"; "": no limit. */
+/*
+ * "; RLIMIT_AS is 1000 (ulimit -v), 200 of it are left", or "" if there is no
+ * limit.
+ */
 void weir__space_text(const struct weir__space *space, char *text, size_t room);
-/* By sysinfo(2), which does not need /proc. */
+/* Free and total RAM by sysinfo(2), which does not need /proc. */
 int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 
 int weir__sys_open(const char *path, int flags, unsigned mode);
@@ -97,12 +100,12 @@ int64_t weir__sys_text(const char *path, char *buf, size_t room);
 int weir__sys_scandir(const char *path,
 		      int (*filter)(const struct dirent *entry),
 		      struct dirent ***ret_list);
-/* With RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why. */
+/* dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why. */
 int weir__sys_dlopen(const char *path, void **ret_handle);
 /* One call of pread(2) or pwrite(2): it may be short. */
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off);
-/* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
+/* Reads of cached bytes only. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_preadv_nowait(int fd, const struct iovec *iov, int n,
 				uint64_t off);
@@ -111,7 +114,7 @@ int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
 /* Replace the file of descriptor @fd by a new eventfd. */
 int weir__sys_eventfd_renew(int fd);
-/* Make an eventfd that is O_NONBLOCK readable, or not readable. */
+/* Make an eventfd readable, or not readable. It is O_NONBLOCK. */
 int weir__sys_eventfd_set(int fd, bool readable);
 /*
  * The inode number of @fd, to find out whether the descriptor still refers to
@@ -123,10 +126,10 @@ int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
 
 struct weir__fs {
 	bool network;   /* NFS, FUSE and such */
-	bool fuse;      /* or it cannot say: FUSE may refuse statfs(2) */
+	bool fuse;      /* also if statfs(2) fails, which FUSE may refuse */
 	bool in_memory; /* tmpfs, ramfs, hugetlbfs */
 	bool limited;   /* the kernel may have no page for a hole */
-	size_t page;    /* of its mappings: the system's, or a huge one */
+	size_t page;    /* size of its pages: the system's, or a huge page's */
 };
 void weir__sys_fs(int fd, struct weir__fs *ret_fs);
 /* True if the file system takes RWF_NOWAIT. */
@@ -140,11 +143,11 @@ bool weir__sys_may_write(int fd);
 int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
 /* How many pages of [off, off + len) are in the page cache (cachestat(2)). */
 int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
-/* 1: the byte at @off is in the page cache; 0: it is not, or unknown. */
+/* 1 if the byte at @off is in the page cache; 0 if it is not, or unknown. */
 unsigned weir__sys_peek(int fd, uint64_t off);
 /*
- * Take a read lease on @fd (fcntl(2), F_SETLEASE), of which the kernel tells
- * thread @tid by SIGIO when somebody wants to write.
+ * Take a read lease on @fd (fcntl(2), F_SETLEASE). The kernel sends SIGIO to
+ * thread @tid when somebody wants to write.
  */
 int weir__sys_lease(int fd, pid_t tid);
 /* True if the lease is still held. */
@@ -157,24 +160,22 @@ void weir__sys_lease_end(int fd);
  */
 int weir__sys_signalfd(int signal);
 /*
- * Wait for @ms until one of @n descriptors, at most 2, is readable: which, as
- * bits.
+ * Wait up to @ms milliseconds until one of @n descriptors, at most 2, is
+ * readable. Returns a bit for each that is.
  */
 unsigned weir__sys_poll(const int *fd, unsigned n, int ms);
-/*
- * Let the kernel read what the page cache lacks of the range, and do not wait.
- */
+/* Let the kernel read the bytes that are not cached, without waiting for it. */
 void weir__sys_fetch(int fd, uint64_t off, uint64_t len);
-/* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
+/* Turn the kernel's read-ahead for @fd on or off. It is on at first. */
 void weir__sys_read_ahead(int fd, bool on);
 
 /*
- * The thread blocks all signals, and runs on all CPUs that the process may use
- * (cpus.h). @name has at most 15 bytes.
+ * Start a thread. It blocks all signals, and runs on all CPUs that the process
+ * may use (cpus.h). @name has at most 15 bytes.
  */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
-/* The same with a stack of @stack bytes; 0: as many as usual. */
+/* Start a thread with a stack of @stack bytes; 0: the usual size. */
 int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
 			     size_t stack, void *(*fn)(void *), void *arg);
 
@@ -198,13 +199,13 @@ int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
 
 /*
- * membarrier(2): each running thread of the process executes a full barrier.
- * The first call asks the kernel for that, and says if it can. With a negative
- * result of it the second may not be called.
+ * membarrier(2) lets each running thread of the process execute a full barrier.
+ * The process registers first: < 0 if the kernel cannot do it, and then
+ * weir__sys_membarrier() may not be called.
  */
 int weir__sys_membarrier_register(void);
 void weir__sys_membarrier(void);
 
-unsigned weir__cpus(void); /* that the process may use: cpus.h */
+unsigned weir__cpus(void); /* how many the process may use (cpus.h) */
 
 #endif

@@ -114,7 +114,10 @@ static int put_on_list(struct weir__timeline *tl, struct weir__waiter *waiter)
 	ticket = waiter->ticket = ++tl->tickets;
 	note_first(tl);
 	pthread_mutex_unlock(&tl->lock);
-	/* After it is on the list, so that a completion in between finds it. */
+	/*
+	 * Ask after the waiter is on the list: a completion in between finds
+	 * it.
+	 */
 	state = tl->ops->state(tl, number, NULL);
 	if (state == 0)
 		return 0;
@@ -214,7 +217,7 @@ void weir__timeline_changed(struct weir__timeline *tl)
 	weir__futex_wake(&tl->changes, INT32_MAX);
 }
 
-/* For the memory order see note_first(). */
+/* note_first() explains the order of memory accesses. */
 void weir__timeline_complete(struct weir__timeline *tl, uint64_t number)
 {
 	weir__timeline_changed(tl);
@@ -244,8 +247,8 @@ static void wake_blocker(struct weir__waiter *waiter)
 	weir__futex_wake(&b->woken, 1);
 }
 
-/* Returns the state; a failure becomes this thread's error. */
-static int source_answer(struct weir__timeline *tl, uint64_t number)
+/* Returns the state of @number; a failure becomes this thread's error. */
+static int number_state(struct weir__timeline *tl, uint64_t number)
 {
 	struct weir_failure cause;
 	int state = tl->ops->state(tl, number, &cause);
@@ -261,7 +264,7 @@ int weir__timeline_block(struct weir__timeline *tl, uint64_t number,
 	struct blocker b = { .waiter = { .number = number,
 					 .wake = wake_blocker } };
 	int64_t deadline = weir__deadline(timeout_ns);
-	int state = source_answer(tl, number);
+	int state = number_state(tl, number);
 
 	weir__unwaited = 0;
 	while (state == 0) {
@@ -276,7 +279,7 @@ int weir__timeline_block(struct weir__timeline *tl, uint64_t number,
 				    weir__timeline_unwait(tl, &b.waiter))
 					break;
 		}
-		state = source_answer(tl, number);
+		state = number_state(tl, number);
 	}
 	if (tl->weir->observer)
 		tl->weir->observer->waited(tl, number);

@@ -47,12 +47,16 @@ struct weir__timeline_ops {
 };
 
 struct weir__waiter {
-	/* In order of numbers, or in the chain to wake. The first member. */
+	/*
+	 * Next on the list, which is sorted by number, or in the chain of those
+	 * that are woken. The first member.
+	 */
 	struct weir__waiter *next;
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
 	/*
-	 * Of this stay on the list: a later waiter may have the same address.
+	 * Differs each time the waiter is added: a later one may have its
+	 * address.
 	 */
 	uint64_t ticket;
 	void (*wake)(struct weir__waiter *waiter);
@@ -62,11 +66,11 @@ struct weir__timeline {
 	const struct weir__timeline_ops *ops;
 	struct weir *weir; /* referenced from init to fini */
 	_Atomic uint32_t refs;
-	uint16_t actor;               /* of the race checker; 0: none */
+	uint16_t actor;               /* number in the race checker; 0: none */
 	pthread_mutex_t lock;         /* guards waiters, tail, tickets */
 	struct weir__waiter *waiters; /* sorted by number */
 	struct weir__waiter **tail;   /* next of the last one */
-	uint64_t tickets;             /* of the newest waiter */
+	uint64_t tickets;             /* ticket of the newest waiter */
 	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
 	/* Threads that wait for any change, and a futex that counts changes
 	 * while there are such threads. */
@@ -75,8 +79,9 @@ struct weir__timeline {
 };
 
 /*
- * The functions by which lib/core informs the race checker, a layer above: the observer of
- * the root's timelines. All required; any thread; none blocks.
+ * The functions by which lib/core informs the race checker, a layer above: the
+ * observer of the root's timelines. All are required; any thread calls them;
+ * none blocks.
  */
 struct weir__timeline_observer {
 	/* The program has waited for @number. The caller holds no lock. */
@@ -120,7 +125,7 @@ bool weir__timeline_unwait(struct weir__timeline *tl,
  * that ops->state takes too, and holds no lock.
  */
 void weir__timeline_complete(struct weir__timeline *tl, uint64_t number);
-/* Wake the waiters of exactly @number (a tensor of a load). */
+/* Wake the waiters of @number only (a tensor of a load). */
 void weir__timeline_complete_one(struct weir__timeline *tl, uint64_t number);
 
 /*

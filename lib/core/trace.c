@@ -14,7 +14,7 @@
 #include "core/sys.h"
 
 #define LINE_MAX_BYTES 512u
-#define MAX_SPANS (1u << 20) /* mapped, but backed only as far as used */
+#define MAX_SPANS (1u << 20) /* pages are allocated as they are used */
 
 struct span {
 	int64_t begun, ended;
@@ -24,7 +24,7 @@ struct span {
 	uint16_t track, lane;
 };
 
-/* The name of a group, if it is not that of its track. */
+/* The name of a group that is not named like its track. */
 struct name {
 	struct name *next;
 	uint32_t group;
@@ -36,7 +36,7 @@ struct weir__trace {
 	int64_t begun;
 	int fd;
 	char *path;
-	uint32_t number; /* of the root's traces, from 1 */
+	uint32_t number; /* its number among the root's traces, from 1 */
 	struct span *span;
 	_Atomic uint32_t n;
 	_Atomic(struct name *) names; /* newest first */

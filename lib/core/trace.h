@@ -20,10 +20,10 @@ enum weir__track { /* a kind of rows in the displayed trace */
 	WEIR__TRACK_COPIER,
 	WEIR__TRACK_PREFAULT,
 	WEIR__TRACK_LOAD,
-	WEIR__TRACK_STREAM /* a group for each stream; other tracks have few */
+	WEIR__TRACK_STREAM /* has a group for each stream; others have few */
 };
 
-/* @begun for weir__trace_span(): the time if a trace runs, else 0. */
+/* The time if a trace runs, else 0: @begun of weir__trace_span(). */
 static inline int64_t weir__trace_now(struct weir *weir)
 {
 	return atomic_load_explicit(&weir->trace, memory_order_relaxed)

@@ -29,7 +29,7 @@ static inline void weir__fetch_to_write(const void *p)
 #define weir__container(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-/* True: the product or sum does not fit, and *ret has its low bits. */
+/* True if the product or sum does not fit; *ret has its low bits. */
 static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
 {
 	return __builtin_mul_overflow(a, b, ret);

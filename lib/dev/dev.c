@@ -198,7 +198,7 @@ int weir__dev_use(struct weir_dev *dev)
 {
 	int r = 0;
 
-	/* No lock for a device that is open, unless its state is NULL. */
+	/* A device that is open needs no lock, unless its state is NULL. */
 	if (atomic_load_explicit(&dev->state, memory_order_acquire))
 		return 0;
 	pthread_mutex_lock(&dev->lock);

@@ -105,7 +105,7 @@ static const char *foreign_writer(const struct stat *st)
 	return NULL;
 }
 
-/* The same for the directory of the absolute @path. Returns < 0 if it fails. */
+/* Ask the same about the directory of the absolute @path. */
 static int check_dir(const char *path, const char **ret_why)
 {
 	char dir[PATH_MAX];
@@ -193,7 +193,7 @@ static int module_enter(struct weir *weir, struct weir__module *m)
 	if (!entry)
 		return weir__fail(-ENOEXEC, "it has no symbol %s",
 				  WEIR_BACKEND_ENTRY);
-	/* The reason for a module that fails without giving one. */
+	/* This stays the reason if the module fails without giving one. */
 	weir__fail(-EBADMSG, "it gives no reason");
 	return weir__registry_enter(weir, entry, m->path);
 }

@@ -72,7 +72,7 @@ static bool free_first(struct weir__reclaim *rc)
 	return true;
 }
 
-/* The same for what has to be done after memory was freed. */
+/* Call after() for the first memory that was freed. */
 static bool finish_first(struct weir__reclaim *rc)
 {
 	struct weir__reclaimed *x = list_take(&rc->freed_first, &rc->freed_end);

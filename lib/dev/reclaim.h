@@ -29,7 +29,10 @@ struct weir__reclaimed {
 	 * nothing that waits for another thread of the program.
 	 */
 	void (*free)(struct weir__reclaimed *x);
-	/* Called when the memory is freed: the rest of the work. It may free @x. */
+	/*
+	 * Called when the memory is freed: the rest of the work. It may free
+	 * @x.
+	 */
 	void (*after)(struct weir__reclaimed *x);
 };
 
@@ -93,7 +96,7 @@ bool weir__reclaim_now(struct weir *weir, const struct weir_dev *of,
  * earlier.
  */
 int weir__reclaim_wait(struct weir_dev *dev, int64_t deadline);
-/* The same, and end the thread. */
+/* Wait in the same way, and end the thread. */
 int weir__reclaim_close(struct weir_dev *dev, int64_t deadline);
 
 #endif

@@ -515,7 +515,7 @@ static bool dev_is_open(struct weir_dev *dev)
 	return opened;
 }
 
-/* No thread of the library is left that could free memory later. */
+/* The streams and the engine are closed: no thread can free memory any more. */
 static int registry_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__registry *registry =

@@ -46,7 +46,7 @@ struct weir__registry {
 	struct weir__refused *refused; /* left out, in the search's order */
 };
 
-/* For weir__root_part(): an empty registry. */
+/* Makes an empty registry, for weir__root_part(). */
 int weir__registry_new(struct weir *weir, struct weir__part **ret_part);
 struct weir__registry *weir__registry(const struct weir *weir);
 

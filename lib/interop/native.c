@@ -24,7 +24,7 @@ static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
 	return r;
 }
 
-/* For the race checker: which streams are around the same CUstream. */
+/* Tells the race checker which streams are around the same CUstream. */
 static void races_queue(struct weir_stream *s, const void *cuda)
 {
 	const void *legacy = (const void *)1; /* CU_STREAM_LEGACY, as NULL */
