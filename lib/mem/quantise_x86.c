@@ -286,7 +286,198 @@ AVX512_TARGET static void avx512_Q4_0(unsigned char *dst,
 	}
 }
 
-#define RUN(set, SET, name)                                                \
+/* The levels of 8 elements, from 0 on, and whether they are good. */
+AVX2_INLINE __m256i avx2_levels(__m256 x, int low, int high, __m256i *bad)
+{
+	__m256i magnitude = avx2_magnitude(x);
+	__m256i bits =
+		_mm256_castps_si256(_mm256_add_ps(x, _mm256_set1_ps(MAGIC)));
+
+	*bad = _mm256_or_si256(
+		*bad,
+		_mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x4a7fffff)));
+	bits = _mm256_max_epi32(bits, _mm256_set1_epi32(MAGIC_BITS + low));
+	bits = _mm256_min_epi32(bits, _mm256_set1_epi32(MAGIC_BITS + high));
+	return _mm256_sub_epi32(bits, _mm256_set1_epi32(MAGIC_BITS + low));
+}
+
+AVX2_INLINE bool all_finite(const float *x, int n)
+{
+	__m256i most = _mm256_setzero_si256();
+
+	for (int i = 0; i < n; i += 8)
+		most = _mm256_max_epi32(most,
+					avx2_magnitude(_mm256_loadu_ps(x + i)));
+	most = _mm256_cmpgt_epi32(most, _mm256_set1_epi32(F32_INF - 1));
+	return _mm256_testz_si256(most, most);
+}
+
+/*
+ * Store a block of Q4_K: its groups have these scales and minima, and where the
+ * stored scale is 0 the levels inverse * (x - base). False: the levels are not
+ * exact.
+ */
+AVX2_INLINE bool finish_q4_k(unsigned char *dst, const float *x,
+			     const float *scale, const float *min,
+			     const float *inverse, const float *base)
+{
+	unsigned char level[256];
+	struct weir__q4_k v;
+	__m256i bad = _mm256_setzero_si256();
+
+	for (int j = 0; j < 8; j++) {
+		v.scale[j] = scale[j];
+		v.min[j] = -min[j];
+	}
+	weir__q4_k_store(&v, dst);
+	for (int j = 0; j < 8; j++) {
+		__m256i i[4];
+
+		for (int k = 0; k < 4; k++) {
+			__m256 y = _mm256_loadu_ps(x + 32 * j + 8 * k);
+
+			if (v.unit[j] != 0)
+				y = (y + v.shift[j]) / v.unit[j];
+			else
+				y = inverse[j] * (y - base[j]);
+			i[k] = avx2_levels(y, 0, 15, &bad);
+		}
+		_mm256_storeu_si256((__m256i_u *)(level + 32 * j),
+				    avx2_pack(i));
+	}
+	weir__q4_k_pack(dst, level);
+	return _mm256_testz_si256(bad, bad);
+}
+
+/* The same of Q6_K: the scales are in @v. */
+AVX2_INLINE bool finish_q6_k(unsigned char *dst, const float *x,
+			     struct weir__q6_k *v, const float *inverse)
+{
+	unsigned char level[256];
+	__m256i bad = _mm256_setzero_si256();
+
+	if (!weir__q6_k_store(v, dst))
+		return true;
+	for (int j = 0; j < 8; j++) {
+		__m256i i[4];
+
+		for (int k = 0; k < 4; k++) {
+			int group = 2 * j + k / 2;
+			__m256 y = _mm256_loadu_ps(x + 32 * j + 8 * k);
+
+			if (v->unit[group] != 0)
+				y = y / v->unit[group];
+			else
+				y = y * inverse[group];
+			i[k] = avx2_levels(y, -32, 31, &bad);
+			if (v->unit[group] == 0 && inverse[group] == 0)
+				i[k] = _mm256_setzero_si256();
+		}
+		_mm256_storeu_si256((__m256i_u *)(level + 32 * j),
+				    avx2_pack(i));
+	}
+	weir__q6_k_pack(dst, level);
+	return _mm256_testz_si256(bad, bad);
+}
+
+typedef float avx2_floats __attribute__((vector_size(32)));
+typedef int32_t avx2_ints __attribute__((vector_size(32)));
+
+AVX2_INLINE avx2_ints avx2_max_i(avx2_ints a, avx2_ints b)
+{
+	return (avx2_ints)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+
+AVX2_INLINE avx2_ints avx2_min_i(avx2_ints a, avx2_ints b)
+{
+	return (avx2_ints)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+
+AVX2_INLINE avx2_floats avx2_root(avx2_floats x)
+{
+	return _mm256_sqrt_ps(x);
+}
+
+AVX2_INLINE bool avx2_any(avx2_ints bits)
+{
+	return !_mm256_testz_si256((__m256i)bits, (__m256i)bits);
+}
+
+#define LANES 8
+#define NAME(name) avx2_##name
+#define LANE_INLINE AVX2_INLINE
+#define floats avx2_floats
+#define ints avx2_ints
+#include "mem/quantise_lanes.inc"
+#undef LANES
+#undef NAME
+#undef LANE_INLINE
+#undef floats
+#undef ints
+
+AVX2_TARGET static void avx2_Q4_K(unsigned char *dst, const unsigned char *src,
+				  size_t n)
+{
+	avx2_blocks_q4_k(dst, src, n);
+}
+
+AVX2_TARGET static void avx2_Q6_K(unsigned char *dst, const unsigned char *src,
+				  size_t n)
+{
+	avx2_blocks_q6_k(dst, src, n);
+}
+
+typedef float avx512_floats __attribute__((vector_size(64)));
+typedef int32_t avx512_ints __attribute__((vector_size(64)));
+
+AVX512_INLINE avx512_ints avx512_max_i(avx512_ints a, avx512_ints b)
+{
+	return (avx512_ints)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+AVX512_INLINE avx512_ints avx512_min_i(avx512_ints a, avx512_ints b)
+{
+	return (avx512_ints)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+
+AVX512_INLINE avx512_floats avx512_root(avx512_floats x)
+{
+	return _mm512_sqrt_ps(x);
+}
+
+AVX512_INLINE bool avx512_any(avx512_ints bits)
+{
+	return _mm512_test_epi32_mask((__m512i)bits, (__m512i)bits);
+}
+
+#define LANES 16
+#define NAME(name) avx512_##name
+#define LANE_INLINE AVX512_INLINE
+#define floats avx512_floats
+#define ints avx512_ints
+#include "mem/quantise_lanes.inc"
+#undef LANES
+#undef NAME
+#undef LANE_INLINE
+#undef floats
+#undef ints
+
+AVX512_TARGET static void avx512_Q4_K(unsigned char *dst,
+				      const unsigned char *src, size_t n)
+{
+	size_t left = avx512_blocks_q4_k(dst, src, n);
+
+	n -= left;
+	avx2_Q4_K(dst + n * WEIR__BYTES_Q4_K, src + n * 4 * 256, left);
+}
+
+AVX512_TARGET static void avx512_Q6_K(unsigned char *dst,
+				      const unsigned char *src, size_t n)
+{
+	avx512_blocks_q6_k(dst, src, n);
+}
+
+#define RUN(set, name)                                                     \
 	static void set##_run_##name(void *dst, const void *src, size_t n) \
 	{                                                                  \
 		weir__fpenv env = weir__fpenv_default();                   \
@@ -294,22 +485,24 @@ AVX512_TARGET static void avx512_Q4_0(unsigned char *dst,
 		set##_##name(dst, src, n);                                 \
 		weir__fpenv_restore(env);                                  \
 	}
-RUN(avx2, AVX2, Q8_0)
-RUN(avx2, AVX2, Q4_0)
-RUN(avx512, AVX512, Q8_0)
-RUN(avx512, AVX512, Q4_0)
+#define AVX2_RUN(name) RUN(avx2, name)
+#define AVX512_RUN(name) RUN(avx512, name)
+WEIR__WRITTEN_QUANTS(AVX2_RUN)
+WEIR__WRITTEN_QUANTS(AVX512_RUN)
 
-#define ROW(set, name)                                                   \
-	{                                                                \
-		.run = set##_run_##name, .block = WEIR__BLOCK_##name,    \
-		.src_bytes = 4 * WEIR__BLOCK_##name,                     \
-		.dst_bytes = WEIR__BYTES_##name, .from = WEIR_DTYPE_F32, \
-		.to = WEIR_DTYPE_##name                                  \
-	}
-static const struct weir_backend_convert avx2_list[] = { ROW(avx2, Q8_0),
-							 ROW(avx2, Q4_0) };
-static const struct weir_backend_convert avx512_list[] = { ROW(avx512, Q8_0),
-							   ROW(avx512, Q4_0) };
+#define ROW(set, name)                         \
+	{ .run = set##_run_##name,             \
+	  .block = WEIR__BLOCK_##name,         \
+	  .src_bytes = 4 * WEIR__BLOCK_##name, \
+	  .dst_bytes = WEIR__BYTES_##name,     \
+	  .from = WEIR_DTYPE_F32,              \
+	  .to = WEIR_DTYPE_##name },
+#define AVX2_ROW(name) ROW(avx2, name)
+#define AVX512_ROW(name) ROW(avx512, name)
+static const struct weir_backend_convert avx2_list[] = { WEIR__WRITTEN_QUANTS(
+	AVX2_ROW) };
+static const struct weir_backend_convert avx512_list[] = { WEIR__WRITTEN_QUANTS(
+	AVX512_ROW) };
 
 static bool avx2_usable(void)
 {
