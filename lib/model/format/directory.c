@@ -42,7 +42,10 @@ static char *join(const char *dir, const char *name)
 	return path;
 }
 
-/* How many names end in @suffix (NULL: none); *ret_last: the last of them. */
+/*
+ * Return how many names end in @suffix (NULL: none). *ret_last is the last of
+ * them.
+ */
 static int count(const struct listing *l, const char *suffix,
 		 const char **ret_last)
 {
@@ -66,7 +69,7 @@ static bool is_of_a_format(const char *name)
 	return false;
 }
 
-/* "a, b, c and 4 more": all names, or those that are of a format. */
+/* Append "a, b, c and 4 more": all names, or those of files of a format. */
 static void name_them(const struct listing *l, bool all, char *out, size_t size)
 {
 	int named = 0, more = 0;
@@ -127,7 +130,10 @@ static int fail_choice(const char *dir, const struct listing *l)
 		dir, counts, names);
 }
 
-/* The first of the files that end in @suffix, if all are parts of one model. */
+/*
+ * Return the first of the files that end in @suffix, if all are parts of one
+ * model.
+ */
 static const char *first_part(const struct listing *l, const char *suffix)
 {
 	const char *first = NULL;
@@ -145,7 +151,7 @@ static const char *first_part(const struct listing *l, const char *suffix)
 	return first;
 }
 
-/* The name of the one file that is the model, or NULL. */
+/* Return the name of the one file that is the model, or NULL. */
 static const char *choose(const struct listing *l)
 {
 	for (size_t i = 0; weir__formats[i]; i++) {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 
-#define TEXT_BYTES 40u /* that decide whether a file is text */
+#define TEXT_BYTES 40u /* bytes that decide whether a file is text */
 
 static const struct {
 	size_t at;
@@ -81,7 +81,7 @@ int weir__format_of(const struct weir__head *head,
 
 	while (*f && !(*f)->probe(head))
 		f++;
-	/* The bytes of a magic number may also be the length of a header. */
+	/* A magic number may also be the length of a header. */
 	other = *f ? NULL : other_format(head->bytes, head->n);
 	if (other)
 		return weir__fail(-EOPNOTSUPP, "%s: this is %s", head->file,

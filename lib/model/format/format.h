@@ -90,12 +90,12 @@ bool weir__elements_over(const int64_t *shape, unsigned ndim, uint64_t *ret_n);
  */
 struct weir__header {
 	struct weir_model *m;
-	struct weir__names names; /* of its records */
+	struct weir__names names; /* names of its records */
 	size_t first;             /* number of its first record */
-	size_t first_meta;        /* ... and of its first pair */
+	size_t first_meta;        /* number of its first pair */
 };
 
-/* @n_names: how many tensors are expected. -ENOMEM. */
+/* Begin a header of about @n_names tensors. -ENOMEM. */
 int weir__header_begin(struct weir__header *h, struct weir_model *m,
 		       size_t n_names);
 /*

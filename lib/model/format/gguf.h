@@ -17,7 +17,7 @@
 /* One file, and where its bytes come from. */
 struct weir__gguf {
 	const char *file;    /* its name, for sentences */
-	uint64_t file_bytes; /* of the whole file */
+	uint64_t file_bytes; /* bytes of the whole file */
 	/*
 	 * The first @n_bytes bytes, in memory, with the whole header; unchanged
 	 * by the parser. NULL: they are read from @from.

@@ -14,7 +14,7 @@
 #define LOAD_MIN ((uint64_t)64 << 10)
 #define LOAD_MAX ((uint64_t)1 << 20)
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
 int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 		    ...)

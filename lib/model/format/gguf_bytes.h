@@ -27,7 +27,10 @@ struct weir__gguf_in {
 	struct weir__value name;
 };
 
-/* -EBADMSG or -EOPNOTSUPP (@err) with "file: byte N, in tensor 'x': ...". */
+/*
+ * Return @err (-EBADMSG or -EOPNOTSUPP), with "file: byte N, in tensor 'x':
+ * ...".
+ */
 int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 		    ...) __attribute__((format(printf, 3, 4)));
 
@@ -35,11 +38,11 @@ int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 void weir__gguf_begin(struct weir__gguf_in *in);
 /* The header has ended: forget what was read of the data section. */
 void weir__gguf_end(struct weir__gguf_in *in);
-/* weir__gguf_need, where the bytes have not been read. */
+/* Do the work of weir__gguf_need if the bytes have not been read. */
 int weir__gguf_load(struct weir__gguf_in *in, uint64_t n);
 /*
- * A string and its length. It is moved down by a byte, over its length, so that
- * a NUL fits after it.
+ * Read a string and its length. The string is moved down by a byte, over its
+ * length, so that a NUL fits after it.
  */
 int weir__gguf_string(struct weir__gguf_in *in, struct weir__value *ret_str);
 
@@ -58,8 +61,8 @@ static inline int weir__gguf_need(struct weir__gguf_in *in, uint64_t n)
 }
 
 /*
- * The next @n bytes will have to be kept: is there memory for them? So what is
- * too much is refused before it is read. -ENOMEM, with m->held_refused.
+ * Check that there is memory for the next @n bytes, which will be kept, so that
+ * what is too much is refused before it is read. -ENOMEM, with m->held_refused.
  */
 static inline int weir__gguf_expect(struct weir__gguf_in *in, uint64_t n)
 {
@@ -71,7 +74,7 @@ static inline int weir__gguf_expect(struct weir__gguf_in *in, uint64_t n)
 	return r;
 }
 
-/* The next number, of which weir__gguf_need has made sure. */
+/* Read the next number; weir__gguf_need has made sure that it is there. */
 static inline uint32_t weir__gguf_u32(struct weir__gguf_in *in)
 {
 	uint32_t v;
@@ -98,7 +101,7 @@ static inline struct weir__str weir__gguf_str(const struct weir__gguf_in *in,
 
 /* Values of the metadata that the reader itself needs. */
 struct weir__gguf_keys {
-	uint32_t alignment; /* of tensors in the data section */
+	uint32_t alignment; /* alignment of tensors in the data section */
 	bool split;         /* there is a split.count */
 	uint64_t split_no, split_count;
 };

@@ -9,9 +9,9 @@
 #define DEPTH_MAX 8u   /* arrays of arrays */
 #define DEFAULT_ALIGNMENT 32u
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
-/* By GGUF's numbers. */
+/* The types by their numbers in GGUF. */
 static const uint8_t types[] = {
 	WEIR_VALUE_U8,     WEIR_VALUE_I8,    WEIR_VALUE_U16, WEIR_VALUE_I16,
 	WEIR_VALUE_U32,    WEIR_VALUE_I32,   WEIR_VALUE_F32, WEIR_VALUE_BOOL,
@@ -37,7 +37,10 @@ static int read_type(struct weir__gguf_in *in, enum weir_value_type *ret_type)
 	return 0;
 }
 
-/* The bytes of a BOOL are 0 or 1; lenient: any, which then become 0 or 1. */
+/*
+ * Check that the bytes of BOOLs are 0 or 1. In lenient mode other bytes become
+ * 1.
+ */
 static int check_bools(struct weir__gguf_in *in, uint64_t n)
 {
 	char *bools = in->m->text + in->base + in->at;
@@ -64,7 +67,7 @@ static void swap_numbers(char *numbers, uint64_t n, size_t bytes)
 		}
 }
 
-/* @n numbers or bools, at *@ret_at in the text. */
+/* Read @n numbers or bools, which are at *@ret_at in the text. */
 static int read_numbers(struct weir__gguf_in *in, enum weir_value_type type,
 			uint64_t n, uint64_t *ret_at)
 {
@@ -123,7 +126,7 @@ static int read_arrays(struct weir__gguf_in *in, unsigned depth,
 	return r;
 }
 
-/* The type and the number of items. */
+/* Read the type and the number of items. */
 static int read_array_head(struct weir__gguf_in *in, unsigned depth,
 			   struct weir__value *array)
 {

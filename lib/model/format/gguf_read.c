@@ -14,14 +14,14 @@
 #define DIMS_MAX 4u
 #define NAMES_AHEAD 65536u /* names for which a table is made at once */
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
 struct gguf {
 	struct weir__gguf_in in;
 	struct weir__header header;
 	struct weir__gguf_keys keys;
 	uint64_t n_tensors, n_pairs;
-	uint64_t last_end; /* of the tensor before */
+	uint64_t last_end; /* end of the previous tensor */
 };
 
 static int check_version(const struct weir__gguf *g, uint32_t version)
@@ -231,7 +231,10 @@ static int read_tensor(struct gguf *rd)
 	return r > 0 ? weir__gguf_fail(&rd->in, -EBADMSG, "named twice") : r;
 }
 
-/* -EBADMSG: the metadata contradict the names, or the order, of the files. */
+/*
+ * Fail with -EBADMSG if the metadata contradict the names, or the order, of the
+ * files.
+ */
 static int check_split(const struct gguf *rd)
 {
 	const struct weir__gguf *g = rd->in.g;
@@ -259,7 +262,10 @@ static int check_split(const struct gguf *rd)
 	return 0;
 }
 
-/* After the last file: are all tensors there that the first file promises? */
+/*
+ * Check, after the last file, that all tensors are there that the first file
+ * promises.
+ */
 static int check_total(const struct gguf *rd)
 {
 	const struct weir_model *m = rd->in.m;

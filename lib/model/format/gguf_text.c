@@ -10,13 +10,13 @@
 #include "model/format/utf8.h"
 
 #define FIXED 24u /* bytes before the first pair */
-#define FRONT 28u /* ... and the low half of the length of its key */
+#define FRONT 28u /* and the low half of the length of its key */
 #define KEY_MAX 65535u
 
 /* How a conversion wrote one byte, and how it is undone. */
 struct conversion {
 	const char *what;
-	/* Bytes at @p that it wrote for *@ret_byte; 0: none. */
+	/* Return how many bytes at @p it wrote for *@ret_byte, or 0. */
 	size_t (*undo)(const unsigned char *p, unsigned char *ret_byte);
 };
 
@@ -54,8 +54,8 @@ static uint32_t le32(const unsigned char *p)
 }
 
 /*
- * Do the first bytes become numbers that a file can have if the conversion is
- * undone? Otherwise their high bytes are where low ones belong.
+ * True if the first bytes become numbers that a file can have when the
+ * conversion is undone. Otherwise their high bytes are where low ones belong.
  */
 static bool front_converted(const unsigned char *p, size_t n,
 			    const struct conversion *c)

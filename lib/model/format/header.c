@@ -100,7 +100,7 @@ int weir__header_meta(struct weir__header *h, const struct weir__str *key,
  * rules of its format allow, and ends within the file; no two share a byte.
  */
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
 static const char *name(const struct weir_model *m,
 			const struct weir__record *rec)
@@ -120,7 +120,10 @@ static int compare(const void *pa, const void *pb)
 	return a->name < b->name ? -1 : 1;
 }
 
-/* True: the order has changed. Most writers sort, so it rarely does. */
+/*
+ * Sort the records by offset. Returns true if the order has changed, which is
+ * rare, since most writers sort.
+ */
 static bool sort(struct weir__record *rec, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -181,7 +184,10 @@ static int check_size(const struct weir_model *m,
 			info->block);
 	if (info->block > 1)
 		n /= info->block;
-	/* In bits, as the reference reader of safetensors counts. */
+	/*
+	 * The size is compared in bits, as in the reference reader of
+	 * safetensors.
+	 */
 	if (over || weir__mul_over(n, info->bytes * 8u, &bits))
 		return weir__fail(
 			-EBADMSG,
@@ -198,8 +204,8 @@ static int check_size(const struct weir_model *m,
 }
 
 /*
- * @rec does not begin where the tensor before it ends (at @at, padded). 0 if it
- * may begin elsewhere.
+ * Fail, since @rec does not begin where the tensor before it ends (at @at,
+ * padded). Returns 0 if it may begin elsewhere.
  */
 static int check_gap(const struct weir_model *m, const struct weir__record *rec,
 		     uint64_t at, const struct weir__ranges *ranges)
@@ -248,7 +254,7 @@ static int check_end(const struct weir_model *m, const struct weir__record *rec,
 static int check_ranges(struct weir_model *m, size_t first,
 			const struct weir__ranges *ranges)
 {
-	uint64_t at = 0; /* the end of the tensor before */
+	uint64_t at = 0; /* end of the previous tensor */
 	bool sorted = first < m->n_recs &&
 		      sort(m->rec + first, m->n_recs - first);
 	int r;

@@ -66,7 +66,7 @@ struct found {
 	char text[16];
 };
 
-/* The next byte, for a sentence. */
+/* Describe the next byte in a sentence. */
 static struct found found(const struct weir__json *j)
 {
 	unsigned char c = *j->at;
@@ -156,7 +156,10 @@ static int hex_digit(unsigned char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The value of four hexadecimal digits; -1: they are not hexadecimal. */
+/*
+ * Return the value of four hexadecimal digits, or -1 if they are not
+ * hexadecimal.
+ */
 static int hex4(const unsigned char *p)
 {
 	int v = 0;
@@ -191,7 +194,7 @@ static unsigned char *put_utf8(unsigned char *out, unsigned c)
 	return out;
 }
 
-/* \uXXXX at *p, or the two of them that are a surrogate pair. */
+/* Decode \uXXXX at *p, or the two of them that are a surrogate pair. */
 static int unicode_escape(const struct weir__json *j, unsigned char **p,
 			  unsigned char **out)
 {
@@ -228,7 +231,7 @@ static int json_escape(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-/* The character at *p is an escape, not ASCII, or an error. */
+/* Decode the character at *p, which is an escape, not ASCII, or an error. */
 static int odd_char(const struct weir__json *j, unsigned char **p,
 		    unsigned char **out)
 {

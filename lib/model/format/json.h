@@ -33,9 +33,10 @@ struct weir__str { /* may contain NULs; no NUL ends it */
 };
 
 struct weir__json {
-	const char *file;      /* for sentences */
-	const char *kind;      /* "tensor": for sentences; NULL: of no object */
-	struct weir__str name; /* ... of this name */
+	const char *file;      /* name of the file, for sentences */
+	const char *kind;      /* "tensor", for sentences; NULL: no object is
+				  read */
+	struct weir__str name; /* name of the object */
 	uint64_t base;         /* offset of the text in the file */
 	unsigned char *text;
 	unsigned char *at;
@@ -64,7 +65,7 @@ int weir__json_member(struct weir__json *j, struct weir__str *ret_name);
 int weir__json_element(struct weir__json *j);
 
 int weir__json_string(struct weir__json *j, struct weir__str *ret_str);
-/* A whole number from 0 to 2^64 - 1, written in digits only. */
+/* Read a whole number from 0 to 2^64 - 1, written in digits only. */
 int weir__json_u64(struct weir__json *j, uint64_t *ret_value);
 int weir__json_null(struct weir__json *j);
 /* Check any value and ignore it. */
@@ -72,7 +73,9 @@ int weir__json_skip(struct weir__json *j);
 /* Only white space may follow. */
 int weir__json_end(struct weir__json *j);
 
-/* -EBADMSG with "file: byte N, in tensor 'x': ...", at the next token. */
+/*
+ * Return -EBADMSG with "file: byte N, in tensor 'x': ...", at the next token.
+ */
 int weir__json_fail(struct weir__json *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -205,7 +205,7 @@ static void index_free(const struct weir_model *m, uint64_t *index,
 	weir__free(index);
 }
 
-/* Any thread; where two make an index, one of both is kept. */
+/* Any thread may call this; if two make an index, one of both is kept. */
 static int index_make(const struct weir_model *m, struct weir__strings *s,
 		      uint32_t n, uint64_t **ret_index)
 {
@@ -237,7 +237,7 @@ static int index_make(const struct weir_model *m, struct weir__strings *s,
 	return 0;
 }
 
-/* Item @i of such an array, which has it. -ENOMEM. Any thread. */
+/* Get item @i of such an array, which has it. -ENOMEM. Any thread. */
 static int strings_item(const struct weir_model *m,
 			const struct weir__value *array, uint32_t i,
 			struct weir__value *ret_item)

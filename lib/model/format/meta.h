@@ -46,33 +46,37 @@ struct weir__pair {
 };
 
 /*
- * The number of the pair of @key. 0: a new pair, whose value is an empty
- * string. 1: the model has the key. -ENOMEM. -EOPNOTSUPP: too many pairs.
+ * Find or add the pair of @key. Returns 0 for a new pair, whose value is an
+ * empty string, or 1 if the model has the key. -ENOMEM. -EOPNOTSUPP: too many
+ * pairs.
  */
 int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 		   uint32_t *ret_number);
-/* The value of a key without NULs; NULL: there is none. */
+/* Return the value of a key without NULs, or NULL. */
 const struct weir__value *weir__meta_find(const struct weir_model *m,
 					  const char *key);
 
-/* Bytes of a number of this type or of a BOOL; 0: neither. */
+/* Return the bytes of a number of this type or of a BOOL; 0: neither. */
 size_t weir__value_bytes(enum weir_value_type type);
-/* A string of up to 2^32 - 1 bytes, added to the model's text. -ENOMEM. */
+/* Add a string of up to 2^32 - 1 bytes to the model's text. -ENOMEM. */
 int weir__value_string(struct weir_model *m, const struct weir__str *str,
 		       struct weir__value *ret_value);
-/* The number at @bytes, in the host's byte order; not aligned. */
+/*
+ * Return the number at @bytes, which is in the host's byte order and not
+ * aligned.
+ */
 struct weir__value weir__value_number(enum weir_value_type type,
 				      const void *bytes);
 /*
- * An array of the @n numbers at offset @at of the model's text. They are moved
- * down to be aligned, over up to 7 bytes that must not be in use.
+ * Make an array of the @n numbers at offset @at of the model's text. They are
+ * moved down to be aligned, over up to 7 bytes that must not be in use.
  */
 struct weir__value weir__value_numbers(struct weir_model *m,
 				       enum weir_value_type of, uint64_t at,
 				       uint32_t n);
 /* Append to model->item, for an array of strings or arrays. -ENOMEM. */
 int weir__item_add(struct weir_model *m, const struct weir__value *item);
-/* Item @i of @array, which has it and is not packed. */
+/* Get item @i of @array, which has it and is not packed. */
 struct weir__value weir__value_item(const struct weir_model *m,
 				    const struct weir__value *array,
 				    uint64_t i);

@@ -13,7 +13,7 @@
 
 #define AHEAD 8u /* names between the prefetch of a bucket and its use */
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
 struct weir__str weir__record_str(const void *model, uint32_t number)
 {
@@ -178,7 +178,9 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
-/* Two shards have a tensor of one name; no index says which counts. */
+/*
+ * Fail, since two shards have a tensor of one name, and no index chooses one.
+ */
 static int fail_twice(const struct weir_model *m, uint32_t a, uint32_t b)
 {
 	return weir__fail(-EBADMSG, "%s: tensor '%s' is also in %s",

@@ -20,7 +20,8 @@
 
 struct weir__format;
 
-#define WEIR__MODEL_MEMORY ((uint64_t)256 << 20) /* weir_model_opts.memory 0 */
+/* the limit if weir_model_opts.memory is 0 */
+#define WEIR__MODEL_MEMORY ((uint64_t)256 << 20)
 
 struct weir__record {
 	uint64_t name; /* offset in model->text; followed by a NUL */
@@ -29,14 +30,14 @@ struct weir__record {
 	uint16_t dtype;
 	uint16_t ndim;
 	uint32_t shape; /* index in model->dims */
-	uint64_t off;   /* in the shard's file */
+	uint64_t off;   /* offset in the shard's file */
 	uint64_t bytes;
 };
 
 /* An array of strings in model->text, each after its length: meta.c. */
 struct weir__strings {
 	uint64_t at;    /* offset of the first string's length */
-	uint64_t bytes; /* of the index, as they count for the budget */
+	uint64_t bytes; /* bytes of the index, as they count for the budget */
 	_Atomic(uint64_t *) index; /* where each string's length is; NULL: no
 				      program has needed it */
 };
@@ -58,8 +59,8 @@ struct weir__model_spare {
 struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	char *path; /* of the file or index, maybe found in a directory */
-	const struct weir__format *format; /* of all shards; format.h */
+	char *path; /* path of the file or index, maybe found in a directory */
+	const struct weir__format *format; /* format of all shards */
 	struct weir_file **file;           /* n_files shards */
 	uint32_t n_files;
 	size_t cap_files;
@@ -75,34 +76,34 @@ struct weir_model {
 	size_t text_len, cap_text;
 	struct weir__pair *meta;
 	size_t n_meta, cap_meta;
-	struct weir__value *item; /* of arrays of strings or arrays */
+	struct weir__value *item; /* items of arrays of strings or arrays */
 	size_t n_items, cap_items;
 	struct weir__strings *strings;
 	size_t n_strings, cap_strings;
 	/*
-	 * Bytes of headers and tables (model.c): those in use, up to which they
-	 * may grow without a question, and those claimed from the budget.
+	 * Bytes of headers and tables (model.c): bytes in use, bytes up to
+	 * which they may grow without a further check, and bytes claimed from
+	 * the budget.
 	 */
 	uint64_t held, held_ok, claimed;
-	uint64_t limit;     /* of held */
+	uint64_t limit;     /* limit of held */
 	bool held_refused;  /* the sentence of an -ENOMEM is set */
-	uint32_t n_headers; /* begun, while the model is built */
-	uint32_t
-		n_parts; /* files of a split model (split_files.h), or several open
-			       files; 0: not split */
+	uint32_t n_headers; /* headers begun, while the model is built */
+	uint32_t n_parts; /* files of a split model (split_files.h), or several
+			    open files; 0: not split */
 	/*
-	 * Of rec. While the model is built, either empty or of the first
-	 * records, whose numbers are still right.
+	 * Names of rec. While the model is built it is either empty or has the
+	 * first records, whose numbers are still right.
 	 */
 	struct weir__names names;
-	struct weir__names keys; /* of meta */
-	uint64_t bytes;          /* of all tensors */
+	struct weir__names keys; /* keys of meta */
+	uint64_t bytes;          /* bytes of all tensors */
 	uint64_t unlisted;       /* tensors that the index leaves out */
-	uint64_t total_size;     /* as the index says, or 0 */
-	_Atomic(struct weir__model_spare *) spare; /* or NULL */
+	uint64_t total_size;     /* total_size of the index, or 0 */
+	_Atomic(struct weir__model_spare *) spare; /* spare memory, or NULL */
 };
 
-/* An empty model, for a reader to fill. -ENOMEM, without a sentence. */
+/* Make an empty model, which a reader fills. -ENOMEM, without a sentence. */
 int weir__model_new(struct weir *weir, struct weir_model **ret_model);
 /* Append @file, which is referenced, as a shard. -ENOMEM. */
 int weir__model_add_file(struct weir_model *model, struct weir_file *file);
@@ -121,14 +122,14 @@ int weir__model_file(struct weir *weir, const char *path,
 		     struct weir_file **ret_file);
 
 /*
- * As weir__file_read and weir__file_read_front. -ESTALE: the file has changed
- * since it was opened, so the bytes may be of two versions. Block.
+ * Read like weir__file_read and weir__file_read_front. -ESTALE: the file has
+ * changed since it was opened, so the bytes may be of two versions. Both block.
  */
 int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 int weir__model_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
- * The one file of a directory that is a model; the caller frees *ret_path.
+ * Find the one file of a directory that is a model; the caller frees *ret_path.
  * -ENOENT: there is none. -EINVAL: there are several. The sentence lists the
  * files that are there. Blocks.
  */
@@ -142,13 +143,13 @@ static inline int weir__model_hold(struct weir_model *m, uint64_t bytes)
 	m->held += bytes;
 	return m->held <= m->held_ok ? 0 : weir__model_claim(m);
 }
-/* They have been freed again. */
+/* Count the bytes no longer: they have been freed. */
 static inline void weir__model_let_go(struct weir_model *m, uint64_t bytes)
 {
 	m->held -= bytes;
 }
 
-/* meta.c: an array of @n strings, which begins at @at. -ENOMEM. */
+/* meta.c: make an array of @n strings, which begins at @at. -ENOMEM. */
 int weir__strings_add(struct weir_model *m, uint64_t at, uint32_t n,
 		      uint64_t *ret_number);
 void weir__strings_free(struct weir_model *m);
@@ -162,10 +163,10 @@ static inline const char *weir__record_name(const struct weir_model *m,
 	return m->text + m->rec[i].name;
 }
 
-/* For tables of names whose arg is a model. */
+/* The name function of tables of names whose arg is a model. */
 struct weir__str weir__record_str(const void *model, uint32_t number);
 
-/* The number of the record of that name, or WEIR__NONE. */
+/* Return the number of the record of that name, or WEIR__NONE. */
 size_t weir__model_lookup(const struct weir_model *model, const char *name,
 			  size_t len);
 

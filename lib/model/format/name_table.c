@@ -22,8 +22,8 @@ static uint32_t name_hash(const struct weir__names *names,
 }
 
 /*
- * From the 16 random bytes that the kernel passes to each process. Every table
- * has another seed.
+ * Make a seed from the 16 random bytes that the kernel passes to each process.
+ * Every table has another seed.
  */
 static uint64_t secret_seed(void)
 {
@@ -60,7 +60,7 @@ void weir__names_fini(struct weir__names *names)
 	*names = (struct weir__names){ 0 };
 }
 
-/* The number in a bucket that is not empty. */
+/* Return the number in a bucket that is not empty. */
 static uint32_t number_in(uint64_t bucket)
 {
 	return (uint32_t)(bucket >> 32) - 1;
@@ -95,7 +95,7 @@ static int double_buckets(struct weir__names *names)
 	return 0;
 }
 
-/* The bucket of @name, or the empty one where it would be added. */
+/* Find the bucket of @name, or the empty one where it would be added. */
 static size_t names_find(const struct weir__names *names,
 			 const struct weir__str *name, uint32_t h)
 {

@@ -16,7 +16,7 @@
 struct weir_model;
 
 #define WEIR__NONE ((size_t)-1)
-#define WEIR__NAME_BYTES 32u /* of buckets, for each name, at most */
+#define WEIR__NAME_BYTES 32u /* most bytes of buckets for each name */
 
 /*
  * A table from a name to the number of an item. The items and their names are
@@ -34,14 +34,16 @@ struct weir__names {
 	struct weir__str (*name)(const void *arg, uint32_t number);
 };
 
-/* @count: how many names are expected; 0: unknown. -ENOMEM. */
+/*
+ * Make a table for about @count names; 0: their number is not known. -ENOMEM.
+ */
 int weir__names_init(struct weir__names *names, size_t count, const void *arg,
 		     struct weir__str (*name)(const void *arg,
 					      uint32_t number));
 void weir__names_fini(struct weir__names *names);
 /*
- * Add @name as @number, unless the table has it. 0: added. 1: the table has it,
- * as *ret_number. -ENOMEM.
+ * Add @name as @number. Returns 0, or 1 if the table already has it, as
+ * *ret_number. -ENOMEM.
  */
 int weir__names_add(struct weir__names *names, const struct weir__str *name,
 		    uint32_t number, uint32_t *ret_number);
@@ -54,7 +56,7 @@ uint32_t weir__names_ahead(const struct weir__names *names,
 			   const struct weir__str *name);
 int weir__names_put(struct weir__names *names, const struct weir__str *name,
 		    uint32_t ahead, uint32_t number, uint32_t *ret_number);
-/* The number of @name, or WEIR__NONE. */
+/* Return the number of @name, or WEIR__NONE. */
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name);
 

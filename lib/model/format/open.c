@@ -12,7 +12,7 @@
 #include "model/format/shard_index.h"
 #include "model/format/split_files.h"
 
-/* The result @r of a read, or -ESTALE if the file has changed. */
+/* Return the result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
 {
 	int changed;
@@ -61,7 +61,9 @@ static int set_path(struct weir_model *m, const struct weir_file *file)
 				    file->base);
 }
 
-/* By its name @file is an index, a part of a split model, or alone. */
+/*
+ * Read @file, which by its name is an index, a part of a split model, or alone.
+ */
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 {
 	struct weir__part_name split;

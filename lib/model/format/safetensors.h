@@ -19,10 +19,11 @@
 
 /* The text of one header, and where it was found. */
 struct weir__st {
-	const char *file; /* for sentences */
-	char *text;       /* @len bytes, then a NUL; written to */
+	const char *file; /* name of the file, for sentences */
+	char *text;       /* @len bytes, then a NUL; the parser changes them */
 	size_t len;
-	uint64_t data_bytes; /* of the data section, which follows the text */
+	uint64_t data_bytes; /* bytes of the data section, which follows the
+				text */
 	uint32_t shard;
 	bool lenient;
 };

@@ -20,12 +20,12 @@ struct reader {
 	struct weir__json json;
 	struct weir__header header;
 	const struct weir__st *st;
-	uint16_t dtype; /* of the tensor before */
+	uint16_t dtype; /* dtype of the previous tensor */
 	uint64_t dims[WEIR_MAX_DIMS];
 	bool has_meta;
 };
 
-/* Usually the dtype of the tensor before, so that is compared first. */
+/* It is usually the dtype of the previous tensor, which is compared first. */
 static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
 {
 	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
@@ -294,7 +294,7 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 	return r < 0 ? r : end;
 }
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* the type that printf writes */
 
 static uint64_t le64(const unsigned char *p)
 {

@@ -138,7 +138,7 @@ static int read_map(struct weir__index *x, struct weir__json *j, bool lenient)
 	return r;
 }
 
-/* The value of a text of digits; 0: other text, or more than 64 bits. */
+/* Return the value of a text of digits; 0: other text, or more than 64 bits. */
 static uint64_t whole_number(const unsigned char *at, const unsigned char *end)
 {
 	uint64_t v = 0;
@@ -340,7 +340,10 @@ int weir__index_complete(const struct weir__index *x)
 
 /* Reading a model of several files: the index, then its shards. */
 
-/* Length of the directory in @path, with its slash; 0: there is none. */
+/*
+ * Return the length of the directory in @path, with its slash; 0: there is
+ * none.
+ */
 static size_t dir_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -455,7 +458,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	r = weir__index_parse(&x, m, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
-		m->format = &weir__safetensors; /* of every shard */
+		m->format = &weir__safetensors; /* the format of every shard */
 		m->total_size = x.total_size;
 		r = read_shards(m, &x, file, lenient);
 	}

@@ -19,16 +19,16 @@ struct weir__index_entry { /* a tensor of the weight_map */
 };
 
 struct weir__index {
-	struct weir_model *m; /* for which memory counts; or NULL */
+	struct weir_model *m; /* model whose memory it is, or NULL */
 	uint64_t held;        /* bytes of it */
-	const char *file;     /* for sentences */
+	const char *file;     /* name of the file, for sentences */
 	char *text;           /* owned by the caller; names point into it */
 	struct weir__index_entry *placed;
 	size_t n_placed, cap_placed;
-	struct weir__names names; /* of placed */
+	struct weir__names names; /* names of placed */
 	struct weir__str *shard;  /* sorted once weir__index_parse returns */
 	size_t n_shards, cap_shards;
-	struct weir__names shards; /* of shard, until it is sorted */
+	struct weir__names shards; /* names of shard, until it is sorted */
 	uint64_t total_size;
 };
 
@@ -43,12 +43,12 @@ int weir__index_parse(struct weir__index *x, struct weir_model *m,
 void weir__index_fini(struct weir__index *x);
 
 /*
- * Of the records [first, m->n_recs), those of shard @shard, keep the ones that
+ * Keep those of the records [first, m->n_recs), which are of shard @shard, that
  * the index places there, and count the others as unlisted.
  */
 void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,
 		      uint32_t shard);
-/* -EBADMSG: a tensor is placed in a shard that lacks it. */
+/* Fail with -EBADMSG if a tensor is placed in a shard that lacks it. */
 int weir__index_complete(const struct weir__index *x);
 
 /* Read the index @file, then open and read its shards into @m. Blocks. */

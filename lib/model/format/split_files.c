@@ -12,7 +12,7 @@
 #define OF "-of-"
 #define TAIL (1u + DIGITS + 4u + DIGITS) /* "-00001-of-00003" */
 
-/* The format whose parts have names that end as @name does; NULL: none. */
+/* Return the format whose parts have names that end as @name does, or NULL. */
 static const struct weir__format *format_of_suffix(const char *name, size_t n,
 						   size_t *ret_n)
 {
@@ -98,7 +98,7 @@ int weir__split_read(struct weir_model *m, struct weir_file *file,
 	if (!name)
 		return weir__fail(-ENOMEM, "%s: no memory for a name",
 				  file->base);
-	m->format = split->format; /* of every part */
+	m->format = split->format; /* the format of every part */
 	m->n_parts = split->count;
 	for (uint32_t i = 0; r >= 0 && i < split->count; i++) {
 		set_number(name, split, i + 1);

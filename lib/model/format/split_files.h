@@ -12,7 +12,7 @@
 
 /* A name of a part. */
 struct weir__part_name {
-	const struct weir__format *format; /* of the suffix */
+	const struct weir__format *format; /* format that has the suffix */
 	size_t stem;        /* bytes of the name before "-00001-of-00003" */
 	uint32_t no, count; /* number @no of @count, counted from 1 */
 };

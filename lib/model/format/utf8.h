@@ -3,8 +3,9 @@
 #define WEIR__MODEL_UTF8_H
 
 /*
- * Bytes of the character at @p, which is not ASCII; 0: it is not UTF-8. Reads
- * up to 4 bytes, and none after one that does not belong to the character.
+ * Return the length of the character at @p, which is not ASCII; 0: it is not
+ * UTF-8. Reads up to 4 bytes, and none after one that does not belong to the
+ * character.
  */
 static inline unsigned weir__utf8_len(const unsigned char *p)
 {

@@ -77,7 +77,9 @@ static void arrival_destroy(struct weir__timeline *tl)
 	weir__free(a);
 }
 
-/* NULL for number n: a load ends with a check of its files, on the host. */
+/*
+ * Return NULL for number n: a load ends with a check of its files, on the host.
+ */
 static const struct weir_backend_queue_ops *
 arrival_copies_submitted(struct weir__timeline *tl, uint64_t number)
 {

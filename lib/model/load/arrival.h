@@ -12,8 +12,8 @@
  *
  * Several reactors count down at once, without a lock; the end of the load
  * completes number n. Tensors that have arrived or failed are also queued for
- * weir_load_next (completions.h). The arrival is referenced by the load, its events
- * and the weights.
+ * weir_load_next (completions.h). The arrival is referenced by the load, its
+ * events and the weights.
  */
 #ifndef WEIR__MODEL_ARRIVAL_H
 #define WEIR__MODEL_ARRIVAL_H
@@ -50,11 +50,12 @@ struct weir__arrival {
 	_Atomic size_t failed; /* tensors; also counted in ended.n_ended */
 	struct weir__item {
 		_Atomic uint64_t remaining;
-		_Atomic(const struct weir_failure *) cause; /* or NULL */
+		/* the cause of its failure, or NULL */
+		_Atomic(const struct weir_failure *) cause;
 	} item[]; /* n + 1; the cause of item n is of no tensor */
 };
 
-/* -ENOMEM, without a sentence. */
+/* Make an arrival. -ENOMEM, without a sentence. */
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret);
 static inline void weir__arrival_put(struct weir__arrival *a)
 {
@@ -70,15 +71,17 @@ static inline void weir__arrival_put(struct weir__arrival *a)
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
- * All tensors are copied by queues of @by: count also the bytes whose copies
- * are not submitted to the driver. Before the job starts. -ENOMEM, without a
- * sentence.
+ * Count also the bytes whose copies are not submitted to the driver: all
+ * tensors are copied by queues of @by. Called before the job starts. -ENOMEM,
+ * without a sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir_backend_queue_ops *by);
 /* Copies of @bytes of tensor @i are submitted to the driver. Any thread. */
 void weir__arrival_submitted(struct weir__arrival *a, size_t i, uint64_t bytes);
-/* Fail the load for a cause that belongs to no tensor. The first one stays. */
+/*
+ * Fail the load for a cause that belongs to no tensor. The first cause is kept.
+ */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);
 /* Fail the load and all its tensors: nothing has been read. */
@@ -97,8 +100,8 @@ extern const struct weir_failure weir__cause_cancelled;
 extern const struct weir_failure weir__cause_closed;
 
 /*
- * The failure of number @i: its errno, and *ret_failure with its number; 0: it
- * has not failed. For n it is that of the first number that failed.
+ * Return the errno of number @i if it has failed, and its failure as
+ * *ret_failure; else 0. For n it is that of the first number that failed.
  */
 int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 			struct weir_failure *ret_failure);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/load/chunk_tensors.h"
 
-/* Bytes of data, without gaps, in the first @bytes of a span with rows. */
+/*
+ * Return the bytes of data, without gaps, in the first @bytes of a span with
+ * rows.
+ */
 static uint64_t data_in(const struct weir__slice *slice, uint64_t bytes)
 {
 	uint64_t part = bytes % slice->file_pitch;
@@ -10,7 +13,7 @@ static uint64_t data_in(const struct weir__slice *slice, uint64_t bytes)
 	       (part < slice->width ? part : slice->width);
 }
 
-/* The first tensor of the span that ends after @off of the file. */
+/* Find the first tensor of the span that ends after @off of the file. */
 static size_t first_after(const struct weir__layout *layout,
 			  const struct weir__load_span *span, uint64_t off)
 {

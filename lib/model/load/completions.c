@@ -107,7 +107,7 @@ void weir__completions_end(struct weir__completions *e)
 	write_entry(e, e->n, e->n);
 }
 
-/* -EAGAIN: the next tensor, or the load, has not ended yet. */
+/* Take an entry. -EAGAIN: the next tensor, or the load, has not ended yet. */
 static int completions_take_ready(struct weir__completions *e, size_t *ret_i)
 {
 	size_t at = atomic_load(&e->n_taken), number;
@@ -159,7 +159,7 @@ static int completions_make_fd(struct weir__completions *e)
 	if (r < 0)
 		return weir__wakefd_fail(
 			r, "cannot make a descriptor of the load");
-	/* So that the library does not block if the program reads it. */
+	/* The library must not block if the program reads it. */
 	r = weir__sys_set_flags(atomic_load(&e->fd.fd), O_NONBLOCK);
 	if (r < 0) {
 		weir__wakefd_close(&e->fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion queue of a load: its tensors, in the order in which they arrive
- * or fail. The threads that complete tensors add them, and those in
+ * The completion queue of a load: its tensors, in the order in which they
+ * arrive or fail. The threads that complete tensors add them, and those in
  * weir_load_next() take them.
  *
- * Entry k is the tensor that has ended after k others. A thread that completes a
- * tensor reserves the next entry, then writes the number into it. After the n
+ * Entry k is the tensor that has ended after k others. A thread that completes
+ * a tensor reserves the next entry, then writes the number into it. After the n
  * tensors comes entry n, the end of the load. Entries are taken in order, each
  * once: the thread that advances n_taken from k has taken entry k. The end is
  * not taken: it stays. No thread takes a lock.
@@ -40,7 +40,7 @@ struct weir__completions {
 	struct weir__wakefd fd;
 	_Atomic bool has_fd; /* written under the lock */
 	bool readable;       /* guarded by the lock */
-	/* In lines of the cache of their own: */
+	/* Each in a line of the cache of its own: */
 	char apart[64];
 	_Atomic size_t n_ended; /* entries reserved; completers write it */
 	char apart_too[64];
@@ -54,7 +54,7 @@ void weir__completions_init(struct weir__completions *e, _Atomic size_t *entry,
 void weir__completions_fini(struct weir__completions *e);
 
 /*
- * How many tensors have ended. The caller sees what their completers did
+ * Return how many tensors have ended. The caller sees what their completers did
  * before.
  */
 static inline size_t weir__completions_count(struct weir__completions *e)
@@ -62,9 +62,15 @@ static inline size_t weir__completions_count(struct weir__completions *e)
 	return atomic_load(&e->n_ended);
 }
 
-/* Tensor @i has arrived or failed. Once for each tensor; any thread. */
+/*
+ * Add tensor @i, which has arrived or failed. Called once for each tensor, by
+ * any thread.
+ */
 void weir__completions_add(struct weir__completions *e, size_t i);
-/* All tensors have been added, and the load has ended. Once. */
+/*
+ * End the queue: all tensors have been added, and the load has ended. Called
+ * once.
+ */
 void weir__completions_end(struct weir__completions *e);
 /*
  * Take the next entry. 1: it is *@ret_i; 0: the load has ended; -ETIMEDOUT.
@@ -74,8 +80,9 @@ int weir__completions_take(struct weir__completions *e, int64_t timeout_ns,
 			   size_t *ret_i);
 
 /*
- * The descriptor, made by the first call: readable while weir__completions_take
- * would not block. -EMFILE, -ENFILE, -ENOMEM. Any thread.
+ * Return the descriptor, which the first call makes. It is readable while
+ * weir__completions_take would not block. -EMFILE, -ENFILE, -ENOMEM. Any
+ * thread.
  */
 int weir__completions_fd(struct weir__completions *e);
 /* Close the descriptor. Nobody asks for it any more. */

@@ -93,7 +93,7 @@ static int update_contiguous(struct hasher *h, const struct weir_tensor *t,
 	return 0;
 }
 
-/* A view: its rows, without the bytes between them. */
+/* Digest a view: its rows, without the bytes between them. */
 static int update_rows(struct hasher *h, const struct weir_tensor *t)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 }, bytes;

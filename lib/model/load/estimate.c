@@ -42,7 +42,7 @@ static unsigned entry_of(struct need *need, unsigned n,
 	return n;
 }
 
-/* Bytes of a tensor in memory, without the gaps between its rows. */
+/* Return the bytes of a tensor in memory, without the gaps between its rows. */
 static uint64_t data_bytes(const struct weir__layout *l,
 			   const struct weir__tensor_placement *s)
 {
@@ -52,8 +52,8 @@ static uint64_t data_bytes(const struct weir__layout *l,
 }
 
 /*
- * The bytes of host memory that a buffer gets, as weir__arena_take() maps them,
- * without reserved pages: those are used only where they fit.
+ * Return the bytes of host memory that a buffer gets, as weir__arena_take()
+ * maps them, without reserved pages, which are used only where they fit.
  */
 static uint64_t whole_pages(const struct weir_buft *buft, uint64_t bytes)
 {
@@ -101,7 +101,10 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The bytes that may still be allocated in the budget of the buffer type. */
+/*
+ * Return the bytes that may still be allocated in the budget of the buffer
+ * type.
+ */
 static uint64_t budget_left(struct weir_buft *buft)
 {
 	uint64_t budget = atomic_load(&buft->budget);
@@ -112,7 +115,10 @@ static uint64_t budget_left(struct weir_buft *buft)
 	return used < budget ? budget - used : 0;
 }
 
-/* The memory of the host, or of the device, that all such kinds share. */
+/*
+ * Return the available memory of the host, or of the device, that all such
+ * kinds share.
+ */
 static uint64_t free_shared(const struct weir_buft *buft)
 {
 	bool host = buft->desc.flags & WEIR_BUFT_HOST;
@@ -125,7 +131,7 @@ static uint64_t free_shared(const struct weir_buft *buft)
 	return avail;
 }
 
-/* What the root's budget has left for memory of the host. */
+/* Return what the root's budget has left for memory of the host. */
 static uint64_t root_left(const struct weir_buft *buft)
 {
 	return buft->desc.flags & WEIR_BUFT_HOST
@@ -140,8 +146,8 @@ static void add(uint64_t *sum, uint64_t bytes)
 }
 
 /*
- * It fits if its own memory has room for it, and the shared memory for all
- * kinds that allocate from that, and the budgets.
+ * A kind fits if its own memory and the budgets have room for it, and the
+ * shared memory for all kinds that allocate from that.
  */
 static void compare(struct need *all, unsigned n, struct weir_estimate *e)
 {

@@ -17,8 +17,9 @@
 
 #define UNIT_BYTES (16ull << 20)
 #define BUFS_AHEAD 16u
-#define MAX_UNITS 1024u     /* in one span: long spans have larger units */
-#define MAX_GAP (64u << 10) /* between spans that share a decision */
+/* Units of one span: long spans have larger units. */
+#define MAX_UNITS 1024u
+#define MAX_GAP (64u << 10) /* bytes between spans that share a decision */
 /*
  * Per mille in the page cache from which on buffered reads are faster, of long
  * and of short runs, where copiers request missing pages before they need them
@@ -47,7 +48,7 @@ bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 	return goes_buffered(file, way, off, len, WEIR__RESIDENT);
 }
 
-/* In the ring missing pages are not requested ahead. */
+/* Reads by the ring do not request missing pages ahead. */
 static unsigned least_cached(const struct weir_load *l,
 			     const struct weir_file *file, unsigned ahead)
 {
@@ -59,7 +60,7 @@ static unsigned least_cached(const struct weir_load *l,
 static int extents_reserve(struct weir_load *l, size_t n)
 {
 	struct weir__load_arrays *a = l->arrays;
-	size_t cap = a->max_ext; /* of both arrays */
+	size_t cap = a->max_ext; /* entries of both arrays */
 	void *more;
 
 	if (n <= a->max_ext)
@@ -103,7 +104,7 @@ static int add_extent(struct weir_load *l, uint32_t span_number, uint64_t skip,
 	return 0;
 }
 
-/* A span with rows makes one extent, or one for each row. */
+/* Add a span with rows: it makes one extent, or one for each row. */
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
 	const struct weir__load_span *span = &l->weights->layout->span[number];
@@ -128,7 +129,7 @@ static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 	return r;
 }
 
-/* A long span of which the units differ. */
+/* Add a long span whose units differ. */
 static int add_units(struct weir_load *l, uint32_t number)
 {
 	const struct weir__load_span *span = &l->weights->layout->span[number];
@@ -158,7 +159,7 @@ static int add_units(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, span->len - from, way);
 }
 
-/* A span that is longer than a unit. */
+/* Add a span that is longer than a unit. */
 static int add_long(struct weir_load *l, uint32_t number)
 {
 	const struct weir__load_span *span = &l->weights->layout->span[number];

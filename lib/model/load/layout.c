@@ -80,7 +80,7 @@ static int list_target(struct weir__layout *l, const struct weir_plan *plan,
 	return place->bytes ? keep_slice(l, plan, &t->slice, &place->slice) : 0;
 }
 
-/* All tensors of the plan: in the order of the model, then the targets. */
+/* List all tensors of the plan in the order of the model, then the targets. */
 static int list_tensors(struct weir__layout *l, const struct weir_plan *plan)
 {
 	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
@@ -114,7 +114,7 @@ uint64_t weir__mem_space(const struct weir_buft *buft)
 struct occupied {
 	struct weir__sort_key from; /* its address space and first byte */
 	uint64_t end;
-	size_t number; /* of its placement */
+	size_t number; /* number of its placement */
 };
 
 /* The tensors of a layout, by address. */
@@ -156,7 +156,7 @@ static int check_end(const struct overlap_check *p,
 		(unsigned long long)bytes);
 }
 
-/* The rows of a tensor in memory. */
+/* Return the rows of a tensor in memory. */
 struct row_form {
 	uint64_t begin, width, pitch;
 };
@@ -192,7 +192,7 @@ static bool rows_are_apart(const struct overlap_check *p,
 	return shift >= x.width && y.width <= x.pitch - shift;
 }
 
-/* Of two ranges in their order: true if @a ends before @b begins. */
+/* True if @a ends before @b begins, of two ranges in their order. */
 static bool is_before(const struct occupied *a, const struct occupied *b)
 {
 	return a->from.major != b->from.major || a->end <= b->from.minor;
@@ -251,7 +251,7 @@ int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
 		p.range = weir__malloc(l->n_order * sizeof(*p.range));
 	if (!p.range)
 		return no_memory_to_check(&p);
-	/* By buffer and place: often they are in the right order already. */
+	/* Sort by buffer and place. Often they are in this order already. */
 	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
 		const struct weir__tensor_placement *s =
 			&l->placement[l->order[i]];

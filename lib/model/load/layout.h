@@ -32,11 +32,13 @@ struct weir__extent;
 /* Where a tensor, or a slice of it, is. */
 struct weir__tensor_placement {
 	size_t record;
-	uint32_t buf;   /* WEIR__NO_BUF: of a sink, whose number is in at */
-	uint32_t slice; /* in layout->slice; WEIR__NO_SLICE: it is plain */
-	uint64_t at;    /* in the buffer */
-	uint64_t off;   /* of its first byte, in the file */
-	uint64_t bytes; /* in memory, from its first to its last byte */
+	uint32_t buf;   /* number of the buffer; WEIR__NO_BUF: a sink, whose
+			   number is in at */
+	uint32_t slice; /* number in layout->slice; WEIR__NO_SLICE: it is
+			   plain */
+	uint64_t at;    /* offset in the buffer */
+	uint64_t off;   /* offset of its first byte in the file */
+	uint64_t bytes; /* bytes in memory, from its first to its last byte */
 	uint64_t data;  /* bytes in the file, without gaps */
 };
 
@@ -46,32 +48,33 @@ struct weir__tensor_placement {
  */
 struct weir__load_span {
 	uint32_t shard;
-	uint32_t buf;      /* in layout->buf */
-	uint64_t off, len; /* in the file */
-	uint64_t at;       /* in the buffer */
+	uint32_t buf;      /* number in layout->buf */
+	uint64_t off, len; /* place in the file */
+	uint64_t at;       /* offset in the buffer */
 	size_t first, n;   /* its tensors: layout->order[first...] */
 	enum weir_way way;
 	int32_t priority;
-	uint32_t placement; /* of its first tensor */
-	uint32_t slice;     /* as that of a placement */
+	uint32_t placement; /* placement of its first tensor */
+	uint32_t slice;     /* slice as in a placement */
 };
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
 	/* A buffer of the program, which the plan references; or NULL. */
 	struct weir_buf *given;
-	unsigned char *base; /* its address; of a new buffer once it exists */
+	unsigned char *base; /* its address; a new buffer has it once it
+				exists */
 	uint64_t room;       /* bytes of given */
-	uint64_t bytes;      /* to the end of the last tensor */
-	uint32_t flags;      /* of new memory: WEIR_BUF_* */
+	uint64_t bytes;      /* bytes up to the end of the last tensor */
+	uint32_t flags;      /* WEIR_BUF_* of new memory */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
 	 * its kind guarantees less, weir__layout_bytes adds the difference, and
 	 * the first lead bytes of the memory stay unused.
 	 */
 	uint64_t align, lead;
-	uint32_t map_shard; /* of kind MAPPED: the file ... */
-	uint64_t map_off;   /* ... and the offset where the mapping begins */
+	uint32_t map_shard; /* the mapped file, if it is of kind MAPPED */
+	uint64_t map_off;   /* offset where the mapping begins */
 	size_t first, n;    /* its tensors: layout->order[first...] */
 	bool foreign; /* the program's memory, not allocated by the library */
 };
@@ -79,7 +82,7 @@ struct weir__layout_buf {
 /* The tensors of a selection that is a sink: they have no places. */
 struct weir__layout_sink {
 	struct weir_sink call;
-	struct weir__load_span *span; /* by file; without buf and at */
+	struct weir__load_span *span; /* spans by file, without buf and at */
 	size_t n_spans, max_spans;
 };
 
@@ -96,13 +99,16 @@ struct weir__layout_places {
  */
 struct weir__load_arrays {
 	struct weir__extent *ext;
-	uint32_t *ext_span; /* for each extent, its span in the layout */
+	uint32_t *ext_span; /* the span of each extent in the layout */
 	size_t max_ext;
 };
 
 struct weir__layout {
 	_Atomic uint32_t refs;
-	/* Of selections, in the order of the model, then those of targets. */
+	/*
+	 * Placements of selections, in the order of the model, then those of
+	 * targets.
+	 */
 	struct weir__tensor_placement *placement;
 	size_t n;
 	/*
@@ -110,17 +116,18 @@ struct weir__layout {
 	 */
 	size_t *order;
 	size_t n_order;
-	struct weir__load_span *span; /* in the order of reading */
+	struct weir__load_span *span; /* spans in the order of reading */
 	size_t n_spans, max_spans;
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
-	size_t n_selected_bufs; /* those of targets follow, by address */
+	size_t n_selected_bufs; /* buffers of selections; those of targets
+				   follow, by address */
 	/*
-	 * Rows may be interleaved: the most bytes, from its first to its last,
-	 * of a tensor that ends after the next one begins. 0: there is none.
+	 * If rows are interleaved: the most bytes, from the first to the last,
+	 * of a tensor that ends after the next one begins; else 0.
 	 */
 	uint64_t interleaved;
-	struct weir__slice *slice; /* those that are not plain */
+	struct weir__slice *slice; /* slices that are not plain */
 	size_t n_slices, max_slices;
 	struct weir__layout_sink *sink;
 	size_t n_sinks, max_sinks;
@@ -139,40 +146,41 @@ static inline bool weir__span_is_plain(const struct weir__load_span *span)
 }
 
 /*
- * The layout of a plan, with a reference. -EINVAL: tensors would overlap.
+ * Get the layout of a plan, with a reference. -EINVAL: tensors would overlap.
  * -ENOSPC: they do not fit the program's buffer. -ENOMEM. Never blocks.
  */
 int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout);
 /* Drop a reference. NULL is allowed. */
 void weir__layout_put(struct weir__layout *l);
-/* The plan changes, or is freed: it keeps its layout no longer. */
+/* Drop the layout that the plan keeps: the plan changes, or is freed. */
 void weir__layout_forget(struct weir_plan *plan);
 
 /*
- * -EINVAL: two tensors, of any selections, targets and buffers, would share a
- * byte, or a tensor would end after its buffer. weir__layout_get checks every
- * layout with it. Sets interleaved.
+ * Fail with -EINVAL if two tensors, of any selections, targets and buffers,
+ * would share a byte, or a tensor would end after its buffer. weir__layout_get
+ * checks every layout so. Sets interleaved.
  */
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* layout_place.c: place the tensors that are listed. -ENOSPC, -ENOMEM. */
 int weir__layout_place(struct weir__layout *l, const struct weir_plan *plan);
 
 /*
- * The arrays that the layout keeps, or new ones. NULL: no memory. Any thread.
+ * Return the arrays that the layout keeps, or new ones. NULL: no memory. Any
+ * thread.
  */
 struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
-/* The load has ended, and gives them back. NULL is allowed. Any thread. */
+/* Give the arrays back when the load has ended. NULL is allowed. Any thread. */
 void weir__load_arrays_give(struct weir__layout *layout,
 			    struct weir__load_arrays *arrays);
 
-/* The slice of a span or a placement; NULL: it is plain. */
+/* Return the slice of a span or a placement; NULL: it is plain. */
 static inline const struct weir__slice *
 weir__layout_slice(const struct weir__layout *l, uint32_t number)
 {
 	return number == WEIR__NO_SLICE ? NULL : &l->slice[number];
 }
 
-/* Bytes to allocate for a new buffer. */
+/* Return the bytes to allocate for a new buffer. */
 static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
 {
 	uint64_t has = b->buft->desc.align;
@@ -180,16 +188,19 @@ static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
 	return b->bytes && b->align > has ? b->bytes + b->align - has
 					  : b->bytes;
 }
-/* The buffers have their lead: move the tensors of each by it. Once. */
+/* Move the tensors of each buffer by its lead. Called once. */
 void weir__layout_lead(struct weir__layout *l);
 
-/* -EINVAL: a load with layout @a cannot fill the memory of layout @b. */
+/*
+ * Fail with -EINVAL if a load with layout @a cannot fill the memory of layout
+ * @b.
+ */
 int weir__layout_same(const struct weir__layout *a,
 		      const struct weir__layout *b);
 
 /*
- * The address space of memory; 0: the host's. Devices of a backend that can
- * access each other have one.
+ * Return the address space of memory; 0: the host's. Devices of a backend that
+ * can access each other share one.
  */
 uint64_t weir__mem_space(const struct weir_buft *buft);
 

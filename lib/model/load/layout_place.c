@@ -64,7 +64,8 @@ struct placer {
 	uint64_t base;               /* address of byte 0 of the buffer */
 	uint64_t end;                /* first free byte of the buffer */
 	uint64_t to;                 /* end of the bounds */
-	uint64_t modulus, shift;     /* the span's: off + shift is aligned */
+	uint64_t modulus, shift;     /* shift of the span: off + shift is
+					aligned */
 	struct weir__load_span span; /* open if n > 0 */
 };
 
@@ -85,7 +86,7 @@ first_of_span(const struct placer *p)
 	return &p->l->placement[p->l->order[p->span.first]];
 }
 
-/* Bytes of the open span in memory. */
+/* Return the bytes of the open span in memory. */
 static uint64_t span_bytes(const struct placer *p)
 {
 	const struct weir__tensor_placement *first = first_of_span(p);
@@ -135,7 +136,10 @@ static bool span_fits(const struct placer *p, uint64_t len, uint64_t align)
 	return left >= slack && len <= left - slack;
 }
 
-/* The first place for the open span: congruent to the file modulo @unit. */
+/*
+ * Return the first place for the open span that is congruent to the file modulo
+ * @unit.
+ */
 static uint64_t span_place(const struct placer *p, uint64_t unit)
 {
 	uint64_t want = (p->span.off + p->shift) & (unit - 1);
@@ -184,7 +188,7 @@ static int choose_place(const struct placer *p, uint64_t *ret_at)
 	return span_exceeds(p, *ret_at) ? too_large(p) : 0;
 }
 
-/* The span is complete: set its place and those of its tensors. */
+/* Set the place of a complete span, and those of its tensors. */
 static int close_span(struct placer *p)
 {
 	struct weir__layout *l = p->l;
@@ -237,8 +241,8 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 }
 
 /*
- * The largest gap in the file that a span may contain. In memory the gap is
- * wasted. So there is none under a capacity, nor in the program's buffers,
+ * Return the largest gap in the file that a span may contain. In memory the gap
+ * is wasted. So there is none under a capacity, nor in the program's buffers,
  * whose other bytes may be in use, nor between slices, where the gaps are most
  * of the tensors.
  */
@@ -325,7 +329,10 @@ static void add_empty(struct placer *p)
 	}
 }
 
-/* The most bytes of a new buffer, without those that are added to align it. */
+/*
+ * Return the most bytes of a new buffer, without those that are added to align
+ * it.
+ */
 static uint64_t largest(const struct weir__selection *sel)
 {
 	const struct weir_backend_buft *d = &sel->buft->desc;
@@ -378,7 +385,7 @@ static void go_back(struct weir__layout *l, const struct mark *mark)
 	l->n_bufs = mark->n_bufs;
 }
 
-/* Bytes of the new buffers from number @first on. */
+/* Return the bytes of the new buffers from number @first on. */
 static uint64_t new_bytes(const struct weir__layout *l, size_t first)
 {
 	uint64_t sum = 0;
@@ -516,13 +523,14 @@ struct given {
 struct selections {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
-	struct given *given; /* those that need bytes of the program's memory */
+	struct given *given; /* selections that need bytes of the program's
+				memory */
 	size_t n_given;
 	/*
 	 * Placements of selection i: number[first[i]] to number[first[i + 1]].
 	 */
 	size_t *first, *number; /* n_selections + 2, n: after given[] */
-	union {                 /* of these, if they are few */
+	union {                 /* the arrays, if they are small */
 		struct given given;
 		size_t words[16];
 	} room;
@@ -685,18 +693,19 @@ static int place_selections(struct weir__layout *l,
 struct target_placer {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
-	const struct weir_buf *buf;   /* of the last layout->buf; NULL: none */
-	uint64_t at;                  /* of the last tensor in it */
-	struct weir__load_span *span; /* the last, of a target; or NULL */
+	const struct weir_buf *buf;   /* buffer of the last layout->buf, or
+					 NULL */
+	uint64_t at;                  /* place of the last tensor in it */
+	struct weir__load_span *span; /* span of the last target, or NULL */
 };
 
 /* The sort key of a target. Targets are large, so keys are sorted instead. */
 struct target_key {
-	struct weir__sort_key address; /* in its address space */
-	size_t number;                 /* of the target */
+	struct weir__sort_key address; /* address in its address space */
+	size_t number;                 /* number of the target */
 };
 
-/* The targets by address. NULL: no memory. */
+/* Return the targets by address. NULL: no memory. */
 static struct target_key *sort_targets(const struct weir_plan *plan)
 {
 	size_t n = plan->targets->n;
@@ -717,7 +726,7 @@ static struct target_key *sort_targets(const struct weir_plan *plan)
 	return NULL;
 }
 
-/* The layout has room for a buffer and a span for each target. */
+/* Begin a buffer: the layout has room for one for each target. */
 static void open_target_buf(struct target_placer *p,
 			    const struct weir__target *t)
 {

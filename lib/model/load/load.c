@@ -14,7 +14,7 @@
 #include "model/load/chunk_tensors.h"
 #include "model/load/sink.h"
 
-/* Cache misses overlap if the CPU fetches so many items ahead. */
+/* Cache misses overlap if the CPU fetches this many items ahead. */
 #define COUNTERS_AHEAD 4u
 /*
  * Most reads of a load that the calling thread makes: each costs as much as
@@ -47,7 +47,7 @@ static void fetch_later(const struct weir_load *l, size_t ext)
 	weir__fetch_to_write(&l->arrival->item[span->placement]);
 }
 
-/* Bytes [lo, hi) of extent @ext. */
+/* Count bytes [lo, hi) of extent @ext. */
 static struct weir__chunk_tensors
 portions_of(const struct weir_load *l, size_t ext, uint64_t lo, uint64_t hi)
 {
@@ -305,8 +305,8 @@ static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 }
 
 /*
- * Read the whole load on the calling thread. True: all tensors have arrived.
- * False: none has, and the engine has to read them.
+ * Read the whole load on the calling thread. Returns true if all tensors have
+ * arrived; if false, none has, and the engine has to read them.
  */
 static bool load_at_once(struct weir_load *l)
 {
@@ -347,7 +347,7 @@ static int count_copies(struct weir_load *l)
 	return weir__arrival_expect_copies(l->arrival, by);
 }
 
-/* The weights to fill, new ones or @into, and the sinks. */
+/* Make the weights to fill, new ones or @into, and the sinks. */
 static int take_weights(struct weir_load *l, struct weir_plan *plan,
 			struct weir_weights *into)
 {

@@ -29,22 +29,22 @@
 struct weir_load {
 	_Atomic uint32_t refs;
 	struct weir *weir;        /* referenced by the model */
-	struct weir__engine *eng; /* NULL: this load does not need it */
+	struct weir__engine *eng; /* NULL if this load does not need it */
 	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;
 	struct weir__arrival *arrival;
 	uint32_t flags;                   /* WEIR_LOAD_* */
-	struct weir__job *job;            /* NULL where eng is */
+	struct weir__job *job;            /* NULL if eng is NULL */
 	struct weir__task task;           /* load_end */
-	struct weir__load_arrays *arrays; /* NULL where eng is */
+	struct weir__load_arrays *arrays; /* NULL if eng is NULL */
 	size_t n_ext;
 	bool direct;                  /* extents may be read in place */
 	struct weir__accesses writes; /* while the engine reads */
 	struct weir__prefault
-		*prefault;       /* of fresh memory; NULL: there is none */
-	struct weir__sink *sink; /* n_sinks: of the layout */
+		*prefault;       /* prefaulting of fresh memory, or NULL */
+	struct weir__sink *sink; /* the n_sinks sinks of the layout */
 	size_t n_sinks;
-	struct weir__reads reads; /* of the job and the sinks */
+	struct weir__reads reads; /* reads of the job and the sinks */
 	_Atomic uint32_t parts;   /* the job and sinks that have not ended */
 	uint64_t total;           /* bytes of all tensors */
 	int64_t begun, traced;
@@ -63,12 +63,15 @@ int weir__load_extents(struct weir_load *l);
 bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 			 uint64_t off, uint64_t len);
 
-/* Why the tensor of @p failed: the outcome of bytes [lo, hi) of extent @e. */
+/*
+ * Explain why the tensor of @p failed: the outcome of bytes [lo, hi) of extent
+ * @e.
+ */
 const struct weir_failure *
 weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome);
-/* The job, or a sink, has ended; the last part ends the load. */
+/* Called when the job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
 
 /*
@@ -76,19 +79,22 @@ void weir__load_part_done(struct weir_load *l);
  * them.
  */
 void weir__load_writes_begin(struct weir_load *l);
-/* @leaked: the kernel may still write to the memory. */
+/* End it. @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
 
 /* load_prefault.c: prefault fresh memory ahead of the reads. -ENOMEM. */
 int weir__load_prefault(struct weir_load *l);
-/* The load has ended: stop, and note which memory has been prefaulted. */
+/* Stop when the load has ended, and note which memory has been prefaulted. */
 void weir__load_prefault_stop(struct weir_load *l);
 
 /*
  * load_writes.c: tell the race checker of all writes, before the load begins.
  */
 void weir__load_report_writes(struct weir_load *l);
-/* The program has asked how far the load is, so it knows if all has arrived. */
+/*
+ * The program has asked how far the load is, so that it knows whether all has
+ * arrived.
+ */
 void weir__load_arrival_seen(struct weir_load *l);
 
 #endif

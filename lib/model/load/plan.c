@@ -14,8 +14,9 @@
 #include "mem/tensor.h"
 #include "model/load/layout.h"
 
-#define MAX_ALIGN 4096u      /* a page; direct reads need no more */
-#define SPARE_SELECTIONS 16u /* the most that a spare plan has room for */
+#define MAX_ALIGN 4096u /* a page; direct reads need no more */
+/* Most selections that a spare plan has room for. */
+#define SPARE_SELECTIONS 16u
 #define MAX_SELECTIONS (UINT32_MAX / 2)
 
 /* The model is closed, or another plan is its spare one. */
@@ -31,7 +32,8 @@ static void spare_free(struct weir__model_spare *spare)
 }
 
 /*
- * An empty plan: the one that the model keeps, or a new one. NULL: no memory.
+ * Return an empty plan: the one that the model keeps, or a new one. NULL: no
+ * memory.
  */
 static struct weir_plan *plan_take(struct weir_model *model)
 {
@@ -67,9 +69,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	return 0;
 }
 
-/*
- * No record is chosen any more. Reads those from the first to the last chosen.
- */
+/* Clear the choice of each record from the first chosen one to the last. */
 static void choices_clear(struct weir_plan *plan)
 {
 	for (size_t i = 0; i < weir__plan_n_targets(plan); i++) {
@@ -239,9 +239,9 @@ static bool matches(const char *glob, const struct weir_model *m, size_t i)
 }
 
 /*
- * The records that @glob can match: all of them, or if it has no wildcard the
- * one of that name. So a plan with a selection for each tensor takes linear
- * time. True: it matches all of these.
+ * Find the records that @glob can match: all of them, or if it has no wildcard
+ * the one of that name, so that a plan with a selection for each tensor takes
+ * linear time. Returns true if it matches all of these.
  */
 static bool candidates(const struct weir_model *m, const char *glob,
 		       size_t *ret_first, size_t *ret_end)
@@ -420,7 +420,7 @@ struct choice {
 	const char *pattern; /* NULL: all of them */
 	size_t first, end;
 	struct weir__selection selection;
-	unsigned number; /* of the selection in the plan */
+	unsigned number; /* number of the selection in the plan */
 };
 
 static bool choice_has(const struct choice *c, size_t i)
@@ -455,7 +455,7 @@ static void choose(struct choice *c, size_t i)
 		plan->first = i;
 }
 
-/* The greatest alignment of the tensors that a call may choose. */
+/* Return the greatest alignment of the tensors that a call may choose. */
 static uint64_t choice_align(const struct choice *c)
 {
 	enum weir_dtype dtype;
@@ -484,12 +484,15 @@ struct layers {
 	struct layer_tensor {
 		size_t record;
 		uint64_t layer; /* its number, or NO_LAYER */
-		uint64_t bytes; /* of memory that it needs */
+		uint64_t bytes; /* bytes of memory that it needs */
 	} * tensor;
 	size_t n, max;
 };
 
-/* The first component of a name that is a number: 7 in "model.layers.7.up". */
+/*
+ * Return the first component of a name that is a number: 7 in
+ * "model.layers.7.up".
+ */
 static uint64_t layer_of(const char *name, size_t len)
 {
 	size_t at = 0;

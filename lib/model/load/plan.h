@@ -26,9 +26,11 @@
 struct weir__layout;
 
 struct weir__selection {
-	struct weir_buft *buft; /* NULL: a sink */
-	uint64_t align;         /* of each tensor; 0: by dtype and memory */
-	struct weir_buf *buf;   /* of the program, referenced; or NULL */
+	struct weir_buft *buft; /* type of the buffer; NULL: a sink */
+	uint64_t align;         /* alignment of each tensor; 0: by dtype and
+				   memory */
+	struct weir_buf *buf;   /* a buffer of the program, referenced, or
+				   NULL */
 	uint64_t offset;
 	enum weir_way way;
 	uint32_t dtype; /* converted to this; WEIR_DTYPE_NONE: unchanged */
@@ -36,9 +38,9 @@ struct weir__selection {
 	int32_t priority;
 	struct weir_slice slice;
 	uint64_t capacity;     /* most bytes of new memory; 0: no limit */
-	uint32_t buf_flags;    /* of new memory: WEIR_BUF_* */
+	uint32_t buf_flags;    /* WEIR_BUF_* of new memory */
 	uint64_t tensors;      /* how many it has chosen */
-	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
+	struct weir_sink sink; /* if its chunk is not NULL there is no memory */
 };
 
 /* A tensor, or a slice of it, and its exact place. */
@@ -47,8 +49,8 @@ struct weir__target {
 	uint32_t shard;
 	enum weir_way way;
 	int32_t priority;
-	uint64_t off;         /* of its first byte, in the file */
-	uint64_t at;          /* in buf */
+	uint64_t off;         /* offset of its first byte in the file */
+	uint64_t at;          /* offset in buf */
 	struct weir_buf *buf; /* referenced; of a joined one, the member */
 	/* Members of buf, which is not read again for each target of a load. */
 	struct weir_buft *buft;
@@ -66,23 +68,28 @@ struct weir__targets {
 	_Atomic uint32_t refs;
 	size_t n, max;
 	struct weir__target *item;
-	struct weir_tensor *tensor; /* n: in item->buf, named as in the model */
+	struct weir_tensor *tensor; /* n tensors in item->buf, named as in the
+				       model */
 };
 
-/* What has chosen a record: this flag and the number of a selection ... */
+/*
+ * What has chosen a record: this flag and the number of a selection, a target
+ * alone, or nothing (0).
+ */
 #define WEIR__CHOSEN (1u << 31)
-/* ... or a target alone; 0: nothing. */
 #define WEIR__CHOSEN_AS_TARGET 1u
 
 struct weir_plan {
 	struct weir__model_spare spare; /* while the model keeps the plan */
 	struct weir_model *model;       /* referenced; NULL: a spare plan */
-	uint64_t align; /* of later selections that have none; 0: none */
+	uint64_t align; /* alignment of later selections that do not set it, or
+			   0 */
 	struct weir__selection *selection;
 	unsigned n_selections;
 	size_t max_selections;
-	struct weir__targets *targets; /* NULL: none yet */
-	/* Computed for an earlier load of the plan, referenced; or NULL. */
+	struct weir__targets *targets; /* the targets, or NULL if there are none
+					  yet */
+	/* The layout of an earlier load of the plan, referenced, or NULL. */
 	_Atomic(struct weir__layout *) layout;
 	size_t n;          /* tensors that selections have chosen */
 	size_t first;      /* no selection has chosen a record before it */
@@ -101,7 +108,7 @@ static inline bool weir__plan_selects(const struct weir_plan *plan,
 	return plan->choice[record] & WEIR__CHOSEN;
 }
 
-/* The number of the selection that has chosen the record. */
+/* Return the number of the selection that has chosen the record. */
 static inline uint32_t weir__plan_choice(const struct weir_plan *plan,
 					 size_t record)
 {
@@ -112,22 +119,26 @@ static inline uint32_t weir__plan_choice(const struct weir_plan *plan,
 struct weir__targets *weir__targets_ref(struct weir__targets *targets);
 void weir__targets_put(struct weir__targets *targets);
 
-/* -EINVAL, with a sentence: @way is not an enum weir_way. */
+/* Fail with -EINVAL, and a sentence, if @way is not an enum weir_way. */
 int weir__plan_check_way(uint32_t way);
-/* -EINVAL, with a sentence: @align is not a power of two up to 4096, or 0. */
+/*
+ * Fail with -EINVAL, and a sentence, if @align is not 0 or a power of two up to
+ * 4096.
+ */
 int weir__plan_check_align(uint64_t align);
 
-/* The alignment in memory of a tensor of @dtype that @sel has chosen. */
+/* Return the alignment in memory of a tensor of @dtype that @sel has chosen. */
 uint64_t weir__selection_align(const struct weir__selection *sel,
 			       enum weir_dtype dtype);
 /*
- * The slice of a record that @sel has chosen, and its dtype in memory. -EINVAL.
+ * Get the slice of a record that @sel has chosen, and its dtype in memory.
+ * -EINVAL.
  */
 int weir__selection_slice(const struct weir_model *model,
 			  const struct weir__selection *sel, size_t record,
 			  struct weir__slice *ret_slice,
 			  enum weir_dtype *ret_dtype);
-/* The tensor of such a record, not placed in a buffer. -EINVAL. */
+/* Make the tensor of such a record, not placed in a buffer. -EINVAL. */
 int weir__selection_tensor(const struct weir_model *model,
 			   const struct weir__selection *sel, size_t record,
 			   struct weir_tensor *ret_tensor);

@@ -113,7 +113,7 @@ static int slice_blocks(const char *name, const struct weir_slice *indices,
 	return 0;
 }
 
-/* Cut @whole to @slice: its rows, and the shape of what is left. */
+/* Slice @whole by @slice: set its rows, and the shape of what remains. */
 static int cut_slice(const char *name, const struct weir_slice *indices,
 		     struct weir_tensor *whole, struct weir__slice *slice)
 {

@@ -23,12 +23,14 @@ struct weir_model;
  * contiguous in the file and in memory, and the pitches are not used.
  */
 struct weir__slice {
-	uint64_t off;  /* of the first byte, from the tensor's first byte */
+	uint64_t off;  /* offset of the first byte from the tensor's first
+			  byte */
 	uint64_t rows; /* 0: no bytes */
 	uint64_t width;
-	uint64_t mem_width; /* of a row in memory */
+	uint64_t mem_width; /* bytes of a row in memory */
 	uint64_t file_pitch, mem_pitch;
-	const struct weir_backend_convert *convert; /* or NULL */
+	/* the conversion, or NULL */
+	const struct weir_backend_convert *convert;
 };
 
 /* True for one row that is not converted: a direct read may go to memory. */

@@ -16,7 +16,8 @@
 #include "mem/tensor.h"
 #include "model/load/layout.h"
 
-#define MAX_TARGETS (UINT32_MAX / 2) /* of a plan: spans are numbered */
+/* Most targets of a plan: spans are numbered. */
+#define MAX_TARGETS (UINT32_MAX / 2)
 
 /* Entry @i of an array whose entries have @size bytes, as the caller set. */
 static int target_in(const struct weir_target *targets, size_t size, size_t i,
@@ -161,7 +162,7 @@ void weir__targets_put(struct weir__targets *targets)
 
 static bool targets_grow(struct weir__targets *t, size_t n)
 {
-	size_t cap = t->max; /* of both arrays */
+	size_t cap = t->max; /* entries of both arrays */
 	void *more = weir__array_grow(t->item, &cap, n - 1, sizeof(*t->item));
 
 	if (!more)
@@ -270,8 +271,9 @@ int weir_plan_add_tensors(struct weir_plan *plan,
 /* A target that is to be placed. */
 struct unplaced {
 	struct weir__sort_key where; /* file, and offset in it */
-	size_t number;               /* of the target */
-	uint64_t bytes;              /* in memory, from its first to its last */
+	size_t number;               /* number of the target */
+	uint64_t bytes;              /* bytes in memory, from its first to its
+					last */
 	uint64_t align;
 	uint64_t offset; /* its place, counted from base */
 	bool congruent;  /* its address may be congruent to its offset */
