@@ -3,9 +3,10 @@
  * Reads that never end. Those of threads hang in this test's pread(2), those of
  * a ring read a pipe that nobody writes to.
  *
- * For the engine's threads time passes only while reads hang or are slow, so
- * other reads are never late, however busy the machine is, and the limits can
- * be short.
+ * For the engine's threads time passes only while reads hang, from the first one
+ * on, and only a little between two looks at it. So other reads are never late,
+ * and those that hang are, however busy the machine is, and the limits can be
+ * short.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,6 +25,8 @@
 #include "tap.h"
 
 #define SECOND INT64_C(1000000000)
+#define LIMIT (SECOND / 50) /* of reads that hang */
+#define STEP (LIMIT / 4)    /* the most that passes between two looks */
 
 static char path[] = "/var/tmp/weir-deadline-XXXXXX";
 static const struct sample_tensor tensors[] = {
@@ -35,38 +38,22 @@ static const struct sample_tensor tensors[] = {
 #define DEPTH 4u
 
 static _Atomic bool hang; /* reads of the engine hang */
-/* Time stands still for the engine's threads, at this time, ns. */
-static _Atomic bool time_stands;
-static _Atomic int64_t stood_at;
-static _Atomic int64_t stood; /* how long it has stood still before, ns */
+/* The time of the engine's threads, under the lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t engine_now, looked_at; /* and the real time of the last look */
+static bool time_passes;
 static bool no_patience; /* closing waits for hanging threads only shortly */
-static _Atomic int slow; /* duration of such a read, ms */
+static _Atomic int64_t slow;    /* how long a read takes, ns */
 static _Atomic unsigned hung;   /* reads that hang */
 static _Atomic unsigned let_go; /* those that began before a change end */
+static pthread_t main_thread;
 static int pipe_fd[2];
 static unsigned reactors = 1;
 
+/* A thread has no name of the engine's until a moment after it has started. */
 static bool on_engine(void)
 {
-	char name[16] = "";
-
-	pthread_getname_np(pthread_self(), name, sizeof(name));
-	return !strncmp(name, "weir-", 5);
-}
-
-/* In place of the C library's. */
-ssize_t pread(int fd, void *buf, size_t n, off_t off)
-{
-	if (on_engine() && atomic_load(&hang)) {
-		unsigned since = atomic_load(&let_go);
-
-		atomic_fetch_add(&hung, 1);
-		while (atomic_load(&let_go) == since)
-			usleep(1000);
-	}
-	if (on_engine())
-		usleep((unsigned)atomic_load(&slow) * 1000);
-	return syscall(SYS_pread64, fd, buf, n, off);
+	return !pthread_equal(pthread_self(), main_thread);
 }
 
 static int64_t real_now(void)
@@ -77,6 +64,21 @@ static int64_t real_now(void)
 	return ts.tv_sec * SECOND + ts.tv_nsec;
 }
 
+static int64_t look(void)
+{
+	int64_t now, passed, ret;
+
+	pthread_mutex_lock(&lock);
+	now = real_now();
+	passed = now - looked_at;
+	if (time_passes)
+		engine_now += passed < STEP ? passed : STEP;
+	looked_at = now;
+	ret = engine_now;
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
 /* In place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
 {
@@ -84,30 +86,48 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 
 	if (clock != CLOCK_MONOTONIC || !on_engine())
 		return (int)syscall(SYS_clock_gettime, clock, ts);
-	now = atomic_load(&time_stands) ? atomic_load(&stood_at)
-					: real_now() - atomic_load(&stood);
+	now = look();
 	ts->tv_sec = now / SECOND;
 	ts->tv_nsec = now % SECOND;
 	return 0;
 }
 
-static void let_time_pass(bool passes)
+static void read_hangs(void)
 {
-	if (passes)
-		atomic_store(&stood, real_now() - atomic_load(&stood_at));
-	else
-		atomic_store(&stood_at, real_now() - atomic_load(&stood));
-	atomic_store(&time_stands, !passes);
+	pthread_mutex_lock(&lock);
+	if (!time_passes)
+		looked_at = real_now();
+	time_passes = atomic_load(&hang);
+	atomic_fetch_add(&hung, 1);
+	pthread_mutex_unlock(&lock);
 }
 
 /* From now on reads hang; or later ones do not. */
 static void set_hang(bool on)
 {
-	if (on)
-		let_time_pass(true);
+	pthread_mutex_lock(&lock);
 	atomic_store(&hang, on);
-	if (!on)
-		let_time_pass(false);
+	time_passes &= on;
+	pthread_mutex_unlock(&lock);
+}
+
+/* In place of the C library's. */
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	if (on_engine() && atomic_load(&hang)) {
+		unsigned since = atomic_load(&let_go);
+
+		read_hangs();
+		while (atomic_load(&let_go) == since)
+			usleep(1000);
+	}
+	if (on_engine() && atomic_load(&slow)) {
+		usleep((unsigned)(atomic_load(&slow) / 1000));
+		pthread_mutex_lock(&lock);
+		engine_now += atomic_load(&slow);
+		pthread_mutex_unlock(&lock);
+	}
+	return syscall(SYS_pread64, fd, buf, n, off);
 }
 
 /* In place of the library's: it need not wait a second for what never ends. */
@@ -132,7 +152,7 @@ static void divert(struct io_uring *ring)
 			continue;
 		sqe->fd = pipe_fd[0];
 		sqe->flags &= (__u8)~IOSQE_FIXED_FILE;
-		atomic_fetch_add(&hung, 1);
+		read_hangs();
 	}
 }
 
@@ -203,7 +223,7 @@ static void close_within(struct weir *root, double limit, const char *what)
 
 static void given_up(uint32_t io, uint32_t way)
 {
-	struct weir *root = open_root(io, SECOND / 10, 0);
+	struct weir *root = open_root(io, LIMIT, 0);
 
 	hung = 0;
 	set_hang(true);
@@ -239,7 +259,7 @@ static struct weir_buf *buf_of(struct weir_dev *dev, size_t bytes)
 static void in_a_stream(uint32_t io, uint32_t way)
 {
 	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
-	struct weir *root = open_root(io, SECOND / 10, 0);
+	struct weir *root = open_root(io, LIMIT, 0);
 	struct weir_dev *dev = weir_dev_get(root, 0);
 	const int64_t bytes = 256 << 10;
 	struct weir_stream *s;
@@ -278,7 +298,7 @@ static void in_a_stream(uint32_t io, uint32_t way)
 static void in_many(uint32_t io)
 {
 	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
-	struct weir *root = open_root(io, SECOND / 10, 0);
+	struct weir *root = open_root(io, LIMIT, 0);
 	struct weir_dev *dev = weir_dev_get(root, 0);
 	const int64_t bytes = 20 * (int64_t)CHUNK;
 	struct weir_failure f;
@@ -322,7 +342,7 @@ static int take_nothing(void *arg, size_t i, uint64_t off, const void *data,
 
 static void for_a_sink(uint32_t io, uint32_t way)
 {
-	struct weir *root = open_root(io, SECOND / 10, 0);
+	struct weir *root = open_root(io, LIMIT, 0);
 	struct weir_sink sink = WEIR_SINK_INIT;
 	struct weir_model *m;
 	struct weir_plan *p;
@@ -368,14 +388,13 @@ static void for_ever(uint32_t io, uint32_t way)
 
 static void moving(uint32_t io)
 {
-	struct weir *root = open_root(io, SECOND, 0);
+	struct weir *root = open_root(io, SECOND / 5, 0);
 
-	let_time_pass(true);
-	slow = 50;
+	/* Some 27 reads, one after the other. */
+	slow = SECOND / 66;
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, 50 * SECOND),
 	       0, "reads that arrive slowly are waited for");
 	slow = 0;
-	let_time_pass(false);
 	weir_close(root);
 }
 
@@ -412,7 +431,8 @@ int main(void)
 	if (fd < 0 || pipe(pipe_fd) < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
-	let_time_pass(false);
+	main_thread = pthread_self();
+	engine_now = real_now();
 	sample_write(path, tensors, N, 16, 3);
 	o.read_timeout = -2;
 	is_err(weir_open(&o, &root), -EINVAL, "read_timeout",
