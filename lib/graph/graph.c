@@ -50,7 +50,7 @@ void weir_graph_reset(struct weir_graph *g)
 	g->err = 0;
 }
 
-struct weir_node *weir__graph_keep(struct weir_graph *g, int err)
+struct weir_node *weir__graph_keep_failure(struct weir_graph *g, int err)
 {
 	g->err = err;
 	g->failed = g->n;
@@ -75,7 +75,7 @@ int weir_graph_error(const struct weir_graph *g,
 #define SHAPE_BYTES (3 + 22 * WEIR_MAX_DIMS)
 
 /* The buffer of a new text; this thread's last text stays in the other. */
-static char *words_begin(size_t *ret_size)
+static char *describe_begin(size_t *ret_size)
 {
 	static _Thread_local char ring[2][112 + SHAPE_BYTES];
 	static _Thread_local bool second;
@@ -97,19 +97,19 @@ static void append_shape(char *text, size_t size, unsigned ndim,
 	weir__append(text, size, "]");
 }
 
-const char *weir__shape_words(unsigned ndim, const int64_t *shape)
+const char *weir__shape_describe(unsigned ndim, const int64_t *shape)
 {
 	size_t size;
-	char *text = words_begin(&size);
+	char *text = describe_begin(&size);
 
 	append_shape(text, size, ndim, shape);
 	return text;
 }
 
-const char *weir__tensor_words(const struct weir_tensor *t, size_t index)
+const char *weir__tensor_describe(const struct weir_tensor *t, size_t index)
 {
 	size_t size;
-	char *text = words_begin(&size);
+	char *text = describe_begin(&size);
 
 	if (t->name)
 		weir__append(text, size, "'%s'",
@@ -134,20 +134,21 @@ static void hash_add(uint64_t hash[2], const void *data, size_t bytes)
 	hash[1] = h.high64 ^ (hash[1] * 0x9e3779b97f4a7c15u);
 }
 
-struct record {
+struct hash_input {
 	uint64_t word[4 + 2 * WEIR_MAX_DIMS + HASHED_SRC +
 		      RECORD_PARAMS / sizeof(uint64_t)];
 	size_t n;
 };
 
-static void record_dims(struct record *r, const int64_t *dim, uint32_t n)
+static void hash_input_dims(struct hash_input *r, const int64_t *dim,
+			    uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		r->word[r->n++] = (uint64_t)dim[i];
 }
 
-static void record_params(struct record *r, const struct weir_node *node,
-			  uint32_t bytes)
+static void hash_input_params(struct hash_input *r,
+			      const struct weir_node *node, uint32_t bytes)
 {
 	uint64_t *to = r->word + r->n;
 
@@ -169,28 +170,28 @@ static uint32_t params_kept(const struct weir__op_info *row)
  * the shape: for a result with bytes of its own.
  */
 static void hash_node(uint64_t hash[2], const struct weir_node *node,
-		      const struct weir__made *m)
+		      const struct weir__new_node *m)
 {
 	const struct weir_tensor *t = &node->t;
 	const struct weir_tensor *in = &node->storage->t;
-	struct record r; /* mostly unused, so not cleared */
+	struct hash_input r; /* mostly unused, so not cleared */
 	uint64_t more;
 
 	r.n = 0;
 	r.word[r.n++] = node->op | (uint64_t)t->dtype << 32;
 	r.word[r.n++] = t->ndim | (uint64_t)node->n_src << 32;
-	record_dims(&r, t->shape, t->ndim);
+	hash_input_dims(&r, t->shape, t->ndim);
 	if (in != t) {
-		record_dims(&r, t->stride, t->ndim);
+		hash_input_dims(&r, t->stride, t->ndim);
 		r.word[r.n++] = t->offset - in->offset;
 	} else if (node->op == WEIR_OP_LEAF) {
-		record_dims(&r, t->stride, t->ndim);
+		hash_input_dims(&r, t->stride, t->ndim);
 		r.word[r.n++] = m->address[0];
 		r.word[r.n++] = m->address[1];
 	}
 	for (uint32_t i = 0; i < node->n_src && i < HASHED_SRC; i++)
 		r.word[r.n++] = node->src[i] ? 1 + node->src[i]->index : 0;
-	record_params(&r, node, params_kept(node->row));
+	hash_input_params(&r, node, params_kept(node->row));
 	hash_add(hash, r.word, r.n * sizeof(*r.word));
 	for (uint32_t i = HASHED_SRC; i < node->n_src; i++) {
 		more = node->src[i] ? 1 + node->src[i]->index : 0;
@@ -214,7 +215,7 @@ static int name_copy(struct weir_graph *g, const char *name,
 	return 0;
 }
 
-static int node_room(struct weir_graph *g, const struct weir__made *m,
+static int node_room(struct weir_graph *g, const struct weir__new_node *m,
 		     struct weir_node **ret_node)
 {
 	size_t bytes = sizeof(**ret_node) +
@@ -234,7 +235,7 @@ static int node_room(struct weir_graph *g, const struct weir__made *m,
 				      m->row->name, g->n);
 }
 
-int weir__node_append(struct weir_graph *g, const struct weir__made *m,
+int weir__node_append(struct weir_graph *g, const struct weir__new_node *m,
 		      struct weir_node **ret_node)
 {
 	struct weir_node *node;
@@ -335,10 +336,10 @@ static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
 		     struct weir_node **ret_node)
 {
 	struct weir__in_file params = in ? *in : (struct weir__in_file){ 0 };
-	struct weir__made m = { .row = weir__op_row(WEIR_OP_LEAF),
-				.op = WEIR_OP_LEAF,
-				.event = event,
-				.params = &params };
+	struct weir__new_node m = { .row = weir__op_row(WEIR_OP_LEAF),
+				    .op = WEIR_OP_LEAF,
+				    .event = event,
+				    .params = &params };
 	uint64_t bytes;
 	int r;
 
@@ -370,7 +371,7 @@ struct weir_node *weir_graph_leaf(struct weir_graph *g,
 		return NULL;
 	WEIR__ENTER();
 	r = leaf_make(g, t, event, NULL, &node);
-	return r < 0 ? weir__graph_keep(g, r) : node;
+	return r < 0 ? weir__graph_keep_failure(g, r) : node;
 }
 
 struct weir_node *weir_graph_leaf_file(struct weir_graph *g,
@@ -385,15 +386,15 @@ struct weir_node *weir_graph_leaf_file(struct weir_graph *g,
 		return NULL;
 	WEIR__ENTER();
 	r = leaf_make(g, t, NULL, &in, &node);
-	return r < 0 ? weir__graph_keep(g, r) : node;
+	return r < 0 ? weir__graph_keep_failure(g, r) : node;
 }
 
 struct weir_node *weir_graph_input(struct weir_graph *g, const char *name,
 				   enum weir_dtype dtype, unsigned ndim,
 				   const int64_t *shape)
 {
-	struct weir__made m = { .row = weir__op_row(WEIR_OP_INPUT),
-				.op = WEIR_OP_INPUT };
+	struct weir__new_node m = { .row = weir__op_row(WEIR_OP_INPUT),
+				    .op = WEIR_OP_INPUT };
 	struct weir_node *node;
 	int r;
 
@@ -407,7 +408,7 @@ struct weir_node *weir_graph_input(struct weir_graph *g, const char *name,
 	m.t.name = name;
 	if (!r)
 		r = weir__node_append(g, &m, &node);
-	return r < 0 ? weir__graph_keep(g, r) : node;
+	return r < 0 ? weir__graph_keep_failure(g, r) : node;
 }
 
 size_t weir_graph_count(const struct weir_graph *g)
@@ -447,14 +448,13 @@ const struct weir__in_file *weir__node_file(const struct weir_node *node)
 
 static int check_constant(const struct weir_node *node)
 {
-	const char *words = weir__tensor_words(&node->t, node->index);
+	const char *text = weir__tensor_describe(&node->t, node->index);
 
 	if (node->op != WEIR_OP_LEAF)
-		return weir__fail(-EINVAL, "constant: %s is no leaf", words);
+		return weir__fail(-EINVAL, "constant: %s is no leaf", text);
 	if (node->written)
-		return weir__fail(-EINVAL,
-				  "constant: an operation writes leaf %s",
-				  words);
+		return weir__fail(
+			-EINVAL, "constant: an operation writes leaf %s", text);
 	return 0;
 }
 
@@ -471,7 +471,7 @@ static int check_mark(const struct weir_graph *g, const struct weir_node *node,
 	if (weir__node_file(node->storage))
 		return weir__fail(-EINVAL, "%s: the bytes of %s are in a file",
 				  what,
-				  weir__tensor_words(&node->t, node->index));
+				  weir__tensor_describe(&node->t, node->index));
 	return 0;
 }
 
@@ -485,7 +485,7 @@ static struct weir_node *node_mark(struct weir_graph *g, struct weir_node *node,
 		return NULL;
 	r = check_mark(g, node, flag, what);
 	if (r < 0)
-		return weir__graph_keep(g, r);
+		return weir__graph_keep_failure(g, r);
 	if (node->flags & flag)
 		return node;
 	node->flags |= flag;
@@ -545,7 +545,7 @@ struct weir_node *weir_node_set_name(struct weir_node *node, const char *name)
 		return NULL;
 	WEIR__ENTER();
 	r = name_copy(node->graph, name, &node->t.name);
-	return r < 0 ? weir__graph_keep(node->graph, r) : node;
+	return r < 0 ? weir__graph_keep_failure(node->graph, r) : node;
 }
 
 int weir_node_info(const struct weir_node *node,

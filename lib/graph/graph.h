@@ -56,7 +56,7 @@ struct weir__in_file {
 const struct weir__in_file *weir__node_file(const struct weir_node *node);
 
 /* A new node, before it is in its graph. */
-struct weir__made {
+struct weir__new_node {
 	const struct weir__op_info *row;
 	uint32_t op, n_src;
 	struct weir_node *const *src;
@@ -71,20 +71,20 @@ struct weir__made {
  * Append the node to the graph and to the fingerprint; copies sources,
  * parameters and the name of the tensor. -ENOMEM, -EOVERFLOW.
  */
-int weir__node_append(struct weir_graph *g, const struct weir__made *m,
+int weir__node_append(struct weir_graph *g, const struct weir__new_node *m,
 		      struct weir_node **ret_node);
 /* -EINVAL: @node is not one of @g now. @what begins the sentence. */
 int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
 		     const char *what);
 /* Keep the failure that this thread's sentence is about. Returns NULL. */
-struct weir_node *weir__graph_keep(struct weir_graph *g, int err);
+struct weir_node *weir__graph_keep_failure(struct weir_graph *g, int err);
 
 /*
  * A node as text, "'name' F32 [2, 3]" or, if @t has no name, "node 7 F32
  * [2, 3]" with @index; and a shape, "[2, 3]". Each text is valid until this
  * thread has made two more calls of these functions.
  */
-const char *weir__tensor_words(const struct weir_tensor *t, size_t index);
-const char *weir__shape_words(unsigned ndim, const int64_t *shape);
+const char *weir__tensor_describe(const struct weir_tensor *t, size_t index);
+const char *weir__shape_describe(unsigned ndim, const int64_t *shape);
 
 #endif

@@ -38,7 +38,7 @@ static const char *arg_name(const struct weir__op_info *row, uint32_t i)
 	return i < WEIR__OP_ARGS && row->arg[i].name ? row->arg[i].name : "src";
 }
 
-int weir__op_refuse(const struct weir__made *m, const char *fmt, ...)
+int weir__op_refuse(const struct weir__new_node *m, const char *fmt, ...)
 {
 	char text[WEIR__ERROR_MAX] = "";
 	va_list ap;
@@ -50,12 +50,12 @@ int weir__op_refuse(const struct weir__made *m, const char *fmt, ...)
 		if (m->src[i])
 			weir__append(text, sizeof(text), "%s%s %s",
 				     i ? ", " : ": ", arg_name(m->row, i),
-				     weir__tensor_words(&m->src[i]->t,
-							m->src[i]->index));
+				     weir__tensor_describe(&m->src[i]->t,
+							   m->src[i]->index));
 	return weir__fail(-EINVAL, "%s: %s", m->row->name, text);
 }
 
-int weir__op_result(struct weir__made *m, uint32_t dtype, unsigned ndim,
+int weir__op_result(struct weir__new_node *m, uint32_t dtype, unsigned ndim,
 		    const int64_t *shape)
 {
 	int r = weir__tensor_init(&m->t, (enum weir_dtype)dtype, ndim, shape);
@@ -71,8 +71,8 @@ static int check_number(const struct weir__op_info *row, unsigned n)
 			  row->required + row->optional);
 }
 
-static int check_source(const struct weir_graph *g, const struct weir__made *m,
-			uint32_t i)
+static int check_source(const struct weir_graph *g,
+			const struct weir__new_node *m, uint32_t i)
 {
 	char what[64];
 	bool required = m->row->any || i < m->row->required;
@@ -108,7 +108,7 @@ static uint8_t dtype_class(uint32_t dtype)
 	}
 }
 
-static int refuse_dtype(const struct weir__made *m, uint32_t i)
+static int refuse_dtype(const struct weir__new_node *m, uint32_t i)
 {
 	static const char *const name[] = { "F32", "F16", "BF16",
 					    "I32", "I64", "quantised" };
@@ -131,7 +131,7 @@ static bool has_rows(const struct weir_tensor *t)
 	       t->stride[last] == (int64_t)info->bytes;
 }
 
-static int check_arg(const struct weir__made *m, uint32_t i)
+static int check_arg(const struct weir__new_node *m, uint32_t i)
 {
 	const struct weir__arg *arg = &m->row->arg[i];
 	const struct weir_tensor *t = &m->src[i]->t;
@@ -151,7 +151,8 @@ static int check_arg(const struct weir__made *m, uint32_t i)
 	return 0;
 }
 
-static int check_sources(const struct weir_graph *g, const struct weir__made *m)
+static int check_sources(const struct weir_graph *g,
+			 const struct weir__new_node *m)
 {
 	uint32_t n = m->n_src > m->row->required ? m->n_src : m->row->required;
 	int r = check_number(m->row, m->n_src);
@@ -185,7 +186,7 @@ static int params_in(const struct weir__op_info *row, const void *params,
 }
 
 /* A view, and the result of a write, are stored in another node. */
-static int check_write(struct weir__made *m)
+static int check_write(struct weir__new_node *m)
 {
 	struct weir_node *dst = m->src[m->row->target];
 	const struct weir_buf *buf = dst->t.buf;
@@ -196,12 +197,12 @@ static int check_write(struct weir__made *m)
 	if (dst->storage->flags & WEIR_NODE_CONSTANT)
 		return weir__fail(-EROFS, "%s: dst %s is constant",
 				  m->row->name,
-				  weir__tensor_words(&dst->t, dst->index));
+				  weir__tensor_describe(&dst->t, dst->index));
 	if (buf && buf->buft->desc.kind == WEIR_MEM_MAPPED)
 		return weir__fail(-EROFS,
 				  "%s: dst %s is in memory of kind MAPPED",
 				  m->row->name,
-				  weir__tensor_words(&dst->t, dst->index));
+				  weir__tensor_describe(&dst->t, dst->index));
 	m->storage = dst->storage;
 	m->t = dst->t;
 	m->t.name = NULL;
@@ -362,7 +363,7 @@ static bool nodes_overlap(const struct weir_node *a, const struct weir_node *b)
  * -EINVAL: the target of a write and another source of it overlap. Bytes of leaves
  * that are not placed have no addresses yet, so they do not overlap.
  */
-static int check_overlap(const struct weir__made *m)
+static int check_overlap(const struct weir__new_node *m)
 {
 	const struct weir_node *dst = m->src[m->row->target];
 
@@ -374,7 +375,7 @@ static int check_overlap(const struct weir__made *m)
 	return 0;
 }
 
-static int op_make(struct weir_graph *g, struct weir__made *m,
+static int op_make(struct weir_graph *g, struct weir__new_node *m,
 		   const void *params, size_t size, struct weir_node **ret_node)
 {
 	union params room;
@@ -406,7 +407,7 @@ struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 				const void *params, size_t params_size,
 				struct weir_node *const *src, unsigned n)
 {
-	struct weir__made m; /* its rule sets the result */
+	struct weir__new_node m; /* its rule sets the result */
 	struct weir_node *node;
 	int r;
 
@@ -419,5 +420,5 @@ struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 	m.storage = NULL;
 	m.event = NULL;
 	r = op_make(g, &m, params, params_size, &node);
-	return r < 0 ? weir__graph_keep(g, r) : node;
+	return r < 0 ? weir__graph_keep_failure(g, r) : node;
 }

@@ -55,7 +55,7 @@ struct weir__op_info {
 	 * their dtypes and forms have been checked. < 0 with a sentence. NULL:
 	 * not made by weir_graph_op().
 	 */
-	int (*rule)(struct weir__made *m);
+	int (*rule)(struct weir__new_node *m);
 	/* Where .flops for each element of the result does not fit. */
 	uint64_t (*count)(const struct weir_node *node);
 };
@@ -71,11 +71,11 @@ uint64_t weir__op_bytes(const struct weir_node *node);
 uint64_t weir__op_flops(const struct weir_node *node);
 
 /* -EINVAL: "mul_mat: " and the sentence, then the sources with their shapes. */
-int weir__op_refuse(const struct weir__made *m, const char *fmt, ...)
+int weir__op_refuse(const struct weir__new_node *m, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* The result is contiguous. Errors of weir_tensor_init(). */
-int weir__op_result(struct weir__made *m, uint32_t dtype, unsigned ndim,
+int weir__op_result(struct weir__new_node *m, uint32_t dtype, unsigned ndim,
 		    const int64_t *shape);
 
 /* Dimension @i of @t, counted from the last; 1 if it does not have it. */
@@ -85,27 +85,27 @@ static inline int64_t weir__dim_back(const struct weir_tensor *t, unsigned i)
 }
 
 /* The rules of table rows, in shapes.c and views.c. */
-int weir__rule_view(struct weir__made *m);
-int weir__rule_get_rows(struct weir__made *m);
-int weir__rule_set_rows(struct weir__made *m);
-int weir__rule_mul_mat(struct weir__made *m);
-int weir__rule_mul_mat_id(struct weir__made *m);
-int weir__rule_repeated(struct weir__made *m);
-int weir__rule_same(struct weir__made *m);
-int weir__rule_scale(struct weir__made *m);
-int weir__rule_swiglu(struct weir__made *m);
-int weir__rule_norm(struct weir__made *m);
-int weir__rule_soft_max(struct weir__made *m);
-int weir__rule_rope(struct weir__made *m);
-int weir__rule_attention(struct weir__made *m);
-int weir__rule_copy(struct weir__made *m);
-int weir__rule_cont(struct weir__made *m);
-int weir__rule_concat(struct weir__made *m);
-int weir__rule_repeat(struct weir__made *m);
-int weir__rule_sum(struct weir__made *m);
-int weir__rule_sum_rows(struct weir__made *m);
-int weir__rule_argmax(struct weir__made *m);
-int weir__rule_top_k(struct weir__made *m);
-int weir__rule_call(struct weir__made *m);
+int weir__rule_view(struct weir__new_node *m);
+int weir__rule_get_rows(struct weir__new_node *m);
+int weir__rule_set_rows(struct weir__new_node *m);
+int weir__rule_mul_mat(struct weir__new_node *m);
+int weir__rule_mul_mat_id(struct weir__new_node *m);
+int weir__rule_repeated(struct weir__new_node *m);
+int weir__rule_same(struct weir__new_node *m);
+int weir__rule_scale(struct weir__new_node *m);
+int weir__rule_swiglu(struct weir__new_node *m);
+int weir__rule_norm(struct weir__new_node *m);
+int weir__rule_soft_max(struct weir__new_node *m);
+int weir__rule_rope(struct weir__new_node *m);
+int weir__rule_attention(struct weir__new_node *m);
+int weir__rule_copy(struct weir__new_node *m);
+int weir__rule_cont(struct weir__new_node *m);
+int weir__rule_concat(struct weir__new_node *m);
+int weir__rule_repeat(struct weir__new_node *m);
+int weir__rule_sum(struct weir__new_node *m);
+int weir__rule_sum_rows(struct weir__new_node *m);
+int weir__rule_argmax(struct weir__new_node *m);
+int weir__rule_top_k(struct weir__new_node *m);
+int weir__rule_call(struct weir__new_node *m);
 
 #endif

@@ -12,13 +12,14 @@
 #include "mem/dtype.h"
 
 /* Source @i, which the operation requires. */
-static const struct weir_tensor *source(const struct weir__made *m, unsigned i)
+static const struct weir_tensor *source(const struct weir__new_node *m,
+					unsigned i)
 {
 	return &m->src[i]->t;
 }
 
 /* Source @i; NULL: it was left out. */
-static const struct weir_tensor *optional(const struct weir__made *m,
+static const struct weir_tensor *optional(const struct weir__new_node *m,
 					  unsigned i)
 {
 	return i < m->n_src && m->src[i] ? &m->src[i]->t : NULL;
@@ -57,20 +58,20 @@ static bool outer_equal(const struct weir_tensor *a, unsigned skip_a,
 	return true;
 }
 
-static int result_like(struct weir__made *m, const struct weir_tensor *t,
+static int result_like(struct weir__new_node *m, const struct weir_tensor *t,
 		       uint32_t dtype)
 {
 	return weir__op_result(m, dtype, t->ndim, t->shape);
 }
 
-int weir__rule_same(struct weir__made *m)
+int weir__rule_same(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0);
 
 	return result_like(m, a, a->dtype);
 }
 
-int weir__rule_scale(struct weir__made *m)
+int weir__rule_scale(struct weir__new_node *m)
 {
 	const struct weir_op_scale *p = m->params;
 
@@ -80,7 +81,7 @@ int weir__rule_scale(struct weir__made *m)
 	return weir__rule_same(m);
 }
 
-int weir__rule_repeated(struct weir__made *m)
+int weir__rule_repeated(struct weir__new_node *m)
 {
 	if (!outer_multiples(source(m, 0), source(m, 1), 0))
 		return weir__op_refuse(
@@ -88,7 +89,7 @@ int weir__rule_repeated(struct weir__made *m)
 	return weir__rule_same(m);
 }
 
-int weir__rule_swiglu(struct weir__made *m)
+int weir__rule_swiglu(struct weir__new_node *m)
 {
 	const struct weir_tensor *gate = source(m, 0), *up = source(m, 1);
 
@@ -98,7 +99,7 @@ int weir__rule_swiglu(struct weir__made *m)
 	return weir__rule_same(m);
 }
 
-int weir__rule_norm(struct weir__made *m)
+int weir__rule_norm(struct weir__new_node *m)
 {
 	const struct weir_op_norm *p = m->params;
 
@@ -108,7 +109,7 @@ int weir__rule_norm(struct weir__made *m)
 	return weir__rule_same(m);
 }
 
-static int check_precision(const struct weir__made *m, uint32_t precision)
+static int check_precision(const struct weir__new_node *m, uint32_t precision)
 {
 	return precision <= WEIR_PRECISION_F32
 		       ? 0
@@ -117,7 +118,7 @@ static int check_precision(const struct weir__made *m, uint32_t precision)
 				 precision, (unsigned)WEIR_PRECISION_F32);
 }
 
-static int product_params(const struct weir__made *m)
+static int product_params(const struct weir__new_node *m)
 {
 	const struct weir_op_mul_mat *p = m->params;
 
@@ -125,7 +126,7 @@ static int product_params(const struct weir__made *m)
 }
 
 /* a [.., M, K], b [.., N, K] -> [.., N, M] */
-int weir__rule_mul_mat(struct weir__made *m)
+int weir__rule_mul_mat(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0), *b = source(m, 1);
 	int64_t shape[WEIR_MAX_DIMS];
@@ -147,7 +148,7 @@ int weir__rule_mul_mat(struct weir__made *m)
 }
 
 /* as [E, M, K], b [T, n or 1, K], ids [T, n] -> [T, n, M] */
-int weir__rule_mul_mat_id(struct weir__made *m)
+int weir__rule_mul_mat_id(struct weir__new_node *m)
 {
 	const struct weir_tensor *as = source(m, 0), *b = source(m, 1);
 	const struct weir_tensor *ids = source(m, 2);
@@ -179,7 +180,7 @@ int weir__rule_mul_mat_id(struct weir__made *m)
 }
 
 /* a [.., R, C], ids [.., n] -> [.., n, C] */
-int weir__rule_get_rows(struct weir__made *m)
+int weir__rule_get_rows(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0), *ids = source(m, 1);
 	int64_t shape[WEIR_MAX_DIMS];
@@ -200,7 +201,7 @@ int weir__rule_get_rows(struct weir__made *m)
 }
 
 /* dst [.., R, C], b [.., n, C], ids [.., n] */
-int weir__rule_set_rows(struct weir__made *m)
+int weir__rule_set_rows(struct weir__new_node *m)
 {
 	const struct weir_tensor *dst = source(m, 0), *b = source(m, 1);
 	const struct weir_tensor *ids = source(m, 2);
@@ -228,7 +229,7 @@ int weir__rule_set_rows(struct weir__made *m)
  * The mask has @rows rows or more, of @columns elements each, and its outer
  * dimensions are repeated to those of @of.
  */
-static int check_mask(const struct weir__made *m,
+static int check_mask(const struct weir__new_node *m,
 		      const struct weir_tensor *mask, int64_t rows,
 		      int64_t columns, const struct weir_tensor *of)
 {
@@ -246,7 +247,7 @@ static int check_mask(const struct weir__made *m,
 	return 0;
 }
 
-static int check_bias(const struct weir__made *m, float max_bias, bool mask)
+static int check_bias(const struct weir__new_node *m, float max_bias, bool mask)
 {
 	if (!(max_bias >= 0) || !isfinite(max_bias))
 		return weir__op_refuse(m,
@@ -262,7 +263,7 @@ static int check_bias(const struct weir__made *m, float max_bias, bool mask)
  * Source @i, if there is one, has an element for each head of @of [.., H, T,
  * ..].
  */
-static int check_sinks(const struct weir__made *m, unsigned i,
+static int check_sinks(const struct weir__new_node *m, unsigned i,
 		       const struct weir_tensor *of)
 {
 	const struct weir_tensor *sinks = optional(m, i);
@@ -274,7 +275,7 @@ static int check_sinks(const struct weir__made *m, unsigned i,
 			       (long long)weir__dim_back(of, 2));
 }
 
-int weir__rule_soft_max(struct weir__made *m)
+int weir__rule_soft_max(struct weir__new_node *m)
 {
 	struct weir_op_soft_max *p = m->params;
 	const struct weir_tensor *a = source(m, 0), *mask = optional(m, 1);
@@ -299,7 +300,7 @@ static bool positive(float x)
 	return x > 0 && isfinite(x);
 }
 
-static int rope_params(const struct weir__made *m, struct weir_op_rope *p,
+static int rope_params(const struct weir__new_node *m, struct weir_op_rope *p,
 		       int64_t row)
 {
 	if (!p->n_dims && row <= UINT32_MAX)
@@ -329,7 +330,7 @@ static int rope_params(const struct weir__made *m, struct weir_op_rope *p,
 }
 
 /* a [.., T, heads, D], pos [T], factors [n_dims / 2 or more] */
-int weir__rule_rope(struct weir__made *m)
+int weir__rule_rope(struct weir__new_node *m)
 {
 	struct weir_op_rope *p = m->params;
 	const struct weir_tensor *a = source(m, 0), *pos = source(m, 1);
@@ -349,8 +350,9 @@ int weir__rule_rope(struct weir__made *m)
 }
 
 /* q [.., H, T, D], k [.., Hk, S, D], v [.., Hk, S, Dv] */
-static int check_heads(const struct weir__made *m, const struct weir_tensor *q,
-		       const struct weir_tensor *k, const struct weir_tensor *v)
+static int check_heads(const struct weir__new_node *m,
+		       const struct weir_tensor *q, const struct weir_tensor *k,
+		       const struct weir_tensor *v)
 {
 	if (weir__dim_back(q, 0) != weir__dim_back(k, 0))
 		return weir__op_refuse(
@@ -371,7 +373,7 @@ static int check_heads(const struct weir__made *m, const struct weir_tensor *q,
 	return 0;
 }
 
-static int attention_params(const struct weir__made *m,
+static int attention_params(const struct weir__new_node *m,
 			    struct weir_op_attention *p, int64_t d, bool mask)
 {
 	if (p->scale == 0 && d)
@@ -386,7 +388,7 @@ static int attention_params(const struct weir__made *m,
 	return check_bias(m, p->max_bias, mask);
 }
 
-int weir__rule_attention(struct weir__made *m)
+int weir__rule_attention(struct weir__new_node *m)
 {
 	const struct weir_tensor *q = source(m, 0), *k = source(m, 1);
 	const struct weir_tensor *v = source(m, 2), *mask = optional(m, 3);
@@ -425,7 +427,8 @@ static bool is_number(uint32_t dtype)
 	       dtype == WEIR_DTYPE_BF16 || dtype > WEIR_DTYPE_GGML;
 }
 
-static int check_convert(const struct weir__made *m, uint32_t from, uint32_t to)
+static int check_convert(const struct weir__new_node *m, uint32_t from,
+			 uint32_t to)
 {
 	if (from == to || (is_number(from) && is_number(to)))
 		return 0;
@@ -434,7 +437,7 @@ static int check_convert(const struct weir__made *m, uint32_t from, uint32_t to)
 }
 
 /* -EINVAL: the rows of the result would not be whole blocks. */
-static int check_blocks(const struct weir__made *m, uint32_t dtype,
+static int check_blocks(const struct weir__new_node *m, uint32_t dtype,
 			unsigned ndim, const int64_t *shape)
 {
 	const struct weir_dtype_info *info = weir__dtype(dtype);
@@ -448,7 +451,7 @@ static int check_blocks(const struct weir__made *m, uint32_t dtype,
 		(long long)row, info->block, info->name);
 }
 
-int weir__rule_copy(struct weir__made *m)
+int weir__rule_copy(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0), *dst = source(m, 1);
 
@@ -459,7 +462,7 @@ int weir__rule_copy(struct weir__made *m)
 	return check_convert(m, a->dtype, dst->dtype);
 }
 
-int weir__rule_cont(struct weir__made *m)
+int weir__rule_cont(struct weir__new_node *m)
 {
 	struct weir_op_cont *p = m->params;
 	const struct weir_tensor *a = source(m, 0);
@@ -475,7 +478,7 @@ int weir__rule_cont(struct weir__made *m)
 	return weir__op_result(m, p->dtype, a->ndim, a->shape);
 }
 
-int weir__rule_concat(struct weir__made *m)
+int weir__rule_concat(struct weir__new_node *m)
 {
 	const struct weir_op_concat *p = m->params;
 	const struct weir_tensor *a = source(m, 0), *b = source(m, 1);
@@ -506,7 +509,7 @@ int weir__rule_concat(struct weir__made *m)
 	return weir__op_result(m, a->dtype, a->ndim, shape);
 }
 
-static int check_reserved(const struct weir__made *m, uint32_t reserved)
+static int check_reserved(const struct weir__new_node *m, uint32_t reserved)
 {
 	return reserved
 		       ? weir__op_refuse(m, "reserved %u (must be 0)", reserved)
@@ -517,8 +520,8 @@ static int check_reserved(const struct weir__made *m, uint32_t reserved)
  * The result has the shape of the parameters. Entries of the shape beyond @ndim
  * become 0, so that they do not change the fingerprint.
  */
-static int result_shaped(struct weir__made *m, uint32_t dtype, uint32_t ndim,
-			 int64_t shape[WEIR_MAX_DIMS])
+static int result_shaped(struct weir__new_node *m, uint32_t dtype,
+			 uint32_t ndim, int64_t shape[WEIR_MAX_DIMS])
 {
 	int r = weir__op_result(m, dtype, ndim, shape);
 
@@ -527,7 +530,7 @@ static int result_shaped(struct weir__made *m, uint32_t dtype, uint32_t ndim,
 	return r;
 }
 
-int weir__rule_repeat(struct weir__made *m)
+int weir__rule_repeat(struct weir__new_node *m)
 {
 	struct weir_op_repeat *p = m->params;
 	const struct weir_tensor *a = source(m, 0);
@@ -550,7 +553,7 @@ int weir__rule_repeat(struct weir__made *m)
 		if (from ? to % from : to)
 			return weir__op_refuse(
 				m, "shape %s: %lld is no multiple of %lld",
-				weir__shape_words(p->ndim, p->shape),
+				weir__shape_describe(p->ndim, p->shape),
 				(long long)to, (long long)from);
 	}
 	if ((r = check_blocks(m, a->dtype, a->ndim, a->shape)) < 0)
@@ -558,14 +561,14 @@ int weir__rule_repeat(struct weir__made *m)
 	return result_shaped(m, a->dtype, p->ndim, p->shape);
 }
 
-int weir__rule_sum(struct weir__made *m)
+int weir__rule_sum(struct weir__new_node *m)
 {
 	const int64_t one = 1;
 
 	return weir__op_result(m, WEIR_DTYPE_F32, 1, &one);
 }
 
-int weir__rule_sum_rows(struct weir__made *m)
+int weir__rule_sum_rows(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0);
 	int64_t shape[WEIR_MAX_DIMS];
@@ -576,7 +579,7 @@ int weir__rule_sum_rows(struct weir__made *m)
 }
 
 /* Indices are I32, and a row without elements has none. */
-static int check_indices(const struct weir__made *m)
+static int check_indices(const struct weir__new_node *m)
 {
 	int64_t row = weir__dim_back(source(m, 0), 0);
 
@@ -586,7 +589,7 @@ static int check_indices(const struct weir__made *m)
 	return 0;
 }
 
-int weir__rule_argmax(struct weir__made *m)
+int weir__rule_argmax(struct weir__new_node *m)
 {
 	const struct weir_tensor *a = source(m, 0);
 	int r = check_indices(m);
@@ -596,7 +599,7 @@ int weir__rule_argmax(struct weir__made *m)
 				       a->shape);
 }
 
-int weir__rule_top_k(struct weir__made *m)
+int weir__rule_top_k(struct weir__new_node *m)
 {
 	const struct weir_op_top_k *p = m->params;
 	const struct weir_tensor *a = source(m, 0);
@@ -613,7 +616,7 @@ int weir__rule_top_k(struct weir__made *m)
 	return weir__op_result(m, WEIR_DTYPE_I32, a->ndim, shape);
 }
 
-int weir__rule_call(struct weir__made *m)
+int weir__rule_call(struct weir__new_node *m)
 {
 	struct weir_op_call *p = m->params;
 	int r = check_reserved(m, p->reserved);

@@ -55,7 +55,7 @@ static bool reshape_strides(const struct weir_tensor *a,
 	return !to;
 }
 
-static int view_reshape(const struct weir__made *m,
+static int view_reshape(const struct weir__new_node *m,
 			const struct weir_op_view *p, struct weir_tensor *view)
 {
 	const struct weir_tensor *a = &m->src[0]->t;
@@ -69,23 +69,23 @@ static int view_reshape(const struct weir__made *m,
 	if (was != is)
 		return weir__op_refuse(
 			m, "reshape to %s: %llu elements, the source has %llu",
-			weir__shape_words(p->ndim, p->shape),
+			weir__shape_describe(p->ndim, p->shape),
 			(unsigned long long)is, (unsigned long long)was);
 	if (info->block > 1 &&
 	    (!view->ndim || view->shape[view->ndim - 1] % info->block ||
 	     without_strides(a)))
 		return weir__op_refuse(
 			m, "reshape to %s: rows are not whole blocks of %u",
-			weir__shape_words(p->ndim, p->shape), info->block);
+			weir__shape_describe(p->ndim, p->shape), info->block);
 	if (weir__tensor_contiguous(a) || reshape_strides(a, view))
 		return 0;
 	return weir__op_refuse(
 		m,
 		"reshape to %s needs a copy, since the source is not contiguous (cont)",
-		weir__shape_words(p->ndim, p->shape));
+		weir__shape_describe(p->ndim, p->shape));
 }
 
-static int view_permute(const struct weir__made *m,
+static int view_permute(const struct weir__new_node *m,
 			const struct weir_op_view *p, struct weir_tensor *view)
 {
 	const struct weir_tensor *a = &m->src[0]->t;
@@ -101,7 +101,7 @@ static int view_permute(const struct weir__made *m,
 		if (from < 0 || from >= p->ndim || seen & 1u << from)
 			return weir__op_refuse(
 				m, "permute %s: each dimension once",
-				weir__shape_words(p->ndim, p->shape));
+				weir__shape_describe(p->ndim, p->shape));
 		seen |= 1u << from;
 		view->shape[i] = a->shape[from];
 		view->stride[i] = a->stride[from];
@@ -111,12 +111,13 @@ static int view_permute(const struct weir__made *m,
 		return weir__op_refuse(
 			m,
 			"permute %s: blocks of %u elements stay in the last dimension",
-			weir__shape_words(p->ndim, p->shape), info->block);
+			weir__shape_describe(p->ndim, p->shape), info->block);
 	return 0;
 }
 
-static int view_slice(const struct weir__made *m, const struct weir_op_view *p,
-		      struct weir_tensor *view, uint64_t *ret_offset)
+static int view_slice(const struct weir__new_node *m,
+		      const struct weir_op_view *p, struct weir_tensor *view,
+		      uint64_t *ret_offset)
 {
 	const struct weir_tensor *a = &m->src[0]->t;
 	int64_t dim = p->shape[0], start = p->shape[1], n = p->shape[2];
@@ -147,7 +148,7 @@ static int view_slice(const struct weir__made *m, const struct weir_op_view *p,
 }
 
 /* Strides of the caller: of whole elements, aligned, and none 0. */
-static int view_strides(const struct weir__made *m,
+static int view_strides(const struct weir__new_node *m,
 			const struct weir_op_view *p, struct weir_tensor *view)
 {
 	uint32_t align = weir__dtype(view->dtype)->align;
@@ -166,7 +167,7 @@ static int view_strides(const struct weir__made *m,
 }
 
 /* The shape and strides of @view, and its offset in the source. */
-static int view_describe(const struct weir__made *m,
+static int view_describe(const struct weir__new_node *m,
 			 const struct weir_op_view *p, struct weir_tensor *view,
 			 uint64_t *ret_offset)
 {
@@ -198,7 +199,7 @@ static int view_describe(const struct weir__made *m,
  * A view that has elements is within the bytes of its source; those that are
  * not described by strides are so from the start.
  */
-static int check_bounds(const struct weir__made *m,
+static int check_bounds(const struct weir__new_node *m,
 			const struct weir_tensor *view, uint64_t offset)
 {
 	uint64_t has, bytes, end;
@@ -217,7 +218,7 @@ static int check_bounds(const struct weir__made *m,
 }
 
 /* A last stride of 0 would say that the view has no strides. */
-static int check_last(const struct weir__made *m,
+static int check_last(const struct weir__new_node *m,
 		      const struct weir_tensor *view)
 {
 	const struct weir_tensor *a = &m->src[0]->t;
@@ -228,10 +229,10 @@ static int check_last(const struct weir__made *m,
 	return weir__op_refuse(
 		m,
 		"the last dimension of the view, %s, would have a stride of 0",
-		weir__shape_words(view->ndim, view->shape));
+		weir__shape_describe(view->ndim, view->shape));
 }
 
-int weir__rule_view(struct weir__made *m)
+int weir__rule_view(struct weir__new_node *m)
 {
 	struct weir_node *a = m->src[0];
 	const struct weir_op_view *p = m->params;

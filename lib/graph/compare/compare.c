@@ -83,7 +83,7 @@ static int numbers(uint32_t dtype, const unsigned char *from, size_t n,
 }
 
 /* The same infinity, or NaN twice, is no difference. */
-static bool same_odd(double a, double b)
+static bool equal_non_finite(double a, double b)
 {
 	return (isnan(a) && isnan(b)) || (isinf(a) && a == b);
 }
@@ -125,7 +125,7 @@ static void element_add(struct difference *d, double a, double b, double apart)
 	uint64_t at = d->n++;
 
 	if (!isfinite(a) || !isfinite(b)) {
-		d->ret->odd += !same_odd(a, b);
+		d->ret->odd += !equal_non_finite(a, b);
 		return;
 	}
 	if (isfinite(apart))
@@ -312,7 +312,7 @@ static bool is_used(const struct comparison *c, const struct weir_node *node)
 static int input_set(struct comparison *c, const struct weir_node *node)
 {
 	const struct weir_compare_input *in = c->o.inputs;
-	const char *words = weir__tensor_words(&node->t, node->index);
+	const char *name = weir__tensor_describe(&node->t, node->index);
 	uint64_t bytes;
 	uint32_t i = 0;
 	int r = weir__tensor_bytes(&node->t, &bytes);
@@ -324,10 +324,10 @@ static int input_set(struct comparison *c, const struct weir_node *node)
 	if (i == c->o.n_inputs && !is_used(c, node))
 		return 0;
 	if (i == c->o.n_inputs)
-		return weir__fail(-EINVAL, "input %s is missing", words);
+		return weir__fail(-EINVAL, "input %s is missing", name);
 	if (in[i].bytes != bytes || (bytes && !in[i].data))
 		return weir__fail(-EINVAL, "input %s has %llu bytes, not %llu",
-				  words, (unsigned long long)bytes,
+				  name, (unsigned long long)bytes,
 				  (unsigned long long)in[i].bytes);
 	for (int s = 0; s < 2 && !r; s++)
 		r = weir_tensor_set(&c->side[s].t[node->index], 0, in[i].data,
@@ -336,8 +336,8 @@ static int input_set(struct comparison *c, const struct weir_node *node)
 }
 
 /* The node alone, in the graph s->one; its sources are leaves there. */
-static int one_make(struct comparison *c, struct side *s,
-		    const struct weir_node *node, struct weir_node **ret)
+static int one_node_make(struct comparison *c, struct side *s,
+			 const struct weir_node *node, struct weir_node **ret)
 {
 	struct weir_node *made;
 
@@ -357,8 +357,8 @@ static int one_make(struct comparison *c, struct side *s,
 }
 
 /* Run it; a result with bytes, of its own, is copied to @ret. */
-static int one_run(const struct weir_node *made, struct weir_exec *exec,
-		   const struct weir_tensor *ret)
+static int one_node_run(const struct weir_node *made, struct weir_exec *exec,
+			const struct weir_tensor *ret)
 {
 	bool own = made->storage == made;
 	struct weir_tensor out;
@@ -385,14 +385,14 @@ static int side_compute(struct comparison *c, struct side *s,
 {
 	struct weir_exec *exec;
 	struct weir_node *made;
-	int r = one_make(c, s, node, &made);
+	int r = one_node_make(c, s, node, &made);
 
 	if (!r)
 		r = weir_exec_new(s->sched, s->one, &exec);
 	if (r < 0)
 		return weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index);
-	r = one_run(made, exec, &s->t[node->index]);
+	r = one_node_run(made, exec, &s->t[node->index]);
 	weir_exec_free(exec);
 	return r < 0 ? weir__fail_for(r, "%s, node %u", s->dev->desc.name,
 				      node->index)

@@ -28,7 +28,7 @@ struct leaf_bytes {
 	uint64_t off; /* in the region */
 };
 
-struct copier {
+struct graph_copy {
 	const struct weir_graph *g;
 	struct weir_graph *made;
 	struct leaf_bytes *place; /* of leaves with bytes */
@@ -68,7 +68,7 @@ static bool has_bytes(const struct weir_node *node)
 	       (node->t.buf || weir__node_file(node));
 }
 
-static int places_find(struct copier *c)
+static int places_find(struct graph_copy *c)
 {
 	int r = 0;
 
@@ -81,7 +81,7 @@ static int places_find(struct copier *c)
 }
 
 /* A region begins at a leaf, and grows by those that begin in it. */
-static int region_make(struct copier *c, size_t first, size_t *ret_next)
+static int region_make(struct graph_copy *c, size_t first, size_t *ret_next)
 {
 	const struct leaf_bytes *p = &c->place[first];
 	uint64_t begin = p->key.minor, end = begin + p->bytes;
@@ -109,7 +109,7 @@ static int region_make(struct copier *c, size_t first, size_t *ret_next)
 	return r;
 }
 
-static int regions_make(struct copier *c)
+static int regions_make(struct graph_copy *c)
 {
 	int r = 0;
 
@@ -118,7 +118,7 @@ static int regions_make(struct copier *c)
 	return r;
 }
 
-static int leaves_wait(const struct copier *c)
+static int leaves_wait(const struct graph_copy *c)
 {
 	const struct weir_node *node;
 	int r = 0;
@@ -129,14 +129,14 @@ static int leaves_wait(const struct copier *c)
 			r = weir_event_wait(node->event, -1);
 		if (r < 0)
 			weir__fail_for(r, "leaf %s",
-				       weir__tensor_words(&node->t,
-							  node->index));
+				       weir__tensor_describe(&node->t,
+							     node->index));
 	}
 	return r;
 }
 
 /* In *@stream, which is made for the first region that is in a file. */
-static int region_read(const struct copier *c, size_t i,
+static int region_read(const struct graph_copy *c, size_t i,
 		       struct weir_stream **stream)
 {
 	const struct weir_tensor *dst = &c->dst[i];
@@ -148,7 +148,7 @@ static int region_read(const struct copier *c, size_t i,
 					dst, 0, (size_t)dst->shape[0]);
 }
 
-static int regions_copy(const struct copier *c)
+static int regions_copy(const struct graph_copy *c)
 {
 	struct weir_stream *stream = NULL;
 	int r = leaves_wait(c);
@@ -163,7 +163,7 @@ static int regions_copy(const struct copier *c)
 }
 
 /* The tensors of leaves: those of @g, in the regions of the copy. */
-static void leaves_place(const struct copier *c)
+static void leaves_place(const struct graph_copy *c)
 {
 	const struct leaf_bytes *p;
 	struct weir_tensor *t;
@@ -179,22 +179,22 @@ static void leaves_place(const struct copier *c)
 	}
 }
 
-static struct weir_node *node_of(const struct copier *c,
+static struct weir_node *node_of(const struct graph_copy *c,
 				 const struct weir_node *node)
 {
 	return node ? c->made->node[node->index] : NULL;
 }
 
 /* A node that is neither leaf nor input, as it was made. */
-static int result_copy(const struct copier *c, const struct weir_node *node,
+static int result_copy(const struct graph_copy *c, const struct weir_node *node,
 		       struct weir_node **src, struct weir_node **ret)
 {
-	struct weir__made m = { .row = node->row,
-				.op = node->op,
-				.n_src = node->n_src,
-				.src = src,
-				.t = node->t,
-				.params = (void *)(uintptr_t)node->params };
+	struct weir__new_node m = { .row = node->row,
+				    .op = node->op,
+				    .n_src = node->n_src,
+				    .src = src,
+				    .t = node->t,
+				    .params = (void *)(uintptr_t)node->params };
 
 	for (uint32_t i = 0; i < node->n_src; i++)
 		src[i] = node_of(c, node->src[i]);
@@ -207,7 +207,8 @@ static int result_copy(const struct copier *c, const struct weir_node *node,
 	return weir__node_append(c->made, &m, ret);
 }
 
-static int node_copy(const struct copier *c, size_t i, struct weir_node **src)
+static int node_copy(const struct graph_copy *c, size_t i,
+		     struct weir_node **src)
 {
 	const struct weir_node *node = c->g->node[i];
 	struct weir_node *made;
@@ -219,7 +220,7 @@ static int node_copy(const struct copier *c, size_t i, struct weir_node **src)
 					(enum weir_dtype)node->t.dtype,
 					node->t.ndim, node->t.shape);
 	else if (result_copy(c, node, src, &made) < 0)
-		made = weir__graph_keep(c->made, -ENOMEM);
+		made = weir__graph_keep_failure(c->made, -ENOMEM);
 	if (made && node->flags & WEIR_NODE_CONSTANT)
 		made = weir_graph_constant(c->made, made);
 	if (made && node->flags & WEIR_NODE_OUTPUT)
@@ -229,7 +230,7 @@ static int node_copy(const struct copier *c, size_t i, struct weir_node **src)
 	return made ? 0 : c->made->err;
 }
 
-static int nodes_copy(const struct copier *c)
+static int nodes_copy(const struct graph_copy *c)
 {
 	struct weir_node **src;
 	size_t most = 1;
@@ -247,7 +248,7 @@ static int nodes_copy(const struct copier *c)
 	return r;
 }
 
-static int copier_alloc(struct copier *c)
+static int graph_copy_alloc(struct graph_copy *c)
 {
 	size_t n = c->g->n + 1; /* never 0 */
 
@@ -261,7 +262,7 @@ static int copier_alloc(struct copier *c)
 	return weir__fail(-ENOMEM, "no memory to copy %zu nodes", c->g->n);
 }
 
-static void copier_free(struct copier *c)
+static void graph_copy_free(struct graph_copy *c)
 {
 	weir__array_free(c->place);
 	weir__array_free(c->src);
@@ -273,7 +274,7 @@ static void copier_free(struct copier *c)
 int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
 		    struct weir_graph **ret_graph, struct weir_buf **ret_buf)
 {
-	struct copier c = { .g = g };
+	struct graph_copy c = { .g = g };
 	struct weir_buf *buf = NULL;
 	int r;
 
@@ -281,7 +282,7 @@ int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
 	r = weir__root_enter(buft->dev->weir);
 	if (r < 0 || (r = weir_graph_error(g, NULL)) < 0)
 		return r;
-	if ((r = copier_alloc(&c)) < 0 || (r = places_find(&c)) < 0 ||
+	if ((r = graph_copy_alloc(&c)) < 0 || (r = places_find(&c)) < 0 ||
 	    (r = regions_make(&c)) < 0 ||
 	    (r = weir_tensors_alloc(buft, c.dst, c.n_regions, &buf)) < 0 ||
 	    (r = regions_copy(&c)) < 0)
@@ -289,7 +290,7 @@ int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
 	leaves_place(&c);
 	r = nodes_copy(&c);
 out:
-	copier_free(&c);
+	graph_copy_free(&c);
 	if (r < 0) {
 		weir_graph_free(c.made);
 		weir__buf_put(buf);

@@ -574,7 +574,7 @@ static void add_reason(char *text, struct weir_dev *dev,
 			     weir__error_text());
 }
 
-static int refuse_op(const struct weir__assign *assign, const char *words,
+static int refuse_op(const struct weir__assign *assign, const char *text,
 		     const struct weir_backend_node *node,
 		     struct weir_dev *const *devs, uint32_t n_devs)
 {
@@ -582,31 +582,31 @@ static int refuse_op(const struct weir__assign *assign, const char *words,
 
 	if (assign->why == WEIR__ASSIGN_PIN_OP) {
 		add_reason(reasons, devs[assign->pinned], node);
-		return weir__fail(-EOPNOTSUPP, "%s is pinned to %s%s", words,
+		return weir__fail(-EOPNOTSUPP, "%s is pinned to %s%s", text,
 				  devs[assign->pinned]->desc.name, reasons);
 	}
 	for (uint32_t d = 0; d < n_devs; d++)
 		add_reason(reasons, devs[d], node);
-	return weir__fail(-EOPNOTSUPP, "no device has %s%s", words, reasons);
+	return weir__fail(-EOPNOTSUPP, "no device has %s%s", text, reasons);
 }
 
-static int refuse_leaf(const struct weir__assign *assign, const char *words,
+static int refuse_leaf(const struct weir__assign *assign, const char *text,
 		       const struct weir_node *leaf,
 		       struct weir_dev *const *devs)
 {
-	const char *name = weir__tensor_words(&leaf->t, leaf->index);
+	const char *name = weir__tensor_describe(&leaf->t, leaf->index);
 	const char *owner = leaf->t.buf->buft->dev->desc.name;
 
 	if (assign->why == WEIR__ASSIGN_PIN_LEAF)
 		return weir__fail(
 			-EOPNOTSUPP,
 			"%s is pinned to %s, but writes leaf %s in memory of %s, where %s does not compute",
-			words, devs[assign->pinned]->desc.name, name, owner,
+			text, devs[assign->pinned]->desc.name, name, owner,
 			devs[assign->pinned]->desc.name);
 	return weir__fail(
 		-EOPNOTSUPP,
 		"%s writes leaf %s in memory of %s, where no device that has the operation computes",
-		words, name, owner);
+		text, name, owner);
 }
 
 /* The sentence for a node that could not be assigned. */
@@ -616,15 +616,15 @@ static int assign_refuse(const struct weir_graph *g,
 			 struct weir_operand *operand)
 {
 	const struct weir_node *node = g->node[assign->failed];
-	char words[WEIR__NODE_WORDS];
+	char text[WEIR__NODE_DESCRIBE_MAX];
 	struct weir_backend_node flat;
 
 	weir__node_flat(node, &flat, operand);
-	weir__node_words(&flat, words);
+	weir__node_describe(&flat, text);
 	if (assign->why == WEIR__ASSIGN_NO_DEVICE ||
 	    assign->why == WEIR__ASSIGN_PIN_OP)
-		return refuse_op(assign, words, &flat, devs, n_devs);
-	return refuse_leaf(assign, words, node->storage, devs);
+		return refuse_op(assign, text, &flat, devs, n_devs);
+	return refuse_leaf(assign, text, node->storage, devs);
 }
 
 int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,

@@ -247,7 +247,7 @@ static int compiled_nodes(struct weir__compiled *cg,
 static int check_nodes(const struct weir__graph_lane *lane)
 {
 	const struct weir__compiler_dev *on = lane->on;
-	char words[WEIR__NODE_WORDS];
+	char text[WEIR__NODE_DESCRIBE_MAX];
 
 	for (uint32_t i = 0; i < lane->n_steps; i++) {
 		const struct weir_backend_node *node = lane->copy[0].list[i];
@@ -256,7 +256,7 @@ static int check_nodes(const struct weir__graph_lane *lane)
 
 		if (r < 0)
 			return weir__fail_for(r, "%s",
-					      weir__node_words(node, words));
+					      weir__node_describe(node, text));
 	}
 	return 0;
 }

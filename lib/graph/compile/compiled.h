@@ -215,9 +215,9 @@ void weir__nodes_by_rows(struct weir__compiled *cg,
 int weir__nodes_address(struct weir__compiled *cg,
 			struct weir__graph_lane *lane, uint32_t copy);
 /* "node 3 (mul_mat 'name')" */
-#define WEIR__NODE_WORDS 160
-const char *weir__node_words(const struct weir_backend_node *node,
-			     char text[WEIR__NODE_WORDS]);
+#define WEIR__NODE_DESCRIBE_MAX 160
+const char *weir__node_describe(const struct weir_backend_node *node,
+				char text[WEIR__NODE_DESCRIBE_MAX]);
 
 /*
  * leaves.c: check that lanes can use their leaves, and join those that are

@@ -25,11 +25,11 @@ static int check_placed(const struct weir_node *leaf)
 		       : weir__fail(
 				 -EINVAL,
 				 "leaf %s is not placed, so it cannot be used",
-				 weir__tensor_words(&leaf->t, leaf->index));
+				 weir__tensor_describe(&leaf->t, leaf->index));
 }
 
 /* A leaf, to be sorted by address. */
-struct spread {
+struct sorted_leaf {
 	struct weir__sort_key key;
 	struct weir_buf *buf; /* no joined one */
 	uint64_t bytes;
@@ -37,14 +37,15 @@ struct spread {
 	uint32_t write;
 };
 
-static int spread_leaves(const struct weir__graph_lane *lane,
-			 const struct weir_graph *g, struct spread *list)
+static int sorted_leaves_list(const struct weir__graph_lane *lane,
+			      const struct weir_graph *g,
+			      struct sorted_leaf *list)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_leaves && !r; i++) {
 		const struct weir_node *leaf = g->node[lane->leaf[i].node];
-		struct spread *to = &list[i];
+		struct sorted_leaf *to = &list[i];
 		uint64_t off = 0;
 
 		r = check_placed(leaf);
@@ -64,8 +65,9 @@ static int spread_leaves(const struct weir__graph_lane *lane,
 }
 
 /* True if @next becomes part of the range, because it is a neighbour. */
-static bool leaf_join(struct weir__leaf_range *leaf, const struct spread *first,
-		      const struct spread *next)
+static bool leaf_join(struct weir__leaf_range *leaf,
+		      const struct sorted_leaf *first,
+		      const struct sorted_leaf *next)
 {
 	uint64_t begins = next->key.major - first->key.major;
 
@@ -78,13 +80,13 @@ static bool leaf_join(struct weir__leaf_range *leaf, const struct spread *first,
 }
 
 static void join_leaves(struct weir__graph_lane *lane,
-			const struct spread *list)
+			const struct sorted_leaf *list)
 {
-	const struct spread *first = list;
+	const struct sorted_leaf *first = list;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < lane->n_leaves; i++) {
-		const struct spread *next = &list[i];
+		const struct sorted_leaf *next = &list[i];
 
 		if (n && leaf_join(&lane->leaf[n - 1], first, next))
 			continue;
@@ -99,12 +101,12 @@ static void join_leaves(struct weir__graph_lane *lane,
 
 static int lane_join(struct weir__graph_lane *lane, const struct weir_graph *g)
 {
-	struct spread *list =
+	struct sorted_leaf *list =
 		weir__array_alloc(lane->n_leaves + (size_t)1, sizeof(*list));
 	int r = -ENOMEM;
 
 	if (list)
-		r = spread_leaves(lane, g, list);
+		r = sorted_leaves_list(lane, g, list);
 	if (list && r == 0)
 		r = weir__sort(list, lane->n_leaves, sizeof(*list));
 	if (r == 0)
@@ -122,7 +124,7 @@ static int check_device_copy(const struct weir__compiled *cg,
 {
 	const struct weir_dev *on = cg->lane[device_copy->lane].on->dev, *of;
 	const struct weir__in_file *in = weir__node_file(leaf);
-	const char *words = weir__tensor_words(&leaf->t, leaf->index);
+	const char *name = weir__tensor_describe(&leaf->t, leaf->index);
 	int r;
 
 	if (in)
@@ -131,7 +133,7 @@ static int check_device_copy(const struct weir__compiled *cg,
 			       : weir__fail(
 					 -EINVAL,
 					 "leaf %s: %s is a file of another root",
-					 words, in->file->base);
+					 name, in->file->base);
 	r = check_placed(leaf);
 	if (r < 0)
 		return r;
@@ -141,7 +143,7 @@ static int check_device_copy(const struct weir__compiled *cg,
 	     leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST))
 		return 0;
 	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
-			  words, of->desc.name, on->desc.name);
+			  name, of->desc.name, on->desc.name);
 }
 
 int weir__leaves_join(struct weir__compiled *cg, const struct weir_graph *g)

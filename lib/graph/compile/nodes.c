@@ -555,16 +555,18 @@ int weir__nodes_address(struct weir__compiled *cg,
 	return r;
 }
 
-const char *weir__node_words(const struct weir_backend_node *node,
-			     char text[WEIR__NODE_WORDS])
+const char *weir__node_describe(const struct weir_backend_node *node,
+				char text[WEIR__NODE_DESCRIBE_MAX])
 {
 	const char *op = weir__op_row(node->op)->name;
 	unsigned long long i = node->index;
 
 	if (node->name)
-		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s '%s')", i, op,
+		snprintf(text, WEIR__NODE_DESCRIBE_MAX, "node %llu (%s '%s')",
+			 i, op,
 			 weir__quote(node->name, strnlen(node->name, 60)));
 	else
-		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s)", i, op);
+		snprintf(text, WEIR__NODE_DESCRIBE_MAX, "node %llu (%s)", i,
+			 op);
 	return text;
 }

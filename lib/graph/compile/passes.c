@@ -221,7 +221,7 @@ static int passes_sync(struct weir__passes *p)
 		-EOPNOTSUPP,
 		"node %u (%s) writes leaf %s, whose memory %s cannot use",
 		node->index, node->row->name,
-		weir__tensor_words(&node->storage->t, node->storage->index),
+		weir__tensor_describe(&node->storage->t, node->storage->index),
 		p->compiler->dev[p->assign.dev[node->index]].dev->desc.name);
 }
 

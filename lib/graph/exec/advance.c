@@ -178,11 +178,11 @@ static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 	const struct weir_dev *dev = lane->op->stream->dev;
 	const struct weir_backend_node *const *list =
 		lane->of->copy[lane->run->copy].list;
-	char words[WEIR__NODE_WORDS];
+	char text[WEIR__NODE_DESCRIBE_MAX];
 
 	if (c->failed < lane->of->n_steps)
 		lane_fail(lane, err, native, "%s: %s%s",
-			  weir__node_words(list[c->failed], words),
+			  weir__node_describe(list[c->failed], text),
 			  c->why[0] ? c->why : weir__errno_describe(-err),
 			  weir__dev_describe_error(dev, native));
 	else

@@ -376,7 +376,7 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 		return r;
 	if (bytes != want)
 		return weir__fail(-EINVAL, "input %s has %llu bytes, not %zu",
-				  weir__tensor_words(&t, node->index),
+				  weir__tensor_describe(&t, node->index),
 				  (ull)want, bytes);
 	if (bytes && !data)
 		return weir__fail(-EINVAL, "%zu bytes from NULL", bytes);

@@ -42,7 +42,7 @@ static int start_check(struct weir_run *run)
 			return weir__fail(
 				-EINVAL,
 				"input %s is not set: it was never set, or a copy of it failed",
-				weir__tensor_words(&port->t, port->node));
+				weir__tensor_describe(&port->t, port->node));
 	}
 	return 0;
 }

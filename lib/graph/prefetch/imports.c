@@ -27,7 +27,7 @@ typedef unsigned long long ull;
  * An import, to be sorted by what it needs. While imports are chosen, the first
  * of several with the same bytes stands for all of them.
  */
-struct sized {
+struct sized_import {
 	struct weir__sort_key key;
 	uint32_t i;
 	uint32_t reserved;
@@ -36,7 +36,8 @@ struct sized {
 struct chooser {
 	const struct weir__imports_in *in;
 	struct weir__imports *out;
-	struct sized *sized; /* those that are not there, the largest first */
+	struct sized_import
+		*sized; /* those that are not there, the largest first */
 	uint32_t n_sized;
 	uint32_t *live; /* prefetched imports in use at a step */
 	bool *cheap;    /* of the first of several: all are read by rows */
@@ -235,8 +236,8 @@ static uint64_t import_at(const struct weir__imports_in *in, uint32_t i,
 }
 
 /* A place for import @i after *@at, or at the front. False: there is none. */
-static bool ring_place(struct chooser *c, uint32_t i, uint32_t n_live,
-		       uint64_t *at)
+static bool buffer_place(struct chooser *c, uint32_t i, uint32_t n_live,
+			 uint64_t *at)
 {
 	uint64_t bytes = c->in->bytes[i], end;
 	bool again = false;
@@ -276,7 +277,7 @@ static uint32_t live_at(struct chooser *c, uint32_t i, uint32_t n)
 }
 
 /* All prefetched imports, one after another. False: the buffer is too small. */
-static bool ring_fill(struct chooser *c)
+static bool buffer_fill(struct chooser *c)
 {
 	uint32_t n_live = 0;
 	uint64_t at = 0;
@@ -286,7 +287,7 @@ static bool ring_fill(struct chooser *c)
 		if (!c->out->prefetched[i] || is_by_rows(c->in, i))
 			continue;
 		n_live = live_at(c, i, n_live);
-		if (!ring_place(c, i, n_live, &at))
+		if (!buffer_place(c, i, n_live, &at))
 			return false;
 		c->out->offset[i] = at;
 		at += c->in->bytes[i];
@@ -370,11 +371,11 @@ static bool choose(struct chooser *c, unsigned factor)
 	if (keep_all(c)) {
 		follow_first(c);
 		c->out->buffer = 0;
-		return ring_fill(c);
+		return buffer_fill(c);
 	}
 	if (!factor) {
 		c->out->buffer = c->left;
-		return ring_fill(c);
+		return buffer_fill(c);
 	}
 	keep_long(c);
 	largest = keep_large(c);
@@ -387,7 +388,7 @@ static bool choose(struct chooser *c, unsigned factor)
 	c->out->buffer = c->left < need ? c->left : need;
 	if (c->in->buffer >= largest)
 		c->out->buffer = c->in->buffer;
-	return ring_fill(c);
+	return buffer_fill(c);
 }
 
 /* The largest first: those that the choice is about. */
@@ -401,7 +402,7 @@ static int sort_sizes(struct chooser *c)
 	for (uint32_t i = 0; i < c->in->n; i++)
 		if (first_same(c->in, i) == i && !c->cheap[i] &&
 		    (!c->in->is_kept || !c->in->is_kept[i]))
-			c->sized[c->n_sized++] = (struct sized){
+			c->sized[c->n_sized++] = (struct sized_import){
 				.key = { ~weir__import_need(c->in, i), i },
 				.i = i
 			};

@@ -81,7 +81,7 @@ static int arrivals_new(struct weir__prefetcher *p,
 }
 
 /* A read or copy to be queued. It has references, so that no lock is needed. */
-struct todo {
+struct next_read {
 	struct weir_tensor dst, src; /* src.buf NULL: it is read from @file */
 	struct weir_file *file;
 	struct weir__timeline *wait; /* what a copy waits for, or NULL */
@@ -90,7 +90,7 @@ struct todo {
 	struct weir__kept_leaf *kept;
 };
 
-/* The lock is held, as in all functions from here to prefetcher_look(). */
+/* The lock is held, as in all functions from here to prefetcher_serve(). */
 static bool arrivals_works(const struct weir__prefetcher *p)
 {
 	return p->arrivals && !atomic_load(&p->arrivals->failed);
@@ -289,40 +289,40 @@ static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
  * References the bytes of a placed leaf: the executable graph that has them may
  * be freed before they are copied.
  */
-static void todo_source(struct todo *todo, struct weir *weir,
-			const struct weir__import_src *src)
+static void next_read_source(struct next_read *next, struct weir *weir,
+			     const struct weir__import_src *src)
 {
-	todo->src = src->t;
+	next->src = src->t;
 	weir_buf_ref(src->t.buf);
 	if (src->event)
-		todo->wait_err = weir__event_get(src->event, weir, &todo->wait,
-						 &todo->wait_number);
+		next->wait_err = weir__event_get(src->event, weir, &next->wait,
+						 &next->wait_number);
 }
 
-static void todo_set(struct todo *todo, const struct weir__prefetch *prefetch,
-		     uint32_t k)
+static void next_read_set(struct next_read *next,
+			  const struct weir__prefetch *prefetch, uint32_t k)
 {
 	const struct weir__prefetch_entry *entry = &prefetch->list->entry[k];
 
-	memset(todo, 0, sizeof(*todo));
-	todo->number = prefetch->first + k;
-	todo->kept = entry->kept;
-	todo->at = entry->import.at;
-	todo->dst = weir__flat_tensor(weir_buf_ref(entry->buf), entry->offset,
+	memset(next, 0, sizeof(*next));
+	next->number = prefetch->first + k;
+	next->kept = entry->kept;
+	next->at = entry->import.at;
+	next->dst = weir__flat_tensor(weir_buf_ref(entry->buf), entry->offset,
 				      entry->import.bytes);
-	todo->dst.name = "prefetched weights";
+	next->dst.name = "prefetched weights";
 	if (entry->import.file)
-		todo->file = weir__file_ref(entry->import.file);
+		next->file = weir__file_ref(entry->import.file);
 	else
-		todo_source(todo, prefetch->list->prefetcher->dev->weir,
-			    &prefetch->src[k]);
+		next_read_source(next, prefetch->list->prefetcher->dev->weir,
+				 &prefetch->src[k]);
 }
 
 /*
  * Find the next entry that has to be queued, and skip those that need not be.
  * False: nothing can be queued now.
  */
-static bool prefetcher_next(struct weir__prefetcher *p, struct todo *todo)
+static bool prefetcher_next(struct weir__prefetcher *p, struct next_read *next)
 {
 	struct weir__prefetch *prefetch;
 
@@ -361,9 +361,9 @@ static bool prefetcher_next(struct weir__prefetcher *p, struct todo *todo)
 				continue;
 			prefetch->reads++;
 		}
-		todo_set(todo, prefetch, k);
+		next_read_set(next, prefetch, k);
 		if (kept) {
-			kept->loading = todo->number;
+			kept->loading = next->number;
 			kept->stale = false;
 		}
 		return true;
@@ -386,31 +386,31 @@ static uint64_t arrived_number(struct weir__prefetcher *p)
 			     : p->number - 1;
 }
 
-/* The lock is not held. Takes over the reference to todo->wait. */
-static int todo_queue(struct weir_stream *s, const struct todo *todo)
+/* The lock is not held. Takes over the reference to next->wait. */
+static int next_read_queue(struct weir_stream *s, const struct next_read *next)
 {
-	int r = todo->wait_err;
+	int r = next->wait_err;
 
 	if (r == 0)
 		r = weir__root_enter(s->timeline.weir);
-	if (todo->wait && r == 0)
-		r = weir__stream_wait_timeline(s, todo->wait,
-					       todo->wait_number);
-	else if (todo->wait)
-		weir__timeline_put(todo->wait);
+	if (next->wait && r == 0)
+		r = weir__stream_wait_timeline(s, next->wait,
+					       next->wait_number);
+	else if (next->wait)
+		weir__timeline_put(next->wait);
 	if (r < 0)
 		return r;
-	if (todo->file)
-		return weir__stream_read(s, todo->file, todo->at, &todo->dst);
-	return weir__stream_copy(s, &todo->dst, &todo->src);
+	if (next->file)
+		return weir__stream_read(s, next->file, next->at, &next->dst);
+	return weir__stream_copy(s, &next->dst, &next->src);
 }
 
-static void todo_drop(struct todo *todo)
+static void next_read_drop(struct next_read *next)
 {
-	weir__buf_put(todo->dst.buf);
-	weir__buf_put(todo->src.buf);
-	if (todo->file)
-		weir__file_put(todo->file);
+	weir__buf_put(next->dst.buf);
+	weir__buf_put(next->src.buf);
+	if (next->file)
+		weir__file_put(next->file);
 }
 
 /*
@@ -432,7 +432,7 @@ static void prefetcher_knows(const struct weir__prefetcher *p,
  * refuses it; the read that failed reports the cause when its outcome is
  * collected.
  */
-static void prefetcher_queue(struct weir__prefetcher *p, struct todo *todo)
+static void prefetcher_queue(struct weir__prefetcher *p, struct next_read *next)
 {
 	struct weir_stream *s = p->arrivals->stream;
 	struct weir__error_saved saved;
@@ -442,42 +442,42 @@ static void prefetcher_queue(struct weir__prefetcher *p, struct todo *todo)
 		&p->out[(p->first_out + p->n_out) % WEIR__PREFETCH_OPS];
 	int r;
 
-	out->place = todo->dst.buf->mem.base + todo->dst.offset;
-	out->bytes = (uint64_t)todo->dst.shape[0];
+	out->place = next->dst.buf->mem.base + next->dst.offset;
+	out->bytes = (uint64_t)next->dst.shape[0];
 	if (weir__races_on(p->dev->weir))
 		prefetcher_knows(p, s);
 	pthread_mutex_unlock(&p->lock);
 	/* The program's call on this thread does not fail because of this. */
 	weir__error_save(&saved);
-	r = todo_queue(s, todo);
+	r = next_read_queue(s, next);
 	if (r < 0) {
-		weir__failure_set(&cause, r, 0, todo->number, "%s: %s",
+		weir__failure_set(&cause, r, 0, next->number, "%s: %s",
 				  s->label, weir__error_text());
 		failed = !weir__stream_has_failed(s);
 	}
 	weir__error_restore(&saved);
-	todo_drop(todo);
+	next_read_drop(next);
 	pthread_mutex_lock(&p->lock);
-	out->number = todo->number;
+	out->number = next->number;
 	out->op = weir__stream_tail(s);
-	out->kept = todo->kept;
+	out->kept = next->kept;
 	p->n_out++;
 	if (failed)
 		arrivals_fail(p, &cause);
 }
 
 /* The lock is released while reads are queued and waiters are woken. */
-static void prefetcher_look(struct weir__prefetcher *p)
+static void prefetcher_serve(struct weir__prefetcher *p)
 {
 	struct weir__arrivals *arrivals = p->arrivals;
-	struct todo todo;
+	struct next_read next;
 	uint64_t done;
 	bool failed;
 
 	p->again = false;
 	prefetcher_collect(p);
-	while (arrivals_works(p) && prefetcher_next(p, &todo)) {
-		prefetcher_queue(p, &todo);
+	while (arrivals_works(p) && prefetcher_next(p, &next)) {
+		prefetcher_queue(p, &next);
 		prefetcher_collect(p);
 	}
 	failed = atomic_load(&arrivals->failed);
@@ -500,7 +500,7 @@ static void prefetcher_advance(struct weir__prefetcher *p)
 	p->again = true;
 	while (p->again && !p->moving && p->arrivals) {
 		p->moving = true;
-		prefetcher_look(p);
+		prefetcher_serve(p);
 		p->moving = false;
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -141,7 +141,7 @@ static void store_evict(struct weir__prefetcher *p, uint64_t bytes)
 }
 
 /* An import, sorted by the offset or address of its bytes. */
-struct begins {
+struct sorted_import {
 	struct weir__sort_key key;
 	uint64_t i;
 };
@@ -155,13 +155,14 @@ static bool same_bytes(const struct weir__import *a,
 int weir__imports_same(const struct weir__import *imports, uint32_t n,
 		       uint32_t *ret_same)
 {
-	struct begins *list = weir__array_alloc(n + (size_t)1, sizeof(*list));
+	struct sorted_import *list =
+		weir__array_alloc(n + (size_t)1, sizeof(*list));
 	uint32_t first = 0;
 	int r = list ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < n && !r; i++)
-		list[i] =
-			(struct begins){ .key = { imports[i].at, i }, .i = i };
+		list[i] = (struct sorted_import){ .key = { imports[i].at, i },
+						  .i = i };
 	if (r == 0)
 		r = weir__sort(list, n, sizeof(*list));
 	for (uint32_t k = 0; k < n && !r; k++) {

@@ -13,7 +13,7 @@
 
 typedef unsigned long long ull;
 
-struct once {
+struct computation {
 	struct weir *weir;
 	const struct weir_graph *g;
 	const struct weir_graph_io *io;
@@ -26,7 +26,7 @@ struct once {
 	struct weir_tensor *output; /* of each entry of @io that is one */
 };
 
-static int check_opts(struct once *o,
+static int check_opts(struct computation *o,
 		      const struct weir_graph_compute_opts *opts)
 {
 	int r = weir__opts_in(&o->opts, sizeof(o->opts), opts);
@@ -50,7 +50,7 @@ static int check_opts(struct once *o,
 	return 0;
 }
 
-static int check_io(const struct once *o)
+static int check_io(const struct computation *o)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		const struct weir_graph_io *io = &o->io[i];
@@ -69,7 +69,7 @@ static int check_io(const struct once *o)
 	return 0;
 }
 
-static void add_dev(struct once *o, struct weir_dev *dev)
+static void add_dev(struct computation *o, struct weir_dev *dev)
 {
 	for (uint32_t i = 0; i < o->opts.n_devs; i++)
 		if (o->dev[i] == dev)
@@ -79,7 +79,7 @@ static void add_dev(struct once *o, struct weir_dev *dev)
 }
 
 /* The devices whose memory has the leaves, and the CPU. */
-static int default_devs(struct once *o)
+static int default_devs(struct computation *o)
 {
 	struct weir_buf *member;
 	uint64_t at;
@@ -104,7 +104,7 @@ static int default_devs(struct once *o)
 /*
  * The outputs of the run; those that do not fit are found before it is started.
  */
-static int find_outputs(struct once *o)
+static int find_outputs(struct computation *o)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		const struct weir_graph_io *io = &o->io[i];
@@ -119,8 +119,8 @@ static int find_outputs(struct once *o)
 		if (r == 0 && bytes != io->bytes)
 			r = weir__fail(-EINVAL,
 				       "output %s has %llu bytes, not %zu",
-				       weir__tensor_words(&o->output[i],
-							  io->node->index),
+				       weir__tensor_describe(&o->output[i],
+							     io->node->index),
 				       (ull)bytes, io->bytes);
 		if (r < 0)
 			return r;
@@ -128,7 +128,7 @@ static int find_outputs(struct once *o)
 	return 0;
 }
 
-static int compute(struct once *o)
+static int compute(struct computation *o)
 {
 	int r;
 
@@ -156,7 +156,7 @@ int weir_graph_compute(struct weir *weir, const struct weir_graph *g,
 		       const struct weir_graph_io *io, size_t n,
 		       const struct weir_graph_compute_opts *opts)
 {
-	struct once o = { .weir = weir, .g = g, .io = io, .n = n };
+	struct computation o = { .weir = weir, .g = g, .io = io, .n = n };
 	struct weir__error_saved saved;
 	int r;
 
