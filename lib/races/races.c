@@ -1,14 +1,37 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The calls of the race checker: numbers that are known, native streams,
+ * accesses, and the sentences of reports.
+ */
 #include "races/races.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
-#include "races/races_in.h"
 #include "core/sys.h"
+#include "core/util.h"
+#include "races/races_state.h"
 
 #define PRUNE_MIN 1024u
+#define WHO (sizeof(((struct weir__races_actor *)0)->label) + 64)
+
+typedef unsigned long long ull;
+
+/* Queue a line for the log: weir__races_flush writes it. */
+static void report_say(struct weir__races *r, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	struct weir__races_line *line = weir__malloc(sizeof(*line) + n);
+
+	if (!line)
+		return;
+	line->next = NULL;
+	memcpy(line->text, text, n);
+	*r->line_end = line;
+	r->line_end = &line->next;
+	atomic_store_explicit(&r->lines, true, memory_order_relaxed);
+}
 
 static void races_free(struct weir *weir)
 {
@@ -81,9 +104,9 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 	return NULL;
 }
 
-struct weir__races *
-weir__races_enter_actor(const struct weir__timeline *tl,
-			struct weir__races_actor **ret_actor)
+/* Enter, and find the actor of @tl. NULL, without the lock: there is none. */
+static struct weir__races *enter_actor(const struct weir__timeline *tl,
+				       struct weir__races_actor **ret_actor)
 {
 	struct weir__races *r = weir__races_enter(tl->weir);
 
@@ -101,7 +124,7 @@ struct oldest {
 	const struct weir__clock *host;
 };
 
-/* If all operations that are still to begin know it, it can race with none. */
+/* An access that all operations to come know can race with none of them. */
 static bool is_old(void *arg, const struct weir__races_epoch *epoch)
 {
 	const struct oldest *oldest = arg;
@@ -127,8 +150,7 @@ void weir__races_leave(struct weir__races *r)
 		races_prune(r);
 	if (r->clocks.no_memory || r->map.no_memory) {
 		r->off = true;
-		weir__races_say(
-			r, "races: no memory: nothing is checked any more");
+		report_say(r, "races: no memory: nothing is checked any more");
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -153,6 +175,287 @@ void weir__races_flush(struct weir *weir)
 	}
 }
 
+/*
+ * Native streams as actors: other code queues work in their queues too, and
+ * several streams may be around one queue.
+ */
+
+void weir__races_native(struct weir__timeline *tl)
+{
+	struct weir__races_actor *a;
+	struct weir__races *r = enter_actor(tl, &a);
+
+	if (!r)
+		return;
+	a->native = true;
+	weir__races_leave(r);
+}
+
+void weir__races_queue(struct weir__timeline *tl, const void *dev,
+		       const void *handle)
+{
+	struct weir__races_actor *a;
+	struct weir__races *r = enter_actor(tl, &a);
+
+	if (!r)
+		return;
+	a->dev = dev;
+	a->handle = handle;
+	weir__races_leave(r);
+}
+
+/*
+ * With which others the device orders the default queue, NULL, depends on how
+ * they were made: assume all.
+ */
+static bool same_queue(const struct weir__races_actor *a,
+		       const struct weir__races_actor *b)
+{
+	return a != b && b->dev == a->dev &&
+	       (a->handle == b->handle || !a->handle || !b->handle);
+}
+
+/*
+ * Operation @number of @a begins: it comes after all work that has begun in the
+ * same queue.
+ */
+static void queue_begin(struct weir__races *r, struct weir__races_actor *a,
+			uint64_t number)
+{
+	struct weir__clock *clock;
+
+	if (!a->dev)
+		return;
+	clock = weir__clock_new(&r->clocks);
+	if (!clock)
+		return;
+	for (uint32_t i = 0; i < WEIR__CLOCK_ORDERED; i++)
+		if (same_queue(a, &r->actor[i]))
+			weir__races_learn(r, &clock, &r->actor[i],
+					  r->actor[i].tail);
+	weir__races_join(r, a, number, clock);
+	weir__clock_put(clock);
+}
+
+void weir__races_call_given(struct weir__timeline *tl, uint64_t at)
+{
+	struct weir__races_actor *a;
+	struct weir__races *r = enter_actor(tl, &a);
+
+	if (!r)
+		return;
+	if (a->given <= a->over)
+		a->open = at;
+	a->given = at;
+	weir__races_leave(r);
+}
+
+void weir__races_call_over(struct weir__timeline *tl, uint64_t at)
+{
+	struct weir__races_actor *a;
+	struct weir__races *r = enter_actor(tl, &a);
+
+	if (!r)
+		return;
+	if (at > a->over) {
+		a->over = at;
+		a->open = at + 1;
+	}
+	weir__races_leave(r);
+}
+
+/*
+ * True if number @number of @a (NULL: the host) comes after a function of
+ * @native.
+ */
+static bool is_after(const struct weir__races_actor *native,
+		     const struct weir__races_actor *a, uint64_t number,
+		     const struct weir__clock *clock)
+{
+	uint64_t last = a == native ? number - 1
+				    : weir__clock_word(clock, native->word);
+
+	return last >= native->open;
+}
+
+/*
+ * True if one of the two accesses comes after a function, in a native stream,
+ * that has not returned. The function may order them.
+ */
+static bool comes_after_call(const struct weir__races *r,
+			     const struct weir__races_by *by,
+			     const struct weir__races_epoch *other)
+{
+	const struct weir__races_actor *o = &r->actor[other->actor], *a;
+
+	for (a = r->actor; a < r->actor + WEIR__CLOCK_ORDERED; a++) {
+		if (a->given <= a->over)
+			continue;
+		if (is_after(a, by->actor, by->number, *by->clock))
+			return true;
+		if (!weir__races_is_load(o) &&
+		    is_after(a, o, other->number,
+			     weir__races_at(o, other->number)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * True if @a knows of @epoch. Work of others that follows in its queue comes
+ * after it.
+ */
+static bool native_knows(const struct weir__races *r,
+			 const struct weir__races_actor *a,
+			 const struct weir__races_epoch *epoch)
+{
+	return weir__races_known(r, weir__races_now(a), epoch) ||
+	       (a->extra && weir__races_known(r, a->extra, epoch));
+}
+
+/* True if native streams may have ordered the two accesses, outside of weir. */
+static bool native_may_order(const struct weir__races *r,
+			     const struct weir__races_by *by,
+			     const struct weir__races_epoch *other)
+{
+	const struct weir__races_actor *o = &r->actor[other->actor], *a;
+
+	for (a = r->actor; a < r->actor + WEIR__CLOCK_ORDERED; a++)
+		if (a->native &&
+		    (a == by->actor || a == o || native_knows(r, a, other)))
+			return true;
+	return false;
+}
+
+static uint64_t hash_add(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; text && *text; text++)
+		hash = hash_add(hash, (unsigned char)*text);
+	return hash_add(hash, 256);
+}
+
+/* The description of an access, or NULL if another one has its place now. */
+static const struct weir__races_info *
+info_of(const struct weir__races *r, const struct weir__races_epoch *epoch)
+{
+	const struct weir__races_info *info = &r->info[epoch->info];
+
+	return info->actor == epoch->actor && info->number == epoch->number
+		       ? info
+		       : NULL;
+}
+
+/*
+ * True if this is the first report of two accesses by these actors, calls and
+ * names.
+ */
+static bool is_new(struct weir__races *r, const struct weir__races_by *by,
+		   const struct weir__races_epoch *other,
+		   const struct weir__races_info *info)
+{
+	uint64_t hash = hash_text(1, by->actor ? by->actor->label : NULL);
+
+	hash = hash_text(hash, r->actor[other->actor].label);
+	hash = hash_text(hash, by->what);
+	hash = hash_text(hash, by->bytes->name);
+	hash = hash_text(hash, info ? info->what : NULL);
+	hash = hash_text(hash, info ? info->name : NULL);
+	for (unsigned i = 0; i < r->n_said; i++)
+		if (r->said[i] == hash)
+			return false;
+	if (r->n_said == WEIR__RACES_REPORTS)
+		return false;
+	r->said[r->n_said++] = hash;
+	return true;
+}
+
+/* Names an actor and its number: "stream 'a' operation 7". */
+static void who(char text[WHO], const struct weir__races_actor *a,
+		uint64_t number)
+{
+	if (!a)
+		snprintf(text, WHO, "the program");
+	else if (weir__races_is_load(a))
+		snprintf(text, WHO, "tensor %llu of %s", (ull)number, a->label);
+	else
+		snprintf(text, WHO, "%s %s %llu", a->label, a->unit,
+			 (ull)number);
+}
+
+/*
+ * "bytes [0, 64) of 'w'"; of a tensor whose address is unknown: "64 bytes at".
+ */
+static void where(char text[128], const struct weir__races_bytes *b,
+		  const struct weir__races_info *info, uint64_t lo, uint64_t hi)
+{
+	const char *name = b->name;
+	uint64_t base = b->base;
+
+	if (!name && info && info->name[0]) {
+		name = info->name;
+		base = info->base;
+	}
+	if (name && base && lo >= base)
+		snprintf(text, 128, "bytes [%llu, %llu) of '%.40s'",
+			 (ull)(lo - base), (ull)(hi - base), name);
+	else
+		snprintf(text, 128, "%llu bytes at %#llx%s%.40s%s",
+			 (ull)(hi - lo), (ull)lo, name ? " ('" : "",
+			 name ? name : "", name ? "')" : "");
+}
+
+static void needed(char text[3 * WHO], const struct weir__races_by *by,
+		   const char *other)
+{
+	if (!by->actor)
+		snprintf(text, 3 * WHO,
+			 "the program needs to wait for %s before this call",
+			 other);
+	else if (weir__races_is_load(by->actor))
+		snprintf(text, 3 * WHO,
+			 "the program needs to wait for %s before it starts %s",
+			 other, by->actor->label);
+	else
+		snprintf(text, 3 * WHO, "%s needs to wait for %s",
+			 by->actor->label, other);
+}
+
+/* The end of a report that is wrong if the program has made such an order. */
+static const char not_seen[] =
+	"; orders of native streams that are made outside of weir are not seen";
+
+/* Report that @by races with @other, which wrote or read [lo, hi). */
+static void races_report(struct weir__races *r, const struct weir__races_by *by,
+			 const struct weir__races_epoch *other, bool wrote,
+			 uint64_t lo, uint64_t hi)
+{
+	const struct weir__races_info *info = info_of(r, other);
+	char a[WHO], b[WHO], range[128], edge[3 * WHO], text[1100];
+
+	if (!is_new(r, by, other, info))
+		return;
+	who(a, by->actor, by->number);
+	who(b, &r->actor[other->actor], other->number);
+	where(range, by->bytes, info, lo, hi);
+	needed(edge, by, b);
+	snprintf(
+		text, sizeof(text),
+		"race: %s (%s) %s %s, which %s (%s) %s, and nothing orders the two: %s%s",
+		a, by->what, by->bytes->write ? "writes" : "reads", range, b,
+		info && info->what ? info->what : "no longer known",
+		wrote ? "writes" : "reads", edge,
+		native_may_order(r, by, other) ? not_seen : "");
+	report_say(r, text);
+	if (r->n_said == WEIR__RACES_REPORTS)
+		report_say(r, "race: others are not reported any more");
+}
+
 void weir__races_host_knew(struct weir__timeline *tl, uint64_t number)
 {
 	struct weir__races *r = weir__races_enter(tl->weir);
@@ -167,7 +470,7 @@ void weir__races_next_knew(struct weir__timeline *tl,
 			   struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -183,7 +486,7 @@ void weir__races_queued(struct weir__timeline *tl,
 			struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -214,7 +517,7 @@ void weir__races_begin(struct weir__timeline *tl, uint64_t number,
 		       struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -225,7 +528,7 @@ void weir__races_begin(struct weir__timeline *tl, uint64_t number,
 	}
 	if (order->extra)
 		weir__races_join(r, a, number, order->extra);
-	weir__races_queue_begin(r, a, number);
+	queue_begin(r, a, number);
 	order_put(order);
 	weir__races_leave(r);
 }
@@ -249,7 +552,7 @@ void weir__races_waited(struct weir__timeline *tl, uint64_t at,
 			struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -262,7 +565,7 @@ void weir__races_inside(struct weir__timeline *tl, uint64_t at,
 			struct weir__timeline *other, uint64_t number)
 {
 	struct weir__races_actor *a, *outer;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -290,7 +593,7 @@ void weir__races_call_begin(struct weir__timeline *tl, uint64_t at)
 void weir__races_call_end(struct weir__timeline *tl, uint64_t at)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = weir__races_enter_actor(tl, &a);
+	struct weir__races *r = enter_actor(tl, &a);
 
 	if (!r)
 		return;
@@ -343,9 +646,9 @@ static void on_conflict(void *arg, const struct weir__races_epoch *other,
 	const struct weir__races_actor *a = &c->r->actor[other->actor];
 
 	if (a == by->actor || weir__races_known(c->r, *by->clock, other) ||
-	    weir__races_after_call(c->r, by, other))
+	    comes_after_call(c->r, by, other))
 		return;
-	weir__races_report(c->r, by, other, wrote, lo, hi);
+	races_report(c->r, by, other, wrote, lo, hi);
 	if (by->actor)
 		weir__races_learn(c->r, by->clock, a, other->number);
 	else
@@ -396,7 +699,7 @@ void weir__races_access(struct weir__timeline *tl, uint64_t number,
 	struct weir__races_by by = { .number = number,
 				     .what = what,
 				     .bytes = bytes };
-	struct weir__races *r = weir__races_enter_actor(tl, &by.actor);
+	struct weir__races *r = enter_actor(tl, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
@@ -417,7 +720,7 @@ void weir__races_load_writes(struct weir__timeline *tl, uint64_t i,
 	struct weir__races_by by = { .number = i,
 				     .what = "load",
 				     .bytes = bytes };
-	struct weir__races *r = weir__races_enter_actor(tl, &by.actor);
+	struct weir__races *r = enter_actor(tl, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)

@@ -42,12 +42,12 @@ void weir__races_flush(struct weir *weir);
 /*
  * Make @tl an actor called @label, which is copied. Its numbers are done in
  * their order, and each is a @unit (a constant: "operation"). If there are too
- * many actors, @tl becomes none: a wait for such a timeline counts as a wait
- * for all work that has begun.
+ * many actors, @tl becomes none: a wait for such a timeline is treated as a
+ * wait for all work that has begun.
  */
 void weir__races_add(struct weir__timeline *tl, const char *label,
 		     const char *unit);
-/* The same for a load of @n tensors, which arrive in any order. */
+/* Make a load of @n tensors, which arrive in any order, an actor. */
 void weir__races_add_load(struct weir__timeline *tl, const char *label,
 			  size_t n);
 /*
@@ -56,8 +56,8 @@ void weir__races_add_load(struct weir__timeline *tl, const char *label,
  */
 void weir__races_native(struct weir__timeline *tl);
 /*
- * The native @tl is around the queue @handle of @dev, as others may be; NULL is
- * the queue that the device orders with its others. The device runs the work of
+ * The native stream @tl is around the queue @handle of @dev, as others may be.
+ * NULL is the queue that the device orders with its others. The device runs the work of
  * such timelines in the order in which it began.
  */
 void weir__races_queue(struct weir__timeline *tl, const void *dev,
@@ -75,8 +75,9 @@ static inline void weir__races_host_knows(struct weir__timeline *tl,
 }
 
 /*
- * References to clocks, taken when an operation is queued; it learns them when
- * it begins. Of the host, and of weir__races_next_knew; or NULL.
+ * References to the clock of the host, and to that of weir__races_next_knew, or
+ * NULL. They are taken when an operation is queued, which learns them when it
+ * begins.
  */
 struct weir__races_order {
 	struct weir__clock *host, *extra;
@@ -122,28 +123,29 @@ void weir__races_inside(struct weir__timeline *tl, uint64_t at,
 void weir__races_call_begin(struct weir__timeline *tl, uint64_t at);
 void weir__races_call_end(struct weir__timeline *tl, uint64_t at);
 /*
- * Operation @at of a native @tl runs a function. Given: to the device, which
- * gets later operations before the function has returned. Over: it has
- * returned, or will never be called. In between it may wait for any other work.
+ * Operation @at of the native stream @tl runs a function. It is given to the
+ * device, which gets later operations before the function has returned. It is
+ * over when it has returned, or will never be called. In between it may wait
+ * for any other work.
  */
 void weir__races_call_given(struct weir__timeline *tl, uint64_t at);
 void weir__races_call_over(struct weir__timeline *tl, uint64_t at);
 
 /*
- * Bytes: addresses of the host, of a device, or offsets in a file. @rows rows
- * of @width bytes, @pitch apart.
+ * @rows rows of @width bytes, @pitch apart, at addresses of the host, of a
+ * device, or at offsets in a file.
  */
 struct weir__races_bytes {
 	uint64_t space; /* 0: the host; else weir__races_device or _file */
 	uint64_t lo, width, pitch, rows;
 	bool write;
-	const char *name; /* of the tensor, copied; or NULL */
+	const char *name; /* the tensor's, which is copied; or NULL */
 	uint64_t base;    /* the address of its first byte; 0: unknown */
 };
 uint64_t weir__races_device(const void *dev);
 uint64_t weir__races_file(uint64_t dev, uint64_t inode);
 
-/* Operation @number of @tl accesses bytes. @what: "copy", a constant. */
+/* Operation @number of @tl accesses bytes. @what is a constant, as "copy". */
 void weir__races_access(struct weir__timeline *tl, uint64_t number,
 			const char *what,
 			const struct weir__races_bytes *bytes);
@@ -159,7 +161,7 @@ void weir__races_host_access(struct weir *weir, const char *what,
  */
 void weir__races_host_waited(struct weir *weir,
 			     const struct weir__races_bytes *bytes);
-/* No work uses the bytes [lo, hi) of a space any more: forget them. */
+/* Forget the bytes [lo, hi) of a space, which no work uses any more. */
 void weir__races_forget(struct weir *weir, uint64_t space, uint64_t lo,
 			uint64_t hi);
 

@@ -1,9 +1,131 @@
 /* SPDX-License-Identifier: MIT */
 /* The actors of the race checker: their clocks, and the versions of these. */
+#include "races/races_state.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "races/races_in.h"
+#include "core/sys.h"
+
+struct weir__clock *weir__clock_new(struct weir__clocks *all)
+{
+	struct weir__clock *c =
+		weir__calloc(1, sizeof(*c) + all->n * sizeof(*c->word));
+
+	if (!c) {
+		all->no_memory = true;
+		return NULL;
+	}
+	c->refs = 1;
+	c->n = all->n;
+	c->next = all->list;
+	c->link = &all->list;
+	if (c->next)
+		c->next->link = &c->next;
+	all->list = c;
+	return c;
+}
+
+void weir__clock_put(struct weir__clock *c)
+{
+	if (!c || --c->refs)
+		return;
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	weir__free(c);
+}
+
+static uint64_t word_join(uint32_t i, uint64_t a, uint64_t b)
+{
+	if (i >= WEIR__CLOCK_ORDERED)
+		return a | b;
+	return a > b ? a : b;
+}
+
+/* True if @c knows all that @other does. */
+static bool clock_covers(const struct weir__clock *c,
+			 const struct weir__clock *other)
+{
+	for (uint32_t i = 0; i < other->n; i++) {
+		uint64_t has = weir__clock_word(c, i);
+
+		if (word_join(i, has, other->word[i]) != has)
+			return false;
+	}
+	return true;
+}
+
+/* Make *@c a clock with one reference, which has all words and no state. */
+static struct weir__clock *clock_own(struct weir__clocks *all,
+				     struct weir__clock **c)
+{
+	struct weir__clock *old = *c, *own;
+
+	if (old->refs == 1 && old->n == all->n) {
+		old->host = 0;
+		return old;
+	}
+	own = weir__clock_new(all);
+	if (!own)
+		return NULL;
+	memcpy(own->word, old->word, old->n * sizeof(*old->word));
+	weir__clock_put(old);
+	*c = own;
+	return own;
+}
+
+/*
+ * Add all that @other knows to *@c. If that changes *@c, (*@c)->host becomes 0.
+ */
+static void clock_join(struct weir__clocks *all, struct weir__clock **c,
+		       const struct weir__clock *other)
+{
+	struct weir__clock *own;
+
+	if (*c == other || clock_covers(*c, other))
+		return;
+	own = clock_own(all, c);
+	for (uint32_t i = 0; own && i < other->n; i++)
+		own->word[i] = word_join(i, own->word[i], other->word[i]);
+}
+
+/*
+ * Raise a number to at least @value; or, of a load's words, set the bits of
+ * @value. If that changes *@c, (*@c)->host becomes 0.
+ */
+static void clock_raise(struct weir__clocks *all, struct weir__clock **c,
+			uint32_t i, uint64_t value)
+{
+	uint64_t has = weir__clock_word(*c, i);
+	struct weir__clock *own;
+
+	value = word_join(i, has, value);
+	if (value == has)
+		return;
+	own = clock_own(all, c);
+	if (own)
+		own->word[i] = value;
+}
+
+/* Words [i, i + n) get another actor: set them to 0 in all clocks. */
+static void clocks_reset(struct weir__clocks *all, uint32_t i, uint32_t n)
+{
+	for (struct weir__clock *c = all->list; c; c = c->next)
+		for (uint32_t k = i; k < i + n && k < c->n; k++)
+			c->word[k] = 0;
+}
+
+const struct weir__clock *
+weir__clocks_oldest_host(const struct weir__clocks *all)
+{
+	const struct weir__clock *oldest = NULL;
+
+	for (const struct weir__clock *c = all->list; c; c = c->next)
+		if (c->host && (!oldest || c->host < oldest->host))
+			oldest = c;
+	return oldest;
+}
 
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
 					    const struct weir__timeline *tl)
@@ -50,12 +172,12 @@ static void learn_load(struct weir__races *r, struct weir__clock **clock,
 	uint32_t bit;
 
 	for (uint32_t i = 0; tensor >= a->n && i < a->words; i++)
-		weir__clock_raise(&r->clocks, clock, a->word + i, UINT64_MAX);
+		clock_raise(&r->clocks, clock, a->word + i, UINT64_MAX);
 	if (tensor >= a->n)
 		return;
 	bit = load_bit(a, tensor);
-	weir__clock_raise(&r->clocks, clock, a->word + bit / 64,
-			  UINT64_C(1) << bit % 64);
+	clock_raise(&r->clocks, clock, a->word + bit / 64,
+		    UINT64_C(1) << bit % 64);
 }
 
 static void learn_all(struct weir__races *r, struct weir__clock **clock)
@@ -82,8 +204,8 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		 * Also if @number was known: since then its clock may have
 		 * grown.
 		 */
-		weir__clock_join(&r->clocks, clock, weir__races_at(a, number));
-		weir__clock_raise(&r->clocks, clock, a->word, number);
+		clock_join(&r->clocks, clock, weir__races_at(a, number));
+		clock_raise(&r->clocks, clock, a->word, number);
 	}
 }
 
@@ -104,7 +226,7 @@ void weir__races_host_learn(struct weir__races *r,
 void weir__races_host_join(struct weir__races *r,
 			   const struct weir__clock *clock)
 {
-	weir__clock_join(&r->clocks, &r->host, clock);
+	clock_join(&r->clocks, &r->host, clock);
 	host_number(r);
 }
 
@@ -151,18 +273,18 @@ void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
 	struct weir__clock *now;
 
 	for (; i && a->version[i - 1].from >= number; i--)
-		weir__clock_join(&r->clocks, &a->version[i - 1].clock, clock);
+		clock_join(&r->clocks, &a->version[i - 1].clock, clock);
 	if (!i || (i < a->n_versions && a->version[i].from == number))
 		return;
 	now = weir__clock_ref(a->version[i - 1].clock);
-	weir__clock_join(&r->clocks, &now, clock);
+	clock_join(&r->clocks, &now, clock);
 	if (now == a->version[i - 1].clock)
 		weir__clock_put(now);
 	else
 		version_insert(a, i, number, now);
 }
 
-static bool is_of(void *arg, const struct weir__races_epoch *epoch)
+static bool is_of_actor(void *arg, const struct weir__races_epoch *epoch)
 {
 	return epoch->actor == *(const uint16_t *)arg;
 }
@@ -171,8 +293,8 @@ static void actor_clear(struct weir__races *r, struct weir__races_actor *a)
 {
 	uint16_t index = weir__races_index(r, a);
 
-	weir__races_map_prune(&r->map, WEIR__RACES_RANGES, is_of, &index);
-	weir__clocks_reset(&r->clocks, a->word, a->words);
+	weir__races_map_prune(&r->map, WEIR__RACES_RANGES, is_of_actor, &index);
+	clocks_reset(&r->clocks, a->word, a->words);
 	while (a->n_versions)
 		weir__clock_put(a->version[--a->n_versions].clock);
 	weir__clock_put(a->extra);

@@ -6,7 +6,7 @@
 #include "core/sys.h"
 
 /* A place in the list: on each level the link that points past it. */
-struct spot {
+struct list_position {
 	struct weir__races_range **link[WEIR__RACES_LEVELS];
 };
 
@@ -31,22 +31,23 @@ static bool range_before(const struct weir__races_range *r, uint64_t space,
 /* The first range that ends after byte @at, or NULL. */
 static struct weir__races_range *range_find(struct weir__races_map *map,
 					    uint64_t space, uint64_t at,
-					    struct spot *spot)
+					    struct list_position *pos)
 {
 	struct weir__races_range **links = map->first, *next;
 
 	for (unsigned i = WEIR__RACES_LEVELS; i--;) {
 		while ((next = links[i]) && range_before(next, space, at))
 			links = next->next;
-		spot->link[i] = &links[i];
+		pos->link[i] = &links[i];
 	}
-	return *spot->link[0];
+	return *pos->link[0];
 }
 
-/* Insert a range at @spot, which then points to it. */
+/* Insert a range at @pos, which then points to it. */
 static struct weir__races_range *range_add(struct weir__races_map *map,
-					   struct spot *spot, uint64_t space,
-					   uint64_t lo, uint64_t hi)
+					   struct list_position *pos,
+					   uint64_t space, uint64_t lo,
+					   uint64_t hi)
 {
 	unsigned levels = tower(map);
 	struct weir__races_range *r =
@@ -62,46 +63,48 @@ static struct weir__races_range *range_add(struct weir__races_map *map,
 	r->write.actor = WEIR__RACES_NOBODY;
 	r->levels = (uint8_t)levels;
 	for (unsigned i = 0; i < levels; i++) {
-		r->next[i] = *spot->link[i];
-		*spot->link[i] = r;
+		r->next[i] = *pos->link[i];
+		*pos->link[i] = r;
 	}
 	map->n++;
 	return r;
 }
 
-/* @spot points to @r. */
-static void range_del(struct weir__races_map *map, struct spot *spot,
+/* Delete @r, to which @pos points. */
+static void range_del(struct weir__races_map *map, struct list_position *pos,
 		      struct weir__races_range *r)
 {
 	for (unsigned i = 0; i < r->levels; i++)
-		*spot->link[i] = r->next[i];
+		*pos->link[i] = r->next[i];
 	map->n--;
 	weir__free(r);
 }
 
-static void spot_pass(struct spot *spot, struct weir__races_range *r)
+static void position_advance(struct list_position *pos,
+			     struct weir__races_range *r)
 {
 	for (unsigned i = 0; i < r->levels; i++)
-		spot->link[i] = &r->next[i];
+		pos->link[i] = &r->next[i];
 }
 
-static void spot_begin(struct weir__races_map *map, struct spot *spot)
+static void position_begin(struct weir__races_map *map,
+			   struct list_position *pos)
 {
 	for (unsigned i = 0; i < WEIR__RACES_LEVELS; i++)
-		spot->link[i] = &map->first[i];
+		pos->link[i] = &map->first[i];
 }
 
-/* If a range has bytes on both sides of @at, cut it there. */
+/* If a range has bytes on both sides of @at, split it there. */
 static void range_split(struct weir__races_map *map, uint64_t space,
 			uint64_t at)
 {
-	struct spot spot;
-	struct weir__races_range *r = range_find(map, space, at, &spot), *rest;
+	struct list_position pos;
+	struct weir__races_range *r = range_find(map, space, at, &pos), *rest;
 
 	if (!r || r->space != space || r->lo >= at)
 		return;
-	spot_pass(&spot, r);
-	rest = range_add(map, &spot, space, at, r->hi);
+	position_advance(&pos, r);
+	rest = range_add(map, &pos, space, at, r->hi);
 	if (!rest)
 		return;
 	rest->write = r->write;
@@ -154,18 +157,18 @@ static void record_read(struct weir__races_map *map,
 			const struct weir__races_visit *v)
 {
 	uint64_t at = v->lo;
-	struct spot spot;
-	struct weir__races_range *r = range_find(map, v->space, at, &spot);
+	struct list_position pos;
+	struct weir__races_range *r = range_find(map, v->space, at, &pos);
 
 	while (at < v->hi) {
 		if (!is_in(r, v) || r->lo > at)
-			r = range_add(map, &spot, v->space, at,
+			r = range_add(map, &pos, v->space, at,
 				      is_in(r, v) ? r->lo : v->hi);
 		if (!r)
 			return;
 		read_add(r, v);
 		at = r->hi;
-		spot_pass(&spot, r);
+		position_advance(&pos, r);
 		r = r->next[0];
 	}
 }
@@ -174,28 +177,28 @@ static void record_read(struct weir__races_map *map,
 static void record_write(struct weir__races_map *map,
 			 const struct weir__races_visit *v)
 {
-	struct spot spot;
-	struct weir__races_range *r = range_find(map, v->space, v->lo, &spot),
+	struct list_position pos;
+	struct weir__races_range *r = range_find(map, v->space, v->lo, &pos),
 				 *next;
 
 	if (!is_in(r, v))
-		r = range_add(map, &spot, v->space, v->lo, v->hi);
+		r = range_add(map, &pos, v->space, v->lo, v->hi);
 	if (!r)
 		return;
 	r->lo = v->lo;
 	r->write = v->by;
 	r->n_reads = 0;
-	spot_pass(&spot, r);
+	position_advance(&pos, r);
 	while (is_in(next = r->next[0], v))
-		range_del(map, &spot, next);
+		range_del(map, &pos, next);
 	r->hi = v->hi;
 }
 
 void weir__races_map_visit(struct weir__races_map *map,
 			   const struct weir__races_visit *v)
 {
-	struct spot spot;
-	struct weir__races_range *r = range_find(map, v->space, v->lo, &spot);
+	struct list_position pos;
+	struct weir__races_range *r = range_find(map, v->space, v->lo, &pos);
 
 	for (; is_in(r, v); r = r->next[0])
 		range_look(r, v);
@@ -212,17 +215,17 @@ void weir__races_map_visit(struct weir__races_map *map,
 void weir__races_map_forget(struct weir__races_map *map, uint64_t space,
 			    uint64_t lo, uint64_t hi)
 {
-	struct spot spot;
+	struct list_position pos;
 	struct weir__races_range *r;
 
 	if (lo >= hi)
 		return;
 	range_split(map, space, lo);
 	range_split(map, space, hi);
-	r = range_find(map, space, lo, &spot);
+	r = range_find(map, space, lo, &pos);
 	while (r && r->space == space && r->lo < hi) {
-		range_del(map, &spot, r);
-		r = *spot.link[0];
+		range_del(map, &pos, r);
+		r = *pos.link[0];
 	}
 }
 
@@ -248,18 +251,18 @@ void weir__races_map_prune(struct weir__races_map *map, uint32_t most,
 				       const struct weir__races_epoch *epoch),
 			   void *arg)
 {
-	struct spot spot;
+	struct list_position pos;
 	struct weir__races_range *r;
 
-	spot_begin(map, &spot);
-	for (r = map->first[0]; r; r = *spot.link[0])
+	position_begin(map, &pos);
+	for (r = map->first[0]; r; r = *pos.link[0])
 		if (range_prune(r, old, arg))
-			range_del(map, &spot, r);
+			range_del(map, &pos, r);
 		else
-			spot_pass(&spot, r);
-	spot_begin(map, &spot);
+			position_advance(&pos, r);
+	position_begin(map, &pos);
 	while (map->n > most)
-		range_del(map, &spot, map->first[0]);
+		range_del(map, &pos, map->first[0]);
 }
 
 static bool all_old(void *arg, const struct weir__races_epoch *epoch)

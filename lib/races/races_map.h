@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR__RACES_READERS 4u /* of each range */
+#define WEIR__RACES_READERS 4u /* reads that a range remembers */
 #define WEIR__RACES_RANGES 65536u
 #define WEIR__RACES_LEVELS 8u
 #define WEIR__RACES_NOBODY UINT16_MAX
@@ -19,7 +19,7 @@
 struct weir__races_epoch {
 	uint64_t number;
 	uint32_t info;  /* index of its description, which may be another's */
-	uint16_t actor; /* NOBODY: no access */
+	uint16_t actor; /* NOBODY: there is no access */
 };
 
 struct weir__races_range {
@@ -32,7 +32,7 @@ struct weir__races_range {
 struct weir__races_map {
 	struct weir__races_range *first[WEIR__RACES_LEVELS];
 	uint32_t n;      /* ranges */
-	uint32_t random; /* state of the generator, for heights of towers */
+	uint32_t random; /* state of the generator of levels */
 	bool no_memory;
 };
 
@@ -44,7 +44,7 @@ struct weir__races_visit {
 	/* Called for each remembered access that conflicts with the visit. */
 	void (*conflict)(void *arg, const struct weir__races_epoch *other,
 			 bool wrote, uint64_t lo, uint64_t hi);
-	/* True if this is one of the reads to forget first. */
+	/* Returns true if the read is one to forget first. */
 	bool (*old)(void *arg, const struct weir__races_epoch *epoch);
 	void *arg;
 };

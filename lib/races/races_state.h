@@ -1,13 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* The race checker from the inside: README.md. */
-#ifndef WEIR__RACES_IN_H
-#define WEIR__RACES_IN_H
+/*
+ * The state of the race checker: clocks, actors, and accesses. README.md
+ * describes them. The lock of the checker is held in all functions, unless they
+ * say otherwise.
+ */
+#ifndef WEIR__RACES_STATE_H
+#define WEIR__RACES_STATE_H
 
 #include <pthread.h>
 
 #include "races/races.h"
-#include "races/races_clock.h"
 #include "races/races_map.h"
+
+/*
+ * Vector clocks: the numbers of each actor that are known. A clock with several
+ * references is copied before it changes.
+ *
+ * Words [0, ORDERED) are the highest number that is known of a timeline whose
+ * numbers are done in their order. The others are bits of tensors of loads.
+ */
+#define WEIR__CLOCK_ORDERED 128u
+#define WEIR__CLOCK_BITS 512u
+#define WEIR__CLOCK_WORDS (WEIR__CLOCK_ORDERED + WEIR__CLOCK_BITS)
+
+struct weir__clock {
+	struct weir__clock *next, **link; /* all clocks */
+	uint32_t refs, n;
+	uint64_t host; /* the number of a state of the host; 0: it is none */
+	uint64_t word[];
+};
+
+struct weir__clocks {
+	struct weir__clock *list;
+	uint32_t n; /* words that are in use */
+	bool no_memory;
+};
+
+static inline uint64_t weir__clock_word(const struct weir__clock *c, uint32_t i)
+{
+	return i < c->n ? c->word[i] : 0;
+}
+
+/* NULL: no memory; all->no_memory is set. */
+struct weir__clock *weir__clock_new(struct weir__clocks *all);
+static inline struct weir__clock *weir__clock_ref(struct weir__clock *c)
+{
+	c->refs++;
+	return c;
+}
+void weir__clock_put(struct weir__clock *c); /* NULL is allowed */
+/* The oldest state of the host that still has a clock. */
+const struct weir__clock *
+weir__clocks_oldest_host(const struct weir__clocks *all);
 
 #define WEIR__RACES_LOADS 32u
 #define WEIR__RACES_ACTORS (WEIR__CLOCK_ORDERED + WEIR__RACES_LOADS)
@@ -29,22 +73,22 @@ struct weir__races_actor {
 	bool live; /* its timeline exists */
 	uint64_t made;        /* actors of the root up to this one */
 	uint32_t word, words; /* of clocks: the first of its words, how many */
-	/* Of a load: tensors, and how many of them share a bit. */
+	/* A load has n tensors, of which `share` share a bit. */
 	size_t n, share;
-	/* Of others. The last version is the clock of the newest number. */
+	/* What follows is for others. The last version is the newest clock. */
 	uint64_t tail; /* the highest number that has begun */
 	uint64_t host; /* the newest state of the host that it has learned */
 	struct weir__clock *extra; /* for the next operation; or NULL */
 	struct weir__races_version version[WEIR__RACES_VERSIONS];
 	unsigned n_versions;
-	/* Of a native stream. */
+	/* What follows is for native streams. */
 	bool native;
 	const void *dev, *handle; /* of its queue; dev NULL: not known */
-	uint64_t given, over;     /* the newest function, each */
+	uint64_t given, over;     /* the newest function that is, each */
 	uint64_t open;            /* no function before it is open */
 };
 
-struct weir__races_info { /* of an access that is in the map */
+struct weir__races_info { /* describes an access that is in the map */
 	uint64_t number, base;
 	const char *what;
 	char name[WEIR__RACES_NAME];
@@ -57,16 +101,16 @@ struct weir__races_line { /* a report that waits to be logged */
 };
 
 struct weir__races {
-	pthread_mutex_t lock; /* of all; taken last */
-	bool off;             /* no memory: nothing is checked any more */
+	pthread_mutex_t lock; /* guards all of it; taken last */
+	bool off; /* nothing is checked any more: there was no memory */
 	struct weir__clocks clocks;
 	struct weir__clock *host; /* the clock of the host */
-	uint64_t states;          /* of the host so far */
-	uint64_t made;            /* actors so far */
+	uint64_t states;          /* how many states the host has had */
+	uint64_t made;            /* how many actors were made */
 	struct weir__races_map map;
-	uint32_t prune_at;               /* ranges */
+	uint32_t prune_at;               /* number of ranges */
 	struct weir__races_actor *actor; /* WEIR__RACES_ACTORS */
-	struct weir__races_info *info;   /* WEIR__RACES_INFOS, a ring */
+	struct weir__races_info *info;   /* WEIR__RACES_INFOS, used in turn */
 	uint32_t n_infos;
 	uint64_t said[WEIR__RACES_REPORTS]; /* hashes of reports */
 	unsigned n_said;
@@ -77,10 +121,10 @@ struct weir__races {
 /* An access that is checked. */
 struct weir__races_by {
 	struct weir__races_actor *actor; /* NULL: the host */
-	uint64_t number;                 /* of the actor */
+	uint64_t number;                 /* the actor's */
 	const char *what;                /* the operation: "copy" */
 	const struct weir__races_bytes *bytes;
-	struct weir__clock **clock; /* of the actor, at the number */
+	struct weir__clock **clock; /* the actor's, at the number */
 };
 
 static inline uint16_t weir__races_index(const struct weir__races *r,
@@ -94,7 +138,7 @@ static inline bool weir__races_is_load(const struct weir__races_actor *a)
 	return a->word >= WEIR__CLOCK_ORDERED;
 }
 
-/* races_actor.c; the lock is held in all functions that follow. */
+/* races_actor.c */
 /* The actor of a timeline, or NULL if the timeline is none. */
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
 					    const struct weir__timeline *tl);
@@ -130,42 +174,11 @@ const struct weir__clock *weir__races_at(const struct weir__races_actor *a,
 void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
 		      uint64_t number, const struct weir__clock *clock);
 
-/* races_native.c */
 /*
- * Operation @number of @a begins: it comes after all work that has begun in the
- * same queue.
- */
-void weir__races_queue_begin(struct weir__races *r, struct weir__races_actor *a,
-			     uint64_t number);
-/*
- * True if one of the two accesses comes after a function, in a native stream,
- * that has not returned. The function may order them.
- */
-bool weir__races_after_call(const struct weir__races *r,
-			    const struct weir__races_by *by,
-			    const struct weir__races_epoch *other);
-/* True if native streams may have ordered the two accesses, outside of weir. */
-bool weir__races_by_native(const struct weir__races *r,
-			   const struct weir__races_by *by,
-			   const struct weir__races_epoch *other);
-
-/* races_report.c */
-/* Report that @by races with @other, which wrote or read [lo, hi). */
-void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
-			const struct weir__races_epoch *other, bool wrote,
-			uint64_t lo, uint64_t hi);
-/* Queue a line for the log: weir__races_flush writes it. */
-void weir__races_say(struct weir__races *r, const char *text);
-
-/*
- * races.c: every call of races.h begins and ends with these. They take and
+ * races.c. Each call of races.h begins and ends with these, which take and
  * release the lock. NULL, without the lock: nothing is checked.
  */
 struct weir__races *weir__races_enter(const struct weir *weir);
-/* Also find the actor of @tl. NULL, without the lock: there is none. */
-struct weir__races *
-weir__races_enter_actor(const struct weir__timeline *tl,
-			struct weir__races_actor **ret_actor);
 void weir__races_leave(struct weir__races *r);
 
 #endif
