@@ -117,7 +117,7 @@ static size_t arenas_trim(struct weir__part *part, size_t keep)
 }
 
 /* Live arenas stay: their buffers still use them. */
-static int arenas_close(struct weir__part *part, int64_t deadline)
+static void arenas_close(struct weir__part *part, int64_t deadline)
 {
 	struct arenas *all = (struct arenas *)part;
 
@@ -127,7 +127,6 @@ static int arenas_close(struct weir__part *part, int64_t deadline)
 	while (all->kept)
 		drop_kept(all, all->kept);
 	pthread_mutex_unlock(&all->lock);
-	return 0;
 }
 
 static void arenas_free(struct weir__part *part)

@@ -37,10 +37,10 @@ struct weir__timeline_observer;
 
 struct weir__part {
 	/*
-	 * Drain until @deadline (CLOCK_MONOTONIC ns), then stop. Optional. 0,
-	 * or -ETIMEDOUT: something was leaked, and the log says what.
+	 * Drain until @deadline (CLOCK_MONOTONIC ns), then stop. Optional. What
+	 * has not ended by then is leaked, and the log says so.
 	 */
-	int (*close)(struct weir__part *part, int64_t deadline);
+	void (*close)(struct weir__part *part, int64_t deadline);
 	/*
 	 * Free kept memory down to @keep bytes; return how many are left.
 	 * Optional.

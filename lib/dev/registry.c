@@ -516,12 +516,11 @@ static bool dev_is_open(struct weir_dev *dev)
 }
 
 /* The streams and the engine are closed: no thread can free memory any more. */
-static int registry_close(struct weir__part *part, int64_t deadline)
+static void registry_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__registry *registry =
 		weir__container(part, struct weir__registry, part);
 	int64_t least = weir__deadline(WEIR__RECLAIM_NS);
-	int ret = 0;
 
 	if (deadline < least)
 		deadline = least;
@@ -535,9 +534,7 @@ static int registry_close(struct weir__part *part, int64_t deadline)
 		weir__reclaim(dev, &dev->trim);
 	}
 	for (unsigned i = 0; i < registry->n_devs; i++)
-		if (weir__reclaim_close(registry->dev[i], deadline) < 0)
-			ret = -ETIMEDOUT;
-	return ret;
+		weir__reclaim_close(registry->dev[i], deadline);
 }
 
 static void registry_free(struct weir__part *part)

@@ -92,7 +92,7 @@ static bool end_threads(struct weir__engine *eng, int64_t deadline)
 	return false;
 }
 
-static int engine_close(struct weir__part *part, int64_t deadline)
+static void engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
 	bool idle;
@@ -110,10 +110,8 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 	atomic_store(idle ? &eng->stop : &eng->abort, true);
 	if (!idle)
 		weir__queues_abandon(eng);
-	if (!end_threads(eng, deadline) || !idle)
-		return -ETIMEDOUT;
-	weir__queues_close(eng);
-	return 0;
+	if (end_threads(eng, deadline) && idle)
+		weir__queues_close(eng);
 }
 
 static size_t engine_trim(struct weir__part *part, size_t keep)

@@ -246,12 +246,11 @@ static void refuse_work(struct weir__streams *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static int streams_close(struct weir__part *part, int64_t deadline)
+static void streams_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__streams *p = (struct weir__streams *)part;
 	struct weir_stream *s;
 	uint64_t tail;
-	int ret = 0;
 
 	refuse_work(p);
 	while ((s = next_open(p, &tail))) {
@@ -263,17 +262,14 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 			left = 0;
 		weir__timeline_block(&s->timeline, tail, left);
 		if (left >= 0 && weir__now() >= deadline &&
-		    weir__stream_abandon(s)) {
+		    weir__stream_abandon(s))
 			weir__log(
 				p->weir,
 				"weir_close: %s: operations have not finished at the deadline; the memory that they use is leaked",
 				s->label);
-			ret = -ETIMEDOUT;
-		}
 		weir__timeline_put(&s->timeline);
 	}
 	watcher_stop(p->watcher);
-	return ret;
 }
 
 static void streams_free(struct weir__part *part)

@@ -154,13 +154,12 @@ static void note(char what, char name)
 	snprintf(notes + at, sizeof(notes) - at, "%c%c ", what, name);
 }
 
-static int fake_close(struct weir__part *part, int64_t deadline)
+static void fake_close(struct weir__part *part, int64_t deadline)
 {
 	struct fake_part *f = (struct fake_part *)part;
 
 	deadlines[f->name == 'i'] = deadline;
 	note('c', f->name);
-	return 0;
 }
 
 static size_t fake_trim(struct weir__part *part, size_t keep)
