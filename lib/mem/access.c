@@ -16,13 +16,14 @@
 #include "mem/buf.h"
 
 /*
+ * Count an access by DMA, and hide the buffer from children of fork(2) from the
+ * first such access until the last. The buffer's lock is held.
+ *
  * After fork(2) parent and child share their pages copy-on-write. If the parent
  * then writes to a page that is the target of DMA, the parent gets a copy of
  * the page, and the DMA writes to the page that the child keeps. Since Linux
  * 6.5 the child gets the copy of a page that a direct read has pinned; for
- * older kernels open(2) demands that such memory is hidden from children. The
- * buffer's lock is held: it is hidden from the first such access until the
- * last.
+ * older kernels open(2) demands that such memory is hidden from children.
  */
 static void count_dma(struct weir_buf *buf, bool hidden)
 {
@@ -72,14 +73,14 @@ void weir__access_del(struct weir__access *access)
 }
 
 struct access_conflict {
-	struct weir__timeline *timeline; /* referenced */
+	struct weir__timeline *timeline; /* holds a reference */
 	uint64_t number;
 };
 
 struct weir__conflicts {
 	struct access_conflict *list;
 	size_t n, room;
-	struct access_conflict few[16]; /* the list, until it is larger */
+	struct access_conflict few[16]; /* the list while it is short */
 };
 
 int weir__conflicts_add(struct weir__conflicts *c, struct weir__timeline *tl,
@@ -159,7 +160,10 @@ static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	return r ? r : collect_writes(buf, lo, hi, c);
 }
 
-/* Failures of this work are reported to the callers that queued it. */
+/*
+ * Wait for all conflicting work. Its failures are reported to the callers that
+ * queued it, not to this one.
+ */
 static void wait_for(struct weir__conflicts *c)
 {
 	struct weir__error_saved saved;
@@ -172,7 +176,8 @@ static void wait_for(struct weir__conflicts *c)
 }
 
 /*
- * The host learns all conflicting work, also that which ended before the call.
+ * Tell the race checker that the host has waited for all work that conflicts
+ * with this access, also for work that had ended before the call.
  */
 static void races_waited(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
 			 bool write)

@@ -47,7 +47,10 @@ int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 	return r;
 }
 
-/* Count @size bytes before they are allocated. -ENOMEM: over the budget. */
+/*
+ * Count @size bytes before they are allocated. Fails with -ENOMEM if they
+ * exceed the budget.
+ */
 static int buft_charge(struct weir_buft *buft, size_t size)
 {
 	uint64_t used = atomic_load(&buft->used), budget;
@@ -79,7 +82,7 @@ int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		size_t padded =
 			ops->alloc_size(buft->dev, &buft->desc, t, bytes);
 
-		/* A backend can add padding, not remove bytes. */
+		/* A backend may add padding, but not remove bytes. */
 		*ret_bytes = padded > bytes ? padded : bytes;
 	}
 	return 0;
@@ -139,7 +142,10 @@ static struct weir_buf *buf_new(struct weir_buft *buft, size_t size)
 	buf->buft = buft;
 	buf->bytes = size;
 	buf->mem.node = -1;
-	/* An address for an empty buffer: aligned, not NULL, never mapped. */
+	/*
+	 * The address of an empty buffer is aligned and not NULL, and nothing
+	 * is mapped there.
+	 */
 	buf->mem.base =
 		(unsigned char *)(buft->desc.align < WEIR__PAGE
 					  ? (uintptr_t)WEIR__PAGE
@@ -217,7 +223,10 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 	return 0;
 }
 
-/* True if it has what cannot be done without. Backends may ignore flags. */
+/*
+ * Backends may ignore flags. Fail if the memory lacks a property that the
+ * caller cannot do without.
+ */
 static int check_got(const struct weir_buft *buft, uint32_t flags,
 		     const struct weir_backend_mem *mem)
 {
@@ -260,7 +269,7 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 	return r;
 }
 
-/* Count the memory of @buf, and allocate it. */
+/* Count and allocate the memory of @buf. */
 static int charge_and_alloc(struct weir_buf *buf, const struct weir_buf_opts *o)
 {
 	struct weir_buft *buft = buf->buft;
@@ -274,7 +283,11 @@ static int charge_and_alloc(struct weir_buf *buf, const struct weir_buf_opts *o)
 	return r;
 }
 
-/* The same, again after memory of freed buffers that was not free yet. */
+/*
+ * Count and allocate the memory of @buf. If there is not enough, wait for the
+ * memory of buffers whose last reference is gone but which are not free yet,
+ * and try again.
+ */
 static int charge_and_alloc_again(struct weir_buf *buf,
 				  const struct weir_buf_opts *o)
 {
@@ -292,7 +305,7 @@ static int charge_and_alloc_again(struct weir_buf *buf,
 	memset(&buf->mem, 0, sizeof(buf->mem));
 	buf->mem.node = -1;
 	r = charge_and_alloc(buf, o);
-	/* A success does not change the text of the last failure. */
+	/* A success leaves the text of the last failure as it was. */
 	if (r >= 0)
 		weir__error_restore(&saved);
 	return r;
@@ -371,7 +384,7 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		buf_drop(buf);
 		return r;
 	}
-	/* A success does not change the text of the last failure. */
+	/* A success leaves the text of the last failure as it was. */
 	weir__error_restore(&saved);
 	buf->foreign = true;
 	buf->release = release;
@@ -393,7 +406,10 @@ struct weir_buf *weir_buf_ref(struct weir_buf *buf)
 	return buf;
 }
 
-/* Its memory may be another buffer's next. */
+/*
+ * Make the race checker forget the memory of @buf, which another buffer may get
+ * next.
+ */
 static void buf_forget(const struct weir_buf *buf)
 {
 	uint64_t lo = (uintptr_t)buf->mem.base;
@@ -403,7 +419,7 @@ static void buf_forget(const struct weir_buf *buf)
 				   lo, lo + buf->bytes);
 }
 
-/* Until then the memory counts as used. */
+/* Free the memory of a buffer. The budget counts it as used until now. */
 static void free_mem(struct weir__reclaimed *x)
 {
 	struct weir_buf *buf = weir__container(x, struct weir_buf, reclaimed);
@@ -434,7 +450,10 @@ static bool free_waits(struct weir_buf *buf)
 	       ops->free_waits(dev, &buf->buft->desc, &buf->mem);
 }
 
-/* In a child of fork(2) the memory belongs to the parent. */
+/*
+ * Drop a reference. True if it was the last. In a child of fork(2) the memory
+ * belongs to the parent, so nothing is dropped there.
+ */
 static bool drop_reference(struct weir_buf *buf)
 {
 	return buf && weir__root_is_ours(buf->buft->dev->weir) &&
@@ -442,9 +461,10 @@ static bool drop_reference(struct weir_buf *buf)
 }
 
 /*
- * The last reference is gone, so no work is queued on it. @by_caller: the
- * program dropped it. It may then use wrapped memory otherwise, or free it,
- * when this returns, unless there is a release function, which says when.
+ * Free @buf, whose last reference is gone, so that no work is queued on it. If
+ * the program dropped that reference (@by_caller), it may use wrapped memory
+ * for something else or free it as soon as this returns. If there is a release
+ * function, it may do so only when that is called.
  */
 static void free_buf(struct weir_buf *buf, bool by_caller)
 {
@@ -496,7 +516,10 @@ uint64_t weir__buf_space(const struct weir_buf *buf)
 	return weir__buft_space(buf->buft);
 }
 
-/* Combine with a member: flags that all have, one node, the first reason. */
+/*
+ * Combine the properties of a joined buffer with those of a member: the flags
+ * that all members have, the node if it is the same, and the first reason.
+ */
 static void add_member(struct weir_buf_info *info, const struct weir_buf *m)
 {
 	info->got &= m->mem.got;
@@ -607,7 +630,7 @@ struct weir_buf *weir_buf_member(struct weir_buf *buf, unsigned i)
 	return buf->member[i];
 }
 
-/* The last member whose offset is at most @off. */
+/* Return the last member whose offset is at most @off. */
 static unsigned member_of(const struct weir_buf *buf, uint64_t off)
 {
 	unsigned lo = 0, hi = buf->n_members;

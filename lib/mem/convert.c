@@ -16,7 +16,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Sign, exponent and mantissa, from the top. */
+/* A format has a sign, an exponent and a mantissa, from the top bit down. */
 struct format {
 	uint32_t bits, mantissa, bias;
 	enum {
@@ -38,13 +38,16 @@ static const struct format f8_e4m3fnuz = { 8, 3, 8, FNUZ };
 #define F32_INF 0x7f800000u
 #define F32_QUIET 0x00400000u
 
-/* The bits of infinity. */
+/* Return the bits of infinity. */
 INLINE uint32_t format_inf(struct format f)
 {
 	return (1u << (f.bits - 1)) - (1u << f.mantissa);
 }
 
-/* mag * 2^exponent, exact: mag has at most 15 bits, the result is normal. */
+/*
+ * Return mag * 2^exponent. It is exact, since @mag has at most 15 bits and the
+ * result is normal.
+ */
 INLINE uint32_t scaled(uint32_t mag, int exponent)
 {
 	uint32_t bits = (uint32_t)(127 + exponent) << 23;
@@ -56,7 +59,10 @@ INLINE uint32_t scaled(uint32_t mag, int exponent)
 	return bits;
 }
 
-/* To the bits of an F32; its exponent has more bits than that of @from. */
+/*
+ * Return the bits of the F32 of an element of @from, whose exponent has fewer
+ * bits.
+ */
 INLINE uint32_t widen(uint32_t x, struct format from)
 {
 	uint32_t sign = x << (32 - from.bits) & 0x80000000u;
@@ -85,7 +91,10 @@ INLINE uint32_t widen_bf16(uint32_t x)
 	return y | ((y & 0x7fffffff) > F32_INF ? F32_QUIET : 0);
 }
 
-/* A scale of MX formats: 2^(x - 127), or NaN. It has no sign and no zero. */
+/*
+ * Return the F32 of a scale of the MX formats, which is 2^(x - 127) or NaN.
+ * Such a scale has no sign and no zero.
+ */
 INLINE uint32_t widen_e8m0(uint32_t x)
 {
 	uint32_t y = x ? x << 23 : 1u << 22;
@@ -98,13 +107,13 @@ INLINE uint32_t e5m2_to_f16(uint32_t x)
 	return x << 8 | ((x & 0x7f) > 0x7c ? 0x200 : 0);
 }
 
-/* Of an exact result that is zero, infinite, NaN, or a normal BF16. */
+/* Return the BF16 of an F32 that is zero, infinite, NaN or a normal BF16. */
 INLINE uint32_t bf16_exact(uint32_t x)
 {
 	return x >> 16;
 }
 
-/* The same for F16, without infinity. */
+/* Return the F16 of an F32 that is zero, NaN or a normal F16. */
 INLINE uint32_t f16_exact(uint32_t x)
 {
 	uint32_t sign = x >> 16 & 0x8000, mag = x & 0x7fffffff;
@@ -121,16 +130,16 @@ INLINE uint32_t narrow_bf16(uint32_t x)
 	return (x & 0x7fffffff) > F32_INF ? x >> 16 | 0x40 : y;
 }
 
-/* x / 2^drop, to the nearest, ties to even. */
+/* Return x / 2^drop, rounded to the nearest, ties to even. */
 INLINE uint64_t shift_round(uint64_t x, uint32_t drop)
 {
 	return (x + (1ull << (drop - 1)) - 1 + (x >> drop & 1)) >> drop;
 }
 
 /*
- * Round once, from F64 or F32, also to subnormals. A carry out of the mantissa
- * is right in each case: to the smallest normal, to the next exponent, to
- * infinity.
+ * Round an F64 or F32 once, also to subnormals. A carry out of the mantissa is
+ * right in each case: it leads to the smallest normal number, to the next
+ * exponent, or to infinity.
  */
 INLINE uint32_t narrow(uint64_t x, struct format from, struct format to)
 {
@@ -143,7 +152,10 @@ INLINE uint32_t narrow(uint64_t x, struct format from, struct format to)
 	uint64_t nan = format_inf(to) | 1ull << (to.mantissa - 1) |
 		       (mag >> drop & ((1ull << to.mantissa) - 1));
 	uint64_t normal = shift_round(mag - rebias * one, drop);
-	/* Subnormal: bits below the unit of @to, at most all and one more. */
+	/*
+	 * A subnormal result loses the bits below the unit of @to, which are at
+	 * most all bits and one more.
+	 */
 	uint32_t exponent = (uint32_t)(mag >> from.mantissa);
 	uint32_t low = exponent < rebias ? rebias - exponent : 0;
 	uint32_t shift = drop + 1 + low;
@@ -178,7 +190,10 @@ float weir__half(uint16_t bits)
 	return x;
 }
 
-/* One conversion a line: from, to, their C types, the result for an x. */
+/*
+ * Each line is one conversion: the two dtypes, their C types, and the result
+ * for an x.
+ */
 #define CONVERSIONS(X)                                                     \
 	X(F64, F32, uint64_t, uint32_t, narrow(x, f64, f32))               \
 	X(F64, F16, uint64_t, uint16_t, narrow(x, f64, f16))               \

@@ -22,11 +22,11 @@
 
 #define AVX2_TARGET __attribute__((target("avx2,f16c")))
 #define AVX2_INLINE static inline AVX2_TARGET __attribute__((always_inline))
-#define AVX2_LANES 8
+#define AVX2_WIDTH 8
 #define AVX512_TARGET \
 	__attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl")))
 #define AVX512_INLINE static inline AVX512_TARGET __attribute__((always_inline))
-#define AVX512_LANES 16
+#define AVX512_WIDTH 16
 
 AVX2_INLINE __m256 avx2_from_f32(const void *src)
 {
@@ -58,8 +58,9 @@ AVX2_INLINE __m256 avx2_from_e5m2(const void *src)
 }
 
 /*
- * Moved into the bits of an F16 the value is 2^8 too small, since the biases
- * are 7 and 15. E4M3's NaN becomes 1.875 there, which no other element is.
+ * The bits of an E4M3, moved into those of an F16, are a value that is 2^8 too
+ * small, since the biases are 7 and 15. E4M3's NaN becomes 1.875 there, which
+ * no other element does.
  */
 AVX2_INLINE __m256 avx2_from_e4m3(const void *src)
 {
@@ -69,7 +70,7 @@ AVX2_INLINE __m256 avx2_from_e4m3(const void *src)
 	__m128i mag = _mm_and_si128(y, _mm_set1_epi16(0x7fff));
 	__m128i nan = _mm_cmpeq_epi16(mag, _mm_set1_epi16(0x3f80));
 
-	/* 0x3f80 to 0x7e00, F16's NaN */
+	/* 0x3f80 becomes 0x7e00, F16's NaN. */
 	y = _mm_xor_si128(y, _mm_and_si128(nan, _mm_set1_epi16(0x4180)));
 	return _mm256_mul_ps(_mm256_cvtph_ps(y), _mm256_set1_ps(256));
 }
@@ -84,7 +85,7 @@ AVX2_INLINE void avx2_to_f16(void *dst, __m256 x)
 	_mm_storeu_si128(dst, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Not by the instructions for BF16: they flush subnormals to zero. */
+/* The instructions for BF16 flush subnormals to zero, so they are not used. */
 AVX2_INLINE void avx2_to_bf16(void *dst, __m256 value)
 {
 	__m256i x = _mm256_castps_si256(value);
@@ -101,7 +102,7 @@ AVX2_INLINE void avx2_to_bf16(void *dst, __m256 value)
 					       _mm256_extracti128_si256(y, 1)));
 }
 
-/* Without rounding, for sources whose mantissa has at most 7 bits. */
+/* Convert without rounding elements whose mantissa has at most 7 bits. */
 AVX2_INLINE void avx2_to_bf16_exact(void *dst, __m256 value)
 {
 	__m256i y = _mm256_srli_epi32(_mm256_castps_si256(value), 16);
@@ -138,7 +139,7 @@ AVX512_INLINE __m512 avx512_from_e5m2(const void *src)
 	return _mm512_cvtph_ps(_mm256_slli_epi16(x, 8));
 }
 
-/* As avx2_from_e4m3. */
+/* This is avx2_from_e4m3 for 16 elements. */
 AVX512_INLINE __m512 avx512_from_e4m3(const void *src)
 {
 	__m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(src));
@@ -162,7 +163,7 @@ AVX512_INLINE void avx512_to_f16(void *dst, __m512 x)
 	_mm256_storeu_si256(dst, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* As avx2_to_bf16. */
+/* This is avx2_to_bf16 for 16 elements. */
 AVX512_INLINE void avx512_to_bf16(void *dst, __m512 value)
 {
 	__m512i x = _mm512_castps_si512(value);
@@ -177,7 +178,7 @@ AVX512_INLINE void avx512_to_bf16(void *dst, __m512 value)
 	_mm256_storeu_si256(dst, _mm512_cvtepi32_epi16(y));
 }
 
-/* As avx2_to_bf16_exact. */
+/* This is avx2_to_bf16_exact for 16 elements. */
 AVX512_INLINE void avx512_to_bf16_exact(void *dst, __m512 value)
 {
 	__m512i y = _mm512_srli_epi32(_mm512_castps_si512(value), 16);
@@ -185,7 +186,10 @@ AVX512_INLINE void avx512_to_bf16_exact(void *dst, __m512 value)
 	_mm256_storeu_si256(dst, _mm512_cvtepi32_epi16(y));
 }
 
-/* One conversion a line: from, to, the bytes of both, decoder, encoder. */
+/*
+ * Each line is one conversion: the two dtypes, the bytes of both, the decoder
+ * and the encoder.
+ */
 #define CONVERSIONS(X, set, SET)                           \
 	X(set, SET, F32, F16, 4, 2, f32, f16)              \
 	X(set, SET, F32, BF16, 4, 2, f32, bf16)            \
@@ -200,21 +204,21 @@ AVX512_INLINE void avx512_to_bf16_exact(void *dst, __m512 value)
 	X(set, SET, F8_E4M3, F16, 1, 2, e4m3, f16)         \
 	X(set, SET, F8_E4M3, BF16, 1, 2, e4m3, bf16_exact)
 
-/* The last elements are converted in a copy that has all lanes. */
+/* The last elements are converted in a copy that fills a whole vector. */
 #define KERNEL(set, SET, from_, to_, src_bytes_, dst_bytes_, decoder, encoder) \
 	static SET##_TARGET void set##_##from_##_##to_(                        \
 		void *restrict dst, const void *restrict src, size_t n)        \
 	{                                                                      \
 		unsigned char *restrict out = dst;                             \
 		const unsigned char *restrict in = src;                        \
-		unsigned char x[SET##_LANES * src_bytes_] = { 0 };             \
-		unsigned char y[SET##_LANES * dst_bytes_];                     \
+		unsigned char x[SET##_WIDTH * src_bytes_] = { 0 };             \
+		unsigned char y[SET##_WIDTH * dst_bytes_];                     \
 		weir__fpenv env = weir__fpenv_default();                       \
                                                                                \
-		for (; n >= SET##_LANES; n -= SET##_LANES) {                   \
+		for (; n >= SET##_WIDTH; n -= SET##_WIDTH) {                   \
 			set##_to_##encoder(out, set##_from_##decoder(in));     \
-			in += SET##_LANES * src_bytes_;                        \
-			out += SET##_LANES * dst_bytes_;                       \
+			in += SET##_WIDTH * src_bytes_;                        \
+			out += SET##_WIDTH * dst_bytes_;                       \
 		}                                                              \
 		if (n) {                                                       \
 			memcpy(x, in, n *src_bytes_);                          \
@@ -239,12 +243,13 @@ static const struct weir_backend_convert avx512_list[] = { CONVERSIONS(
 	ROW, avx512, AVX512) };
 
 /*
- * Not every compiler knows "f16c" here; cpu_supports also asks the kernel. The
- * CPU is asked once: in a virtual machine that takes many microseconds.
+ * Not every compiler accepts "f16c" in __builtin_cpu_supports, which also asks
+ * the kernel. The CPU is asked only once, since that takes many microseconds in
+ * a virtual machine.
  */
 static bool avx2_usable(void)
 {
-	static _Atomic int known; /* 1: no, 2: yes */
+	static _Atomic int known; /* 0 not yet, 1 no, 2 yes */
 	unsigned eax, ebx, ecx = 0, edx;
 	bool usable;
 
