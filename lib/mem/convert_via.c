@@ -94,7 +94,7 @@ static void by_f32(uint32_t from, uint32_t to, void *dst, const void *src,
 	  .to = WEIR_DTYPE_##to_ },
 
 /* clang-format off */
-/* Nobody asks for the conversion of a dtype to itself. */
+/* The rows of a dtype to itself are never used: weir_convert() copies. */
 #define TO_QUANTS(X, from) \
 	X(from, Q4_0) X(from, Q8_0) X(from, Q4_K) X(from, Q6_K)
 #define FROM_ELEMENTS(X)                                        \

@@ -5,6 +5,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/dtype.c %D%/dtype.h %D%/dtype_table.h \
 	%D%/convert.c %D%/convert_via.c %D%/convert_x86.c %D%/convert.h \
 	%D%/fpenv.h %D%/quantise.c %D%/quantise_x86.c %D%/quantise.h \
-	%D%/quantise_lanes.inc \
+	%D%/quantise_groups.inc \
 	%D%/quants.c %D%/quants_grids.c %D%/quants_grids.h
 EXTRA_DIST += %D%/README.md

@@ -45,8 +45,8 @@ static float put_half_rounded(unsigned char *p, float x)
 }
 
 /*
- * Return the nearest integer, ties to even, for |x| < 2^22. Others, and NaNs,
- * have the results of ggml's trick: some integer.
+ * Return the nearest integer, ties to even, if |x| < 2^22. Else return the
+ * integer that ggml's computation happens to have.
  */
 static int nearest(float x)
 {
@@ -57,21 +57,24 @@ static int nearest(float x)
 	return (bits & 0x7fffff) - 0x400000;
 }
 
-static int clamp(int l, int low, int high)
+/* Return the nearest of the integers from @low to @high. */
+static int nearest_in(float x, int low, int high)
 {
+	int l = nearest(x);
+
 	return l < low ? low : l > high ? high : l;
 }
 
 /*
- * Return the lowest byte of an integer, as x86 CPUs truncate: what is too large
- * for 32 bits, and NaN, is 0 there. C does not define it.
+ * Truncate @x and return the lowest byte. It is 0 for NaN and for what 32 bits
+ * do not hold, as x86 CPUs have it; C leaves it undefined.
  */
 static unsigned char low_byte(float x)
 {
 	return fabsf(x) < 0x1p31f ? (unsigned char)(int32_t)x : 0;
 }
 
-/* An inverse is infinite if @x is subnormal. */
+/* Return 1 / @x, which may be infinite if @x is subnormal, or 0 for 0. */
 static float inverse_of(float x)
 {
 	return x != 0 ? 1 / x : 0;
@@ -97,7 +100,7 @@ void weir__quantise_q8_0(unsigned char *dst, const unsigned char *src, size_t n)
 		float x[32], most = 0, inverse;
 
 		load(x, src, 32);
-		/* Only those after the last NaN count. */
+		/* Elements before a NaN have no influence. */
 		for (int i = 0; i < 32; i++)
 			most = most > fabsf(x[i]) ? most : fabsf(x[i]);
 		put_half(dst, most / 127);
@@ -127,7 +130,7 @@ void weir__quantise_q4_0(unsigned char *dst, const unsigned char *src, size_t n)
 	}
 }
 
-/* What is known of a group of Q4_K: 32 elements and their weights. */
+/* A group of Q4_K: 32 elements, their weights, and what follows from these. */
 struct group {
 	float x[32], weight[32], sum_w, sum_x, min, max;
 };
@@ -136,7 +139,7 @@ static void group_init(struct group *g, const float *x)
 {
 	float sum_squares = 0, mean;
 
-	/* -0, for sums that begin with their first term. */
+	/* The sum begins with its first term, which may be -0. */
 	*g = (struct group){ .min = x[0], .max = x[0], .sum_x = -0.f };
 	memcpy(g->x, x, sizeof(g->x));
 	for (int i = 0; i < 32; i++)
@@ -156,8 +159,8 @@ static void group_levels(const struct group *g, float inverse,
 			 unsigned char *level)
 {
 	for (int i = 0; i < 32; i++)
-		level[i] = (unsigned char)clamp(
-			nearest(inverse * (g->x[i] - g->min)), 0, 15);
+		level[i] = (unsigned char)nearest_in(
+			inverse * (g->x[i] - g->min), 0, 15);
 }
 
 static float group_error(const struct group *g, const unsigned char *level,
@@ -173,7 +176,9 @@ static float group_error(const struct group *g, const unsigned char *level,
 	return error;
 }
 
-/* The best scale and minimum for these levels; false: there are none. */
+/*
+ * Compute the best scale and minimum for these levels. False: there are none.
+ */
 static bool group_fit(const struct group *g, const unsigned char *level,
 		      float *ret_scale, float *ret_min)
 {
@@ -224,7 +229,7 @@ static float scale_and_min(const float *x, unsigned char *level, float *ret_min)
 		if (e < error) {
 			error = e;
 			scale = s;
-			g.min = m; /* where the next candidates begin */
+			g.min = m; /* the next candidates begin here */
 			memcpy(level, other, 32);
 		}
 	}
@@ -286,8 +291,8 @@ void weir__quantise_q4_k(unsigned char *dst, const unsigned char *src, size_t n)
 			float unit = v.unit[i / 32], shift = v.shift[i / 32];
 
 			if (unit != 0)
-				level[i] = (unsigned char)clamp(
-					nearest((x[i] + shift) / unit), 0, 15);
+				level[i] = (unsigned char)nearest_in(
+					(x[i] + shift) / unit, 0, 15);
 		}
 		weir__q4_k_pack(dst, level);
 	}
@@ -301,7 +306,7 @@ static float symmetric_scale(const float *x, unsigned char *level)
 	memset(level, 0, 16);
 	if (fabsf(value) < Q6_K_LEAST)
 		return 0;
-	/* 0 is first: others are kept only if they are better. */
+	/* Step 0 is tried first, others are kept only if they are better. */
 	for (int k = 0; k <= 18; k++) {
 		int step = k == 0 ? 0 : k <= 9 ? k - 10 : k - 9;
 		float inverse = -(32 + 0.1f * (float)step) / value;
@@ -309,7 +314,7 @@ static float symmetric_scale(const float *x, unsigned char *level)
 		unsigned char other[16];
 
 		for (int i = 0; i < 16; i++) {
-			int n = clamp(nearest(inverse * x[i]), -32, 31);
+			int n = nearest_in(inverse * x[i], -32, 31);
 			float l = (float)n, w = x[i] * x[i];
 
 			other[i] = (unsigned char)(32 + n);
@@ -359,14 +364,15 @@ void weir__quantise_q6_k(unsigned char *dst, const unsigned char *src, size_t n)
 				symmetric_scale(x + 16 * j, level + 16 * j);
 		if (!weir__q6_k_store(&v, dst))
 			continue;
-		for (int i = 0; i < 256; i++)
-			if (v.unit[i / 16] != 0)
+		for (int i = 0; i < 256; i++) {
+			float unit = v.unit[i / 16];
+
+			if (unit != 0)
 				level[i] =
 					(unsigned char)(32 +
-							clamp(nearest(x[i] /
-								      v.unit[i /
-									     16]),
-							      -32, 31));
+							nearest_in(x[i] / unit,
+								   -32, 31));
+		}
 		weir__q6_k_pack(dst, level);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantising F32 to Q8_0, Q4_0, Q4_K and Q6_K: what the portable form and those
- * by vectors have in common.
+ * Quantising F32 to Q8_0, Q4_0, Q4_K and Q6_K: what the portable form and the
+ * forms for x86 CPUs have in common.
  */
 #ifndef WEIR__QUANTISE_H
 #define WEIR__QUANTISE_H
@@ -11,7 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A compiler that fused a product with a sum would round only once. */
+/*
+ * Each product and each sum is rounded. Compilers may not fuse them, which some
+ * do if the CPU can.
+ */
 #ifdef __clang__
 #pragma clang fp contract(off)
 #else
@@ -48,13 +51,19 @@ struct weir__q4_k {
 /* Round the numbers of the groups, and store them in the block. */
 void weir__q4_k_store(struct weir__q4_k *groups, unsigned char *block);
 
-/* The same of Q6_K: an element is scale * (level - 32), level from 0 to 63. */
+/*
+ * The numbers of the groups of a block of Q6_K: an element is scale * (level -
+ * 32), level from 0 to 63.
+ */
 struct weir__q6_k {
 	float scale[16];
 	float unit[16];
 };
 
-/* False: all scales are 0, and the block has been cleared. */
+/*
+ * Round the scales and store them in the block, and clear the rest of it.
+ * False: all scales are 0, so the block is complete.
+ */
 bool weir__q6_k_store(struct weir__q6_k *groups, unsigned char *block);
 
 /* Pack the levels of the 256 elements into the block. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantising by AVX2 and AVX-512, bit for bit as the portable form: that also
- * converts the blocks for which these are not exact, such as those with
- * infinities or NaNs.
+ * Quantising by AVX2 and AVX-512, with the results of the portable form. Blocks
+ * for which these instructions would not be exact, such as blocks with
+ * infinities or NaNs, are left to the portable form.
  */
 #include "mem/quantise.h"
 
@@ -102,7 +102,10 @@ AVX2_INLINE __m256i avx2_pack(const __m256i i[4])
 							     3, 7));
 }
 
-/* Half away from zero, as roundf, for |x| < 2^22; others become some integer. */
+/*
+ * Round magnitudes below 2^22 as roundf does, half away from zero. Others become
+ * some integer.
+ */
 AVX2_INLINE __m256i avx2_round(__m256 x)
 {
 	__m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.f));
@@ -191,7 +194,7 @@ AVX512_INLINE __m512i avx512_magnitude(__m512 x)
 				_mm512_set1_epi32(0x7fffffff));
 }
 
-/* As avx2_most. */
+/* This is avx2_most for vectors of 16 elements. */
 AVX512_INLINE uint32_t avx512_most(__m512 x, __m512 y)
 {
 	__m512i both =
@@ -206,7 +209,7 @@ AVX512_INLINE uint32_t avx512_most(__m512 x, __m512 y)
 	return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* As avx2_round; returns the lowest bytes. */
+/* Round as avx2_round does, and return the lowest bytes. */
 AVX512_INLINE __m128i avx512_round(__m512 x)
 {
 	__m512i sign = _mm512_and_si512(_mm512_castps_si512(x),
@@ -239,7 +242,7 @@ AVX512_TARGET static void avx512_Q8_0(unsigned char *dst,
 	}
 }
 
-/* As avx2_extreme. */
+/* This is avx2_extreme for vectors of 16 elements. */
 AVX512_INLINE float avx512_extreme(__m512 x, __m512 y, uint32_t most,
 				   const unsigned char *src)
 {
@@ -254,7 +257,7 @@ AVX512_INLINE float avx512_extreme(__m512 x, __m512 y, uint32_t most,
 	return most ? value : 0;
 }
 
-/* Return the levels of 16 elements. */
+/* Return the levels of 16 elements, from 0 to 15. */
 AVX512_INLINE __m128i avx512_q4_0_levels(__m512 x, __m512 inverse)
 {
 	__m512i i = _mm512_cvttps_epi32(
@@ -286,7 +289,10 @@ AVX512_TARGET static void avx512_Q4_0(unsigned char *dst,
 	}
 }
 
-/* The levels of 8 elements, from 0 on, and whether they are good. */
+/*
+ * Round 8 elements to levels from @low to @high, and return how far they are
+ * above @low. Set bits of *@bad where that is not exact.
+ */
 AVX2_INLINE __m256i avx2_levels(__m256 x, int low, int high, __m256i *bad)
 {
 	__m256i magnitude = avx2_magnitude(x);
@@ -313,9 +319,9 @@ AVX2_INLINE bool all_finite(const float *x, int n)
 }
 
 /*
- * Store a block of Q4_K: its groups have these scales and minima, and where the
- * stored scale is 0 the levels inverse * (x - base). False: the levels are not
- * exact.
+ * Store a block of Q4_K, whose groups have these scales and minima. Where the
+ * scale is 0 as it is stored, the levels are inverse * (x - base). Return false
+ * if the levels are not exact.
  */
 AVX2_INLINE bool finish_q4_k(unsigned char *dst, const float *x,
 			     const float *scale, const float *min,
@@ -349,7 +355,10 @@ AVX2_INLINE bool finish_q4_k(unsigned char *dst, const float *x,
 	return _mm256_testz_si256(bad, bad);
 }
 
-/* The same of Q6_K: the scales are in @v. */
+/*
+ * Store a block of Q6_K, whose groups have the scales in @v. Where the scale is
+ * 0 as it is stored, the levels are inverse * x.
+ */
 AVX2_INLINE bool finish_q6_k(unsigned char *dst, const float *x,
 			     struct weir__q6_k *v, const float *inverse)
 {
@@ -403,15 +412,15 @@ AVX2_INLINE bool avx2_any(avx2_ints bits)
 	return !_mm256_testz_si256((__m256i)bits, (__m256i)bits);
 }
 
-#define LANES 8
+#define WIDTH 8
 #define NAME(name) avx2_##name
-#define LANE_INLINE AVX2_INLINE
+#define GROUP_INLINE AVX2_INLINE
 #define floats avx2_floats
 #define ints avx2_ints
-#include "mem/quantise_lanes.inc"
-#undef LANES
+#include "mem/quantise_groups.inc"
+#undef WIDTH
 #undef NAME
-#undef LANE_INLINE
+#undef GROUP_INLINE
 #undef floats
 #undef ints
 
@@ -450,15 +459,15 @@ AVX512_INLINE bool avx512_any(avx512_ints bits)
 	return _mm512_test_epi32_mask((__m512i)bits, (__m512i)bits);
 }
 
-#define LANES 16
+#define WIDTH 16
 #define NAME(name) avx512_##name
-#define LANE_INLINE AVX512_INLINE
+#define GROUP_INLINE AVX512_INLINE
 #define floats avx512_floats
 #define ints avx512_ints
-#include "mem/quantise_lanes.inc"
-#undef LANES
+#include "mem/quantise_groups.inc"
+#undef WIDTH
 #undef NAME
-#undef LANE_INLINE
+#undef GROUP_INLINE
 #undef floats
 #undef ints
 
