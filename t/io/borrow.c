@@ -24,8 +24,10 @@
 #define N_CHUNKS ((uint64_t)320)
 #define SIZE (N_CHUNKS * CHUNK)
 #define THREADS 4u
-#define ROUNDS 30u
+#define ROUNDS 60u
 #define PARTS 16u /* parts of a mixed job */
+/* Bytes of a job of many, which are short: most wakeups are at their ends. */
+#define SHORT (SIZE / 8)
 
 static unsigned char *content;
 static struct weir *root;
@@ -280,7 +282,7 @@ static void beside(uint32_t io)
 /* Parts that are cached, direct, direct through slots, round robin. */
 static void make_mixed(struct run *run, struct weir_file *f, unsigned char *mem)
 {
-	const uint64_t part = SIZE / PARTS;
+	const uint64_t part = SHORT / PARTS;
 
 	for (unsigned i = 0; i < PARTS; i++)
 		run->ext[i] = (struct weir__extent){
@@ -294,7 +296,7 @@ static void make_mixed(struct run *run, struct weir_file *f, unsigned char *mem)
 
 static bool mixed_is_right(const unsigned char *mem)
 {
-	const uint64_t part = SIZE / PARTS;
+	const uint64_t part = SHORT / PARTS;
 
 	for (unsigned i = 0; i < PARTS; i++) {
 		uint64_t skew = i % 3 == 2 ? 8 : 0;
@@ -319,7 +321,7 @@ static void mixed(struct guest *g, unsigned char *mem, bool cancel,
 	struct run run = { 0 };
 	uint64_t bytes = 0;
 
-	memset(mem, 0, SIZE);
+	memset(mem, 0, SHORT);
 	make_mixed(&run, g->in, mem);
 	for (unsigned i = 0; i < PARTS; i++)
 		bytes += run.ext[i].len;
@@ -338,13 +340,13 @@ static void writing(struct guest *g, unsigned char *mem)
 	struct run run = { .job.write = true };
 
 	run.ext[0] = (struct weir__extent){ .file = g->out,
-					    .len = SIZE,
+					    .len = SHORT,
 					    .addr = content };
 	start(&run, 1);
 	wait_for(&run);
-	g->wrong += atomic_load(&run.good) != SIZE;
-	g->wrong += weir__file_read(g->out, mem, SIZE, 0) < 0 ||
-		    memcmp(mem, content, SIZE) != 0;
+	g->wrong += atomic_load(&run.good) != SHORT;
+	g->wrong += weir__file_read(g->out, mem, SHORT, 0) < 0 ||
+		    memcmp(mem, content, SHORT) != 0;
 }
 
 static void *guest_main(void *arg)
