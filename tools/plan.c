@@ -138,8 +138,8 @@ static int parse_args(const struct args *args, struct plan_args *a)
 }
 
 /*
- * Sizes, and so the height and the bound, are rounded up to multiples of the
- * smallest alignment: a capacity that is no such multiple fits more than that.
+ * The capacity, rounded up as the sizes are, and therefore the height and the
+ * bound: to a multiple of the smallest alignment.
  */
 static uint64_t rounded_capacity(const struct plan_job *job)
 {

@@ -28,7 +28,7 @@ static const struct {
 	{ "hint", COLUMN_HINT },   { "gaps", COLUMN_GAPS },
 };
 
-/* One that every memory has room for. */
+/* The greatest alignment that is accepted. */
 static const int64_t align_max = INT64_C(1) << 40;
 /* weir_placement_new(3) has this limit. */
 static const uint64_t sum_max = UINT64_C(1) << 60;
@@ -40,7 +40,7 @@ struct parser {
 	size_t room;      /* rows for which there is room */
 	size_t bytes;     /* bytes of the text */
 	size_t undoubled; /* bytes in use */
-	/* The columns in the order of the file, and their names there. */
+	/* The columns in the order of the file, and their names in it. */
 	enum column order[COLUMNS];
 	const char *name[COLUMNS];
 	size_t columns;
@@ -135,7 +135,7 @@ static bool is_whole_number(const struct csv_field *f)
 	return true;
 }
 
-/* False: it does not fit. */
+/* Parse a number into 64 bits. False: it does not fit. */
 static bool parse_number(const struct csv_field *f, int64_t *ret_number)
 {
 	bool minus = *f->text == '-';
@@ -273,7 +273,7 @@ static int check_sum(struct parser *p, const char *size)
 {
 	uint64_t align = p->row.align ? p->row.align : 1;
 
-	/* Each is below 2^63, and the sum before at most 2^60. */
+	/* Each size is below 2^63, and the sum before it at most 2^60. */
 	if (p->row.bytes <= sum_max)
 		p->sum += p->row.bytes + 2 * align;
 	if (p->row.bytes <= sum_max && p->sum <= sum_max)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "csv.h"
 
-/* Pointers are into the text; those of a row also into struct plan_csv. */
+/* Pointers point into the text, those of a row also into struct plan_csv. */
 struct plan_line {
 	const char *text; /* without its end */
 	size_t len, number;

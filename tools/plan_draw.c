@@ -96,7 +96,9 @@ enum {
 	NAME_MAX_BYTES = 64
 };
 
-/* If there are many, buffers of fewer pixels get no boxes of their own. */
+/*
+ * If there are many buffers, those of fewer pixels get no boxes of their own.
+ */
 static const double box_area = 40;
 
 struct shape {
@@ -131,7 +133,7 @@ static struct shape shape_of(const struct plan_job *job,
 			       i };
 }
 
-/* The area that is visible; 0: its borders would hide it. */
+/* The visible area of a box; 0: its borders would hide it. */
 static double area_of(const struct shape *s)
 {
 	if (fmin(s->box.width, s->box.height) < 3)
@@ -149,7 +151,10 @@ static int compare_areas(const void *va, const void *vb)
 	return a->row < b->row ? -1 : 1;
 }
 
-/* Neighbours in the file, which often are neighbours in time, differ. */
+/*
+ * The colour of a row. Neighbours in the file, which often are neighbours in
+ * time, have different colours.
+ */
 static enum svg_fill colour_of(size_t row)
 {
 	static const enum svg_fill fills[] = { SVG_BLUE, SVG_ORANGE, SVG_GREEN,
@@ -182,7 +187,7 @@ static void cut_name(const struct plan_row *row, double room, char *to,
 	snprintf(to, n, "..%.*s", (int)(row->id_len - from), row->id + from);
 }
 
-/* Name and size, along the longer side; the size is never cut. */
+/* Draw name and size along the longer side. The size is never shortened. */
 static void draw_name(struct svg *svg, const struct svg_box *box,
 		      const struct plan_row *row)
 {
@@ -264,7 +269,10 @@ static void cover_cells(struct cells *cells, const struct plan_view *view,
 	}
 }
 
-/* From 0, for nothing, to SHADES; the root makes few buffers visible. */
+/*
+ * The shade of a cell, from 0 (empty) to SHADES: the root makes few buffers
+ * visible.
+ */
 static int shade_of(const struct cells *cells, size_t i)
 {
 	double part = fmin(1, cells->covered[i] / (CELL * CELL));
@@ -272,7 +280,7 @@ static int shade_of(const struct cells *cells, size_t i)
 	return (int)ceil(SHADES * sqrt(part));
 }
 
-/* Cells of one shade; side by side they are one box. */
+/* Draw the cells of one shade: those side by side are one box. */
 static void draw_shade(const struct cells *cells, const struct plan_view *view,
 		       struct svg *svg, int shade)
 {
@@ -319,7 +327,9 @@ static bool plan_is_crowded(const struct plan_job *job)
 	return job->csv.n > BOXES_MAX;
 }
 
-/* Sort those that are drawn as boxes to the front. Returns how many. */
+/*
+ * Sort the buffers that are drawn as boxes to the front. Returns their number.
+ */
 static size_t choose_boxes(struct shape *shape, size_t n)
 {
 	size_t boxes = 0;
@@ -372,7 +382,7 @@ enum {
 	LINE_STEP = 15 /* between two lines of text */
 };
 
-/* A step of ticks: about @wanted of them up to @top. */
+/* The distance of ticks, so that there are about @wanted up to @top. */
 static double decimal_step(double top, double wanted)
 {
 	double raw = top / wanted, step = pow(10, floor(log10(raw)));
@@ -387,7 +397,8 @@ static double decimal_step(double top, double wanted)
 }
 
 /*
- * In bytes: a power of two, so that ticks are whole numbers of KiB, MiB, GiB.
+ * The distance of ticks in bytes: a power of two, so that they are whole
+ * numbers of KiB, MiB or GiB.
  */
 static uint64_t binary_step(uint64_t top, unsigned wanted)
 {
@@ -416,7 +427,7 @@ static void draw_address_axis(struct svg *svg, const struct plan_view *view,
 	}
 }
 
-/* So many that their numbers do not touch. */
+/* As many ticks as fit without their numbers touching. */
 static double wanted_times(const struct plan_view *view)
 {
 	int a = snprintf(NULL, 0, "%" PRId64, view->begin);
@@ -483,7 +494,7 @@ static int compare_limits(const void *va, const void *vb)
 	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-/* Limits of the same bytes are one, with the line of the first. */
+/* Merge limits of the same bytes into one, with the line of the first. */
 static size_t add_limit(struct limit *limit, size_t n, uint64_t bytes,
 			enum svg_stroke stroke, const char *name)
 {
@@ -497,7 +508,7 @@ static size_t add_limit(struct limit *limit, size_t n, uint64_t bytes,
 	return n;
 }
 
-/* Highest first, so that names below can be moved down. */
+/* Sort the highest first, so that names below can be moved down. */
 static void draw_all_limits(const struct plan_job *job, struct svg *svg,
 			    const struct plan_view *view)
 {
@@ -539,7 +550,7 @@ static uint64_t most_in_column(const struct plan_job *job,
 	return most;
 }
 
-/* Columns side by side that are equal are one box. */
+/* Draw the bytes that are alive: equal columns side by side are one box. */
 static void draw_live(const struct plan_job *job, struct svg *svg,
 		      const struct plan_view *view)
 {

@@ -29,7 +29,7 @@ static json_t *capacity_json(const struct plan_job *job)
 	return capacity ? json_integer((json_int_t)capacity) : json_null();
 }
 
-/* null: it is not known, or nobody asked. */
+/* "fits" in JSON; null: it is not known, or there is no capacity. */
 static json_t *fits_json(const struct plan_job *job)
 {
 	if (!job->args->capacity || job->fit == PLAN_NOT_FOUND)

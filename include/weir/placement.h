@@ -27,7 +27,7 @@ struct weir_lifetime {
 	uint64_t align;       /* a power of two; 0: that of its memory */
 	uint32_t memory;      /* index of weir_placement_opts.memory */
 	uint32_t flags;       /* WEIR_PLACE_* */
-	uint64_t over;        /* with WEIR_PLACE_OVER: see there; else 0 */
+	uint64_t over;        /* an item, with WEIR_PLACE_OVER; else 0 */
 	uint64_t reserved[2]; /* 0 */
 };
 /*
@@ -42,8 +42,7 @@ struct weir_lifetime {
 
 /* A memory for items, with its own addresses: for instance that of a device. */
 struct weir_place_memory {
-	uint64_t align;    /* of items without their own; a power of two,
-				 0: 1 */
+	uint64_t align;    /* default of its items; a power of two, 0: 1 */
 	uint64_t capacity; /* bytes for all of its items; 0: no limit */
 	uint64_t max;      /* largest buffer, bytes; 0: no limit */
 	uint64_t enough;   /* the search ends when the items fit into this;
@@ -54,10 +53,10 @@ struct weir_place_memory {
 struct weir_placement_opts {
 	size_t size;
 	const struct weir_place_memory *memory; /* NULL: one, all 0 */
-	uint32_t n_memories;                    /* of @memory */
-	uint32_t threads; /* of the exact search; 0: one */
-	int64_t time_ns;  /* for the exact search; 0: none, only the greedy
-			     planner; -1: until the result is proved */
+	uint32_t n_memories;                    /* length of @memory */
+	uint32_t threads; /* number of threads of the exact search; 0: one */
+	int64_t time_ns;  /* time limit of the exact search; 0: none, only the
+			     greedy planner; -1: until the result is proved */
 };
 WEIR__DECLARE_OPTS_INIT(weir_placement_opts)
 #define WEIR_PLACEMENT_OPTS_INIT WEIR__OPTS_INIT(weir_placement_opts)
@@ -87,25 +86,24 @@ WEIR_API void weir_placement_free(struct weir_placement *p);
 
 struct weir_placement_info {
 	size_t size;       /* set by the caller */
-	uint64_t items;    /* that were placed, of this memory */
+	uint64_t items;    /* number of items in this memory */
 	uint64_t in_place; /* items that took another item's place */
 	uint64_t bytes;    /* height: the end of the highest item */
 	uint64_t bound;    /* no placement is lower */
 	uint64_t align;    /* the greatest of any item */
-	uint64_t nodes;    /* that the exact search visited */
-	int64_t time_ns;   /* that computing it took, of all memories */
+	uint64_t nodes;    /* nodes that the exact search visited */
+	int64_t time_ns;   /* time to compute the placement of all memories */
 	uint32_t members;  /* buffers that it needs: over 1 if @bytes exceeds
 			      the largest buffer */
 	uint32_t flags;    /* WEIR_PLACED_* */
-	uint64_t
-		fingerprint[2]; /* of the items, the memories and all offsets */
+	uint64_t fingerprint[2]; /* hash of items, memories and offsets */
 };
 /* No placement with the same items in place is lower. */
 #define WEIR_PLACED_OPTIMAL 0x01u
 
 /*
- * Describe the part of the placement in one memory. Sizes of items count as
- * multiples of the least alignment of the items of the memory.
+ * Describe the part of the placement in one memory. Sizes of items are rounded
+ * up to multiples of the least alignment of the items of the memory.
  * -EINVAL: @memory is not the index of a memory.
  */
 WEIR_API int weir_placement_info(const struct weir_placement *p,

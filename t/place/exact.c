@@ -30,7 +30,10 @@ static uint64_t align_up(const struct weir__exact_item *item, uint64_t offset)
 	return (offset + align - 1) / align * align;
 }
 
-/* No two items share a byte, all are aligned, and the height is @height. */
+/*
+ * True if no two items share a byte, all are aligned, and the height is
+ * @height.
+ */
 static bool is_valid(const struct weir__exact_item *item, size_t n,
 		     const uint64_t *off, uint64_t height)
 {
@@ -50,7 +53,7 @@ static bool is_valid(const struct weir__exact_item *item, size_t n,
 	return top == height;
 }
 
-/* Each item above all before it. */
+/* Place each item above all before it. Returns the height. */
 static uint64_t stack(const struct weir__exact_item *item, size_t n,
 		      uint64_t *off)
 {
@@ -111,7 +114,7 @@ static void make_tiny(struct weir__exact_item *item, size_t n, bool aligned)
 		item[i].upper = item[i].lower + 1 + (int64_t)below(5);
 		item[i].bytes = 1 + below(9);
 		item[i].align = aligned ? aligns[below(6)] : 1;
-		/* Twins, now and then. */
+		/* Make an item identical to the one before it, now and then. */
 		if (i && !below(5))
 			item[i] = item[i - 1];
 	}
@@ -194,7 +197,7 @@ static void test_deadline(void)
 	       "a deadline that has passed is no error");
 	ok(r.height == height && !r.proved && r.bound == made.height,
 	   "without time, the placement is the caller's, with a lower bound");
-	/* The machine may be busy: longer and longer. */
+	/* Give it more and more time: the machine may be busy. */
 	for (int64_t ns = 50000000; r.height == height; ns *= 2) {
 		opts.deadline = weir__now() + ns;
 		if (weir__exact_place(made.item, made.n, &opts, off, &r))
@@ -305,7 +308,7 @@ static void test_limits(void)
 	       "item 3 of 4", "an alignment of 2^63 is refused");
 }
 
-/* More items than are searched, and after them two that are. */
+/* Too many items to be searched, and after them two that are searched. */
 static void test_many(void)
 {
 	enum {
@@ -323,7 +326,7 @@ static void test_many(void)
 	item[MANY + 1] = (struct weir__exact_item){ 40001, 40003, 8, 8, 0 };
 	stack(item, MANY + 2, off);
 	height = off[MANY];
-	/* Far too long for this test, but it fails rather than hangs. */
+	/* A limit far too long for this test: it fails rather than hangs. */
 	opts.deadline = weir__now() + 20000000000;
 	ok(!weir__exact_place(item, MANY + 2, &opts, off, &r) &&
 		   r.height == height && r.bound == 80000 && !r.proved,

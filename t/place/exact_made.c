@@ -13,7 +13,7 @@ static uint64_t made_random(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-/* From 0 to @n - 1. */
+/* A random number from 0 to @n - 1. */
 static int64_t made_below(uint64_t *state, int64_t n)
 {
 	return (int64_t)(made_random(state) % (uint64_t)n);
@@ -33,7 +33,7 @@ static uint64_t made_area(const struct weir__exact_item *item)
 	return (uint64_t)(item->upper - item->lower) * item->bytes;
 }
 
-/* Cut a large item into two, at a moment or at an address. */
+/* Divide a large item into two, at a moment or at an address. */
 static void made_cut(struct exact_made *made, uint64_t *state)
 {
 	size_t at = (size_t)made_below(state, (int64_t)made->n);
@@ -71,7 +71,7 @@ static void made_tiles(struct exact_made *made, size_t n, uint64_t *state)
 		made_cut(made, state);
 }
 
-/* How many steps an item lives: most are short, some very long. */
+/* How many steps an item lives: most are short, and some very long. */
 static int64_t made_life(uint64_t *state)
 {
 	int64_t kind = made_below(state, 20);

@@ -2,7 +2,7 @@
 /*
  * Problems of placement whose optimum is known, because they are made from a
  * placement: at some moment its items fill the memory without a gap. The same
- * arguments make the same problem everywhere. Also for bench/exact.
+ * arguments make the same problem everywhere. bench/exact uses them too.
  */
 #ifndef EXACT_MADE_H
 #define EXACT_MADE_H
@@ -12,7 +12,7 @@
 #define EXACT_MADE_MAX 512
 
 enum exact_shape {
-	/* A rectangle of time and memory, cut again and again: no gaps. */
+	/* A rectangle of time and memory, divided again and again: no gaps. */
 	EXACT_TILES,
 	/* Steps of a graph: short activations between long ones, many sizes. */
 	EXACT_STEPS,
@@ -23,7 +23,7 @@ enum exact_shape {
 
 struct exact_made {
 	size_t n;
-	uint64_t height; /* no placement is lower, and this one has it: */
+	uint64_t height; /* the optimum, and the height of offset[] */
 	struct weir__exact_item item[EXACT_MADE_MAX];
 	uint64_t offset[EXACT_MADE_MAX];
 };

@@ -236,7 +236,7 @@ static void apply_leaves_other_views(void)
 	weir_placement_free(p);
 }
 
-/* Buffers at odd addresses, joined, larger than the placement needs. */
+/* Joined buffers at odd addresses that are larger than the placement needs. */
 static void apply_joined(void)
 {
 	static unsigned char memory[2][20000] __attribute__((aligned(4096)));

@@ -36,7 +36,7 @@ static void is_low(const struct arch *a)
 	       a->name);
 }
 
-/* Many items that live at once, which no list of conflicts could hold. */
+/* So many items live at once that no list could hold their conflicts. */
 static void is_dense(void)
 {
 	static struct weir_lifetime item[10000];

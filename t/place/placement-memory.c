@@ -77,7 +77,7 @@ static void each(int (*call)(void), const char *what)
 		failed = nomem_end();
 		if (!failed)
 			break;
-		/* The search may go on without some allocations. */
+		/* The search may go on after some allocations have failed. */
 		other += r && r != -ENOMEM;
 		silent += r && !strstr(weir_error(), "memory");
 	}
@@ -91,7 +91,7 @@ static void each(int (*call)(void), const char *what)
 	       what);
 }
 
-/* Items of which the greedy planner misses the bound. */
+/* Items for which the greedy planner does not reach the bound. */
 static void hard_items(void)
 {
 	struct weir_placement_info info = { .size = sizeof(info) };

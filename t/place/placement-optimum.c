@@ -23,12 +23,14 @@ static uint64_t rnd(uint64_t below)
 }
 
 static struct weir_lifetime item[MOST];
-static uint64_t size[MOST];   /* in whole units of the least alignment */
+static uint64_t size[MOST];   /* rounded up to the least alignment */
 static unsigned before[MOST]; /* 1 + the item whose place it takes; 0: none */
 static unsigned after[MOST];  /* 1 + the one that takes its place; 0: none */
 static unsigned n;
 
-/* Item @i takes the place of an earlier one, if that is free and outlived. */
+/*
+ * Let item @i take the place of an earlier one, if that is free and outlived.
+ */
 static void take_place(unsigned i, unsigned j, int64_t steps)
 {
 	struct weir_lifetime *x = &item[i], *y = &item[j];
@@ -82,7 +84,9 @@ static bool together(unsigned i, unsigned j)
 static unsigned order[MOST];
 static uint64_t at[MOST]; /* offsets of all items */
 
-/* Where item @i may be at @off or above, beside the places of @k others. */
+/*
+ * The lowest offset for item @i, @off or above, beside the places of @k others.
+ */
 static uint64_t above(unsigned i, unsigned k, uint64_t off)
 {
 	for (unsigned m = 0; m < k; m++)
@@ -108,7 +112,7 @@ static uint64_t lowest(unsigned i, unsigned k)
 	return off;
 }
 
-/* Some order, each place as low as possible, has the least height. */
+/* The least height: some order, each place as low as possible, has it. */
 static uint64_t optimum(unsigned used, unsigned k, uint64_t height,
 			uint64_t best)
 {
@@ -131,7 +135,7 @@ static uint64_t optimum(unsigned used, unsigned k, uint64_t height,
 	return all && height < best ? height : best;
 }
 
-/* Counts over the three ways to search. */
+/* Counts for the three ways to search. */
 struct counts {
 	unsigned refused, unproved, higher, lying;
 };

@@ -13,8 +13,8 @@
 #define MAX_ITEMS 4000
 #define MAX_MEMORIES 3
 #define ROUNDS 1500
-#define FEW 120     /* items of most rounds */
-#define CROWDED 300 /* one in so many rounds has far more */
+#define FEW 120   /* items of most rounds */
+#define DENSE 300 /* one in so many rounds has far more items */
 
 typedef unsigned long long ull;
 
@@ -41,7 +41,7 @@ static uint64_t random_align(unsigned kind)
 	return kind == 0 ? 0 : (uint64_t)1 << rnd(kind == 1 ? 3 : 9);
 }
 
-/* Item @i may take an earlier one's place, most often at its last step. */
+/* Let item @i take the place of an earlier one, most often at its last step. */
 static void random_over(struct problem *p, size_t i)
 {
 	struct weir_lifetime *item = &p->item[i];
@@ -129,7 +129,7 @@ static uint64_t align_of(const struct problem *p, size_t i)
 	return align ? align : 1;
 }
 
-/* Lifetimes with inputs and outputs, written down again. */
+/* The lifetimes of inputs and outputs, computed once more. */
 static int64_t lower_of(const struct problem *p, size_t i)
 {
 	return p->item[i].flags & WEIR_PLACE_INPUT ? p->begin
@@ -141,7 +141,7 @@ static int64_t upper_of(const struct problem *p, size_t i)
 	return p->item[i].flags & WEIR_PLACE_OUTPUT ? p->end : p->item[i].upper;
 }
 
-/* The least alignment of a memory: sizes count as multiples of it. */
+/* The least alignment of a memory: sizes are rounded up to multiples of it. */
 static uint64_t unit_of(const struct problem *p, unsigned memory)
 {
 	uint64_t unit = (uint64_t)1 << 40;
@@ -199,7 +199,7 @@ static bool share(const struct problem *p, const struct weir_placement *w,
 	return a != b || (!took(p, i, j) && !took(p, j, i));
 }
 
-/* Item @i is inside one member, aligned there. */
+/* True if item @i is inside one member, and aligned there. */
 static bool inside(const struct problem *p, const struct weir_placement *w,
 		   size_t i)
 {
@@ -290,7 +290,7 @@ static bool check(struct problem *p, const struct weir_placement *w)
 				good = false;
 			}
 	}
-	/* For many items these checks would take hours. */
+	/* These checks would take hours for many items. */
 	for (unsigned m = 0; m < p->opts.n_memories && good && p->n < FEW; m++)
 		good = check_memory(p, w, m);
 	return good;
@@ -330,7 +330,7 @@ int main(void)
 	if (seed)
 		state += strtoull(seed, NULL, 0) * 2 + 1;
 	for (i = 0; i < ROUNDS && !bad; i++)
-		if (!round_passes(&p, i % CROWDED == CROWDED - 1))
+		if (!round_passes(&p, i % DENSE == DENSE - 1))
 			bad = i + 1;
 	is_int(bad, 0,
 	       "random items have places of their own while they live, aligned, in bounds, in place only where they may be");

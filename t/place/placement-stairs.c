@@ -78,7 +78,7 @@ int main(void)
 	p = placed(item, sizeof(item) / sizeof(*item), NULL);
 	s = (double)(clock() - begun) / CLOCKS_PER_SEC;
 	is_int(placed_info(p).in_place, LINKED, "all places are taken");
-	/* 8 seconds and more, if each gap were tried. */
+	/* It would take over 8 seconds if each gap were tried. */
 	ok(s < 4, "items without a common gap do not take long to place");
 	diag("%.2f s of the CPU", s);
 	weir_placement_free(p);

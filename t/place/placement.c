@@ -209,7 +209,7 @@ static void several_buffers(void)
 	weir_placement_free(p);
 }
 
-/* The call fails with this sentence. */
+/* Check that the call fails with this sentence. */
 static void refused(struct weir_lifetime item, int err, const char *part,
 		    const char *title)
 {
