@@ -123,7 +123,9 @@ static struct device *device_find(int number)
 	return d;
 }
 
-/* False: in a child of the process that has opened devices, or tried to. */
+/*
+ * True except in a child of the process that has opened devices, or tried to.
+ */
 static bool is_owner(void)
 {
 	pid_t owner = 0, pid = getpid();

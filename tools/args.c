@@ -70,7 +70,10 @@ int args_operands(const struct args *args, int n, const char *const *names)
 	return 0;
 }
 
-/* Parse the digits at the start of @text. False: none, or over 2^64 - 1. */
+/*
+ * Parse the digits at the start of @text. Returns false if there are none, or
+ * the number is over 2^64 - 1.
+ */
 static bool parse_digits(const char *text, char **ret_end, uint64_t *ret_number)
 {
 	if (!isdigit((unsigned char)text[0]))
@@ -113,7 +116,10 @@ static bool is_size(const char *text)
 	       (!*letter || (strchr(size_letters, *letter) && !letter[1]));
 }
 
-/* Parse what is_size(). False: over 2^64 - 1. */
+/*
+ * Parse a text for which is_size() is true. Returns false if it is over 2^64 -
+ * 1.
+ */
 static bool parse_size(const char *text, uint64_t *ret_bytes)
 {
 	unsigned shift = 0;

@@ -25,14 +25,14 @@ struct csv_error {
 struct csv_field {
 	const char *text; /* without quotes and the blanks around it */
 	size_t len;
-	bool doubled; /* has quotes that are doubled: csv_undouble() */
+	bool doubled; /* it has doubled quotes, which csv_undouble() replaces */
 };
 
 struct csv {
-	const char *rest, *end; /* what is left of the text */
+	const char *rest, *end; /* the text that has not been read */
 	const char *line;       /* the line, without its end */
-	size_t len, number;     /* its length and number */
-	const char *at;         /* what is left of it */
+	size_t len, number;     /* length and number of the line */
+	const char *at;         /* the part of it that has not been read */
 	bool more;              /* it has another field */
 	struct csv_error *error;
 };

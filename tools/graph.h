@@ -28,9 +28,9 @@ enum graph_form {
 };
 
 struct graph_args {
-	const char *model, *out; /* out: NULL: stdout */
+	const char *model, *out; /* out is NULL for stdout */
 	enum graph_form form;
-	uint64_t tokens, context; /* context: 0: the program's choice */
+	uint64_t tokens, context; /* context is 0 for the program's choice */
 	const char *devices;      /* NULL: the CPU */
 	uint64_t budget;          /* 0: none */
 	bool all;
@@ -91,7 +91,7 @@ struct graph_sum {
 /* A run of consecutive operations that one device computes. */
 struct graph_split {
 	uint32_t dev;
-	const char *cause; /* "": it needs none */
+	const char *cause; /* "" if it needs none */
 	uint32_t first, n; /* in the list of operations */
 	struct graph_sum sum;
 };
@@ -177,15 +177,15 @@ struct graph_box {
 	uint32_t what;  /* operation, first part, transfer */
 	uint32_t n;     /* parts */
 	uint32_t split; /* the split after a copy */
-	int32_t layer;  /* whose frame it is in; GRAPH_BEFORE: none */
+	int32_t layer;  /* layer whose frame it is in; GRAPH_BEFORE: none */
 	uint32_t part;  /* part of an operation */
-	uint32_t edge;  /* its first in the list: those that end here */
+	uint32_t edge;  /* the first edge in the list that ends here */
 	uint32_t n_edges;
 	struct graph_sum sum; /* sums over the parts */
 };
 struct graph_edge {
 	uint32_t from, to; /* boxes; from is before to */
-	bool copy;         /* from another device, or to a copy */
+	bool copy;         /* it comes from another device, or goes to a copy */
 };
 struct graph_scene {
 	struct graph_box *box;
@@ -234,12 +234,12 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 		      struct graph_panel *ret_panel);
 /* The categories of which there are operations. */
 void graph_categories(const struct graph_view *v, bool *ret_used);
-/* The name of a node without its layer and ".weight": its length. */
+/* Return the name of a node without its layer and ".weight", and its length. */
 size_t graph_short_name(const struct graph_node *n, const char **ret_name);
 /* The layer in a name: the first part of it that is a number; -1: none. */
 int32_t graph_layer_of(const char *name, size_t *ret_end);
 
-/* Output: to stdout, or to @out. */
+/* Write an output, to stdout or to @out. */
 void graph_put_table(const struct graph_view *v);
 void graph_put_json(const struct graph_view *v);
 int graph_draw_dot(const struct graph_view *v, const struct graph_scene *s,

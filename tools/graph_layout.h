@@ -24,7 +24,7 @@ enum {
 	LAYOUT_PAD = 12 /* between the frame of a split and its boxes */
 };
 
-#define LAYOUT_DIRECT -1 /* to the next row */
+#define LAYOUT_DIRECT -1 /* distance to the next row */
 #define LAYOUT_COLUMN -2 /* down the column of the source */
 
 struct layout_place {

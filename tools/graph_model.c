@@ -60,8 +60,8 @@ static int build(struct graph_model *m, const struct graph_args *a)
 }
 
 /*
- * An executable graph of it on the devices, as weir run makes it, but without
- * loading weights: their memory is never accessed.
+ * Make an executable graph of it on the devices, as weir run does, but without
+ * loading weights, whose memory is never accessed.
  */
 static int make_exec(struct graph_model *m, const struct graph_args *a)
 {

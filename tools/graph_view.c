@@ -348,7 +348,9 @@ static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool copy)
 	s->box[to].n_edges++;
 }
 
-/* The copy of @n that split @split uses; GRAPH_NONE: it uses @n itself. */
+/*
+ * Return the copy of @n that split @split uses; GRAPH_NONE: it uses @n itself.
+ */
 static uint32_t find_copy(const struct builder *b, uint32_t n, uint32_t split)
 {
 	const uint32_t dev = b->v->split[split].dev;
@@ -477,7 +479,7 @@ static void draw_all(struct builder *b, bool all)
 	}
 }
 
-/* Edges: at most one for each source, and one for each transfer. */
+/* There is at most one edge for each source, and one for each transfer. */
 static uint64_t most_edges(const struct graph_view *v)
 {
 	uint64_t n = v->n_transfers;

@@ -128,7 +128,9 @@ int load_start_engine(struct load_job *job);
  * Fill in job->needs. Returns 0, or EXIT_FAILURE after a line on stderr.
  */
 int load_estimate(struct load_job *job);
-/* Print it on stdout. Returns 0, or EXIT_NO_ROOM: it does not fit. */
+/*
+ * Print the estimate on stdout. Returns 0, or EXIT_NO_ROOM if it does not fit.
+ */
 int load_estimate_print(const struct load_job *job);
 
 /* Fill in job->memory. Returns 0, or EXIT_FAILURE after a line on stderr. */

@@ -44,7 +44,7 @@ struct map {
 struct leaf {
 	struct weir_buf *whole, *buf;
 	uint64_t at;
-	size_t number; /* in map->buf */
+	size_t number; /* number in map->buf */
 };
 
 struct leaves {
@@ -299,7 +299,7 @@ enum {
 	INFO = 300, /* x of what follows the name of a buffer */
 	BAR = 1130,
 	BAR_HEIGHT = 24,
-	ROW = 36, /* from one row to the next */
+	ROW = 36, /* distance from one row to the next */
 	LINE = 18,
 	ROWS = 24, /* about so many rows of all buffers together */
 	BUFS = 16, /* buffers that are drawn */

@@ -50,7 +50,8 @@ int load_places_open(struct load_job *job)
 }
 
 /*
- * True if weir_plan_add() would match the name: with a NUL it matches only "*".
+ * True if weir_plan_add() would match the name. A name with a NUL matches only
+ * "*".
  */
 static bool rule_matches(const struct load_rule *rule,
 			 const struct weir_entry *e)

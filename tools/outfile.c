@@ -95,7 +95,7 @@ int outfile_spare_model(const char *path, struct weir *weir,
 }
 
 enum {
-	MAX_LINKS = 40, /* as the kernel has it */
+	MAX_LINKS = 40, /* the limit of the kernel */
 	MAX_FILES = 2,
 	NAME_BYTES = 200 /* bytes of the name that the name of the temporary
 			    file has */
@@ -213,7 +213,7 @@ static void forget_tmp(struct outfile *file)
 	file->tmp = file->target = NULL;
 }
 
-/* @old: what is there, a regular file; NULL: nothing. */
+/* Open the temporary file. @old is the regular file that is there, or NULL. */
 static int open_tmp(struct outfile *file, const struct stat *old)
 {
 	int fd, folder, err;

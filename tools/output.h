@@ -42,7 +42,10 @@ void note(const char *fmt, ...) PRINTF_LIKE(1);
  * stdout or stderr.
  */
 void out_guard(void);
-/* Flush stdout, and note why if that fails. False: something is missing. */
+/*
+ * Flush stdout, and note why if that fails. Returns false if something is
+ * missing.
+ */
 bool out_flush(void);
 /*
  * Flush and close stdout. Returns @status; if that is 0 and not everything

@@ -102,7 +102,7 @@ struct decoder {
 	unsigned head;    /* elements of q_norm and k_norm; 0: the model does
 			     not have them */
 	unsigned inner;   /* rows of gate and up */
-	unsigned experts; /* 0: one dense MLP */
+	unsigned experts; /* experts; 0: one dense MLP */
 };
 
 static const struct decoder decoders[] = {

@@ -21,7 +21,8 @@ struct synth_tensor {
 	unsigned ndim;
 	uint64_t shape[SYNTH_DIMS];
 	uint64_t bytes;
-	uint64_t offset; /* in the data of its shard: synth_lay_out() */
+	uint64_t offset; /* offset in the data of its shard; synth_lay_out()
+			    sets it */
 	uint32_t shard;
 };
 

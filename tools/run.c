@@ -211,7 +211,7 @@ static int run_prompt(struct run_job *job)
 }
 
 enum {
-	RUN_STOPPED = -1, /* by a signal */
+	RUN_STOPPED = -1, /* stopped by a signal */
 	POLL_NS = 50 * 1000 * 1000,
 	REPEAT_TOKENS = 64 /* tokens that --repeat-penalty makes less likely */
 };

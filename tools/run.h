@@ -19,7 +19,8 @@ struct run_args {
 	const char *prompt;      /* NULL: none */
 	const char *prompt_file; /* NULL: none; "-": stdin */
 	bool chat;               /* the prompt is what a user says */
-	const char *system;      /* NULL: what the template says */
+	const char *system;      /* NULL: the one that the template has by
+				    default */
 	const char *template;    /* one of chat_names; NULL: the model's own */
 	int64_t n;               /* most tokens to generate */
 	/* how tokens are chosen: struct sampler_opts */
@@ -36,7 +37,7 @@ struct run_args {
 enum run_end {
 	RUN_END_TOKEN,   /* the model has ended the text */
 	RUN_END_LIMIT,   /* -n */
-	RUN_END_CONTEXT, /* as many tokens as the model can attend to */
+	RUN_END_CONTEXT, /* it has as many tokens as the model can attend to */
 	RUN_END_SIGNAL
 };
 

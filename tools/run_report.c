@@ -12,7 +12,8 @@ struct run_facts {
 				  follows */
 	double prompt_rate, decode_rate;
 	double open, passes, choose, output, rest; /* add up to total */
-	double compute, wait, prefetch; /* in passes, summed over devices */
+	double compute, wait, prefetch; /* time in passes, summed over
+					   devices */
 };
 
 static double seconds(int64_t ns)

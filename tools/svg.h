@@ -85,9 +85,9 @@ void svg_text(struct svg *svg, double x, double y, enum svg_style style,
 void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
 	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /*
- * Dark text in a box of a colour: at its left edge, in the middle of its
- * height. It is cut to fit, and left out where fewer than three characters
- * would.
+ * Draw dark text in a box of a colour, at its left edge and in the middle of
+ * its height. It is shortened to fit, and left out where fewer than three
+ * characters would fit.
  */
 void svg_label(struct svg *svg, const struct svg_box *box, const char *text,
 	       size_t len);

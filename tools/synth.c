@@ -58,7 +58,7 @@ struct synth {
 	struct synth_files files;
 	struct progress bar;
 	uint64_t written; /* bytes of tensors */
-	uint64_t at;      /* in the data of the shard */
+	uint64_t at;      /* offset in the data of the shard */
 	unsigned char *buffer;
 	size_t used;
 };

@@ -273,7 +273,10 @@ static char *directory_of(const char *path)
 	return strndup(path, (size_t)(slash - path));
 }
 
-/* 1: it is empty, 0: it is not, negative: it cannot be read. */
+/*
+ * Returns 1 if the directory is empty, 0 if it is not, or a negative errno if
+ * it cannot be read.
+ */
 static int is_empty_directory(const char *path)
 {
 	DIR *dir = opendir(path);

@@ -6,8 +6,8 @@
 
 enum syntax {
 	LINE,     /* backslashes are doubled */
-	SENTENCE, /* they are not */
-	PROSE,    /* they are not, and little else is escaped */
+	SENTENCE, /* backslashes are not doubled */
+	PROSE,    /* they are not doubled, and little else is escaped */
 	XML       /* they are, and XML's own characters become references */
 };
 
@@ -81,7 +81,9 @@ static bool is_escaped(uint32_t cp, enum syntax syntax)
 	return is_unsafe(cp) || (cp == '\\' && syntax != SENTENCE);
 }
 
-/* A character of XML's syntax as a reference to it, or NULL: it is none. */
+/*
+ * Return the reference to a character of XML's syntax, or NULL if it is none.
+ */
 static const char *xml_reference(uint32_t cp)
 {
 	switch (cp) {
