@@ -181,11 +181,13 @@ static int words_encode_split(struct word_encoder *w, unsigned stage,
 }
 
 /*
- * Words of a text without pre-tokenizer. No token has a space after another
- * character, if not inner_space: words cut there give the same tokens.
+ * Encode a text without pre-tokenizer, divided before spaces. Unless
+ * inner_space is set no token has a space after another character, so that this
+ * gives the same tokens.
  */
-static int words_encode_cut(struct word_encoder *w, const unsigned char *s,
-			    const unsigned char *end)
+static int words_encode_at_spaces(struct word_encoder *w,
+				  const unsigned char *s,
+				  const unsigned char *end)
 {
 	const struct tokenizer *t = w->t;
 	int r = 0;
@@ -207,7 +209,7 @@ static int words_encode(struct word_encoder *w, const unsigned char *s,
 			const unsigned char *end)
 {
 	return w->t->byte_level ? words_encode_split(w, 0, s, end)
-				: words_encode_cut(w, s, end);
+				: words_encode_at_spaces(w, s, end);
 }
 
 static int found_add(struct word_encoder *w, int32_t id)

@@ -57,7 +57,7 @@ void csv_begin(struct csv *csv, const char *text, size_t n,
 	};
 }
 
-static void cut_line(struct csv *csv)
+static void take_line(struct csv *csv)
 {
 	size_t left = (size_t)(csv->end - csv->rest);
 	const char *nl = memchr(csv->rest, '\n', left);
@@ -76,7 +76,7 @@ int csv_line(struct csv *csv)
 	do {
 		if (csv->rest == csv->end)
 			return 0;
-		cut_line(csv);
+		take_line(csv);
 		skip_blanks(csv);
 	} while (csv->at == stop_of(csv));
 	csv->at = csv->line;

@@ -14,7 +14,7 @@
 #include "text.h"
 
 /* The bytes [begin, end) of a buffer that a tensor has. */
-struct map_piece {
+struct map_range {
 	uint64_t begin, end;
 	size_t tensor;    /* number of the tensor in the weights */
 	size_t buf;       /* its buffer */
@@ -25,7 +25,7 @@ struct map_piece {
 struct map_buf {
 	struct weir_buf *buf;
 	struct weir_buf_info info;
-	size_t first, n; /* its pieces, by address */
+	size_t first, n; /* its ranges, by address */
 	size_t spans;
 	uint64_t gap_bytes; /* bytes of no tensor, in this many gaps */
 	size_t gaps;
@@ -35,7 +35,7 @@ struct map {
 	const struct weir_weights *weights;
 	struct map_buf *buf; /* the largest first */
 	size_t n_bufs;
-	struct map_piece *piece;
+	struct map_range *range;
 	size_t n;
 	uint64_t bytes; /* bytes of all buffers */
 };
@@ -184,9 +184,9 @@ static const struct leaf *find_leaf(const struct leaves *all,
 	return &all->leaf[low - 1];
 }
 
-static int compare_pieces(const void *va, const void *vb)
+static int compare_ranges(const void *va, const void *vb)
 {
-	const struct map_piece *a = va, *b = vb;
+	const struct map_range *a = va, *b = vb;
 
 	if (a->buf != b->buf)
 		return a->buf < b->buf ? -1 : 1;
@@ -196,16 +196,16 @@ static int compare_pieces(const void *va, const void *vb)
 }
 
 /* Empty tensors have no place. */
-static int add_pieces(struct map *map, const struct leaves *all)
+static int add_ranges(struct map *map, const struct leaves *all)
 {
 	size_t count = weir_weights_count(map->weights), bytes;
 
-	map->piece = calloc(count + 1, sizeof(*map->piece));
-	if (!map->piece)
+	map->range = calloc(count + 1, sizeof(*map->range));
+	if (!map->range)
 		return fail_memory();
 	for (size_t i = 0; i < count; i++) {
 		const struct weir_tensor *t = weir_weights_get(map->weights, i);
-		struct map_piece *p = &map->piece[map->n];
+		struct map_range *p = &map->range[map->n];
 		const struct leaf *leaf;
 
 		if (!t->buf || weir_tensor_bytes(t, &bytes) < 0 || !bytes)
@@ -217,13 +217,13 @@ static int add_pieces(struct map *map, const struct leaves *all)
 		p->end = p->begin + bytes;
 		map->n++;
 	}
-	qsort(map->piece, map->n, sizeof(*map->piece), compare_pieces);
+	qsort(map->range, map->n, sizeof(*map->range), compare_ranges);
 	return 0;
 }
 
 /* True if neighbours in memory have the same distance in the file. */
-static bool same_span(const struct map *map, const struct map_piece *a,
-		      const struct map_piece *b)
+static bool same_span(const struct map *map, const struct map_range *a,
+		      const struct map_range *b)
 {
 	struct weir_entry x = { .size = sizeof(x) }, y = { .size = sizeof(y) };
 
@@ -240,7 +240,7 @@ static void add_gap(struct map_buf *b, uint64_t begin, uint64_t end)
 	b->gaps++;
 }
 
-/* Count the pieces, the spans and the gaps of each buffer. */
+/* Count the ranges, the spans and the gaps of each buffer. */
 static void sum_up(struct map *map)
 {
 	size_t at = 0;
@@ -250,8 +250,8 @@ static void sum_up(struct map *map)
 		uint64_t end = 0;
 
 		b->first = at;
-		for (; at < map->n && map->piece[at].buf == i; at++) {
-			struct map_piece *p = &map->piece[at];
+		for (; at < map->n && map->range[at].buf == i; at++) {
+			struct map_range *p = &map->range[at];
 
 			p->begins_span = at == b->first ||
 					 !same_span(map, p - 1, p);
@@ -279,7 +279,7 @@ static int map_collect(const struct weir_weights *weights, struct map *ret_map)
 	if (r == 0)
 		r = add_bufs(ret_map, &all);
 	if (r == 0)
-		r = add_pieces(ret_map, &all);
+		r = add_ranges(ret_map, &all);
 	if (r == 0)
 		sum_up(ret_map);
 	free(all.leaf);
@@ -289,7 +289,7 @@ static int map_collect(const struct weir_weights *weights, struct map *ret_map)
 static void map_free(struct map *map)
 {
 	free(map->buf);
-	free(map->piece);
+	free(map->range);
 	*map = (struct map){ 0 };
 }
 
@@ -398,7 +398,7 @@ static void put_name(struct svg *svg, const struct svg_box *box,
 }
 
 static void put_tensor(const struct drawing *d, const struct map_buf *b,
-		       const struct map_piece *p, const struct svg_box *box)
+		       const struct map_range *p, const struct svg_box *box)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 	char tip[400], size[SIZE_TEXT];
@@ -469,7 +469,7 @@ static bool part_of_row(const struct drawing *d, uint64_t begin, uint64_t end,
 static void put_spans(const struct drawing *d, const struct map_buf *b,
 		      uint64_t at)
 {
-	const struct map_piece *p = &d->map->piece[b->first];
+	const struct map_range *p = &d->map->range[b->first];
 	double y = d->y + BAR_HEIGHT + 4, from = 0, to = 0, tick = 0;
 	struct svg_box box;
 
@@ -495,7 +495,7 @@ static void put_spans(const struct drawing *d, const struct map_buf *b,
 /* The row of a buffer from byte @at on. */
 static void put_row(struct drawing *d, const struct map_buf *b, uint64_t at)
 {
-	const struct map_piece *p = &d->map->piece[b->first];
+	const struct map_range *p = &d->map->range[b->first];
 	struct group group = { 0 };
 	char offset[SIZE_TEXT];
 	struct svg_box box;

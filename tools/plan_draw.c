@@ -164,8 +164,8 @@ static enum svg_fill colour_of(size_t row)
 }
 
 /* The end of a name, which differs more often than its beginning. */
-static void cut_name(const struct plan_row *row, double room, char *to,
-		     size_t n)
+static void shorten_name(const struct plan_row *row, double room, char *to,
+			 size_t n)
 {
 	size_t columns = (size_t)(room / SVG_CHAR), from = 0;
 	size_t width = text_width(row->id, row->id_len, 0);
@@ -200,7 +200,7 @@ static void draw_name(struct svg *svg, const struct svg_box *box,
 
 	if (across < SVG_FONT || along < SVG_CHAR)
 		return;
-	cut_name(row, along, name, NAME_MAX_BYTES);
+	shorten_name(row, along, name, NAME_MAX_BYTES);
 	n = strlen(name);
 	if ((double)(n + 2 + m) * SVG_CHAR <= along)
 		snprintf(name + n, sizeof(name) - n, "  %s", size);
