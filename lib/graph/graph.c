@@ -121,8 +121,8 @@ const char *weir__tensor_describe(const struct weir_tensor *t, size_t index)
 	return text;
 }
 
-#define HASHED_SRC 4u /* sources that fit the record; few nodes have more */
-/* XXH3 has a faster path for up to 240 bytes, as most records have. */
+#define HASHED_SRC 4u /* sources in struct hash_input; few nodes have more */
+/* XXH3 has a faster path for up to 240 bytes, which most nodes need. */
 #define RECORD_PARAMS sizeof(struct weir_op_call) /* the longest */
 
 /* Add @bytes to a hash. */
@@ -159,7 +159,7 @@ static void hash_input_params(struct hash_input *r,
 	memcpy(to, node->params, bytes);
 }
 
-/* A view is its tensor: it keeps no parameters. */
+/* Bytes of parameters that a node keeps: a view has only its tensor. */
 static uint32_t params_kept(const struct weir__op_info *row)
 {
 	return row->flags & WEIR__OP_VIEWS ? 0 : row->params;
@@ -270,7 +270,7 @@ int weir__node_append(struct weir_graph *g, const struct weir__new_node *m,
 	return 0;
 }
 
-/* The place of a leaf: in one member of its buffer, if it is placed. */
+/* Check the place of a leaf, which is in one member of its buffer. */
 static int leaf_place(const struct weir_tensor *t, uint64_t bytes,
 		      uint64_t ret_address[2])
 {
@@ -290,7 +290,7 @@ static int leaf_place(const struct weir_tensor *t, uint64_t bytes,
 	return 0;
 }
 
-/* Operations go by strides; without the last one no others are checked. */
+/* Refuse a leaf whose last stride is 0: operations could not follow it. */
 static int check_strides(const struct weir_tensor *t, uint64_t bytes)
 {
 	uint32_t last = t->ndim - 1;
@@ -330,7 +330,7 @@ static int check_in_file(const struct weir_tensor *t, uint64_t bytes,
 	return 0;
 }
 
-/* @in: NULL: it is in no file. */
+/* Make a leaf; @in is NULL if it is in no file. */
 static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
 		     struct weir_event *event, const struct weir__in_file *in,
 		     struct weir_node **ret_node)

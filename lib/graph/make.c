@@ -15,7 +15,7 @@
 
 #define TERMS (2 * WEIR_MAX_DIMS)
 #define STEPS 4096u             /* of the search, at most */
-#define EXTENT (INT64_MAX / 16) /* over it no sum is taken */
+#define EXTENT (INT64_MAX / 16) /* longer distances are not summed */
 
 /* Room for the parameters of any operation. */
 union params {
@@ -121,7 +121,7 @@ static int refuse_dtype(const struct weir__new_node *m, uint32_t i)
 	return weir__op_refuse(m, "%s must be %s", m->row->arg[i].name, text);
 }
 
-/* Rows of neighbouring elements; a tensor without strides is one such row. */
+/* True if the elements of each row are neighbours. */
 static bool has_rows(const struct weir_tensor *t)
 {
 	const struct weir_dtype_info *info = weir__dtype(t->dtype);
@@ -185,7 +185,7 @@ static int params_in(const struct weir__op_info *row, const void *params,
 	return 0;
 }
 
-/* A view, and the result of a write, are stored in another node. */
+/* Check a view or a write, whose result is stored in another node. */
 static int check_write(struct weir__new_node *m)
 {
 	struct weir_node *dst = m->src[m->row->target];
@@ -209,7 +209,7 @@ static int check_write(struct weir__new_node *m)
 	return 0;
 }
 
-/* @step times any number from @lo to @hi. */
+/* A term of a sum: @step times any number from @lo to @hi. */
 struct term {
 	int64_t step, lo, hi;
 };
@@ -237,7 +237,7 @@ static void term_add(struct sum_search *s, int64_t step, int64_t lo, int64_t hi)
 	s->term[i].hi += hi;
 }
 
-/* The rows of @t, of *@ret_row bytes. @sign: 1 or -1. */
+/* Add the terms of the rows of @t, times @sign, which is 1 or -1. */
 static void terms_of(struct sum_search *s, const struct weir_tensor *t,
 		     int sign, int64_t *ret_row)
 {
@@ -329,8 +329,8 @@ static bool tensors_overlap(const struct weir_tensor *a, uint64_t at_a,
 }
 
 /*
- * Where the node begins: a space and an address in it. The bytes of a leaf that
- * is not placed, and of a result, are those of their node.
+ * Find the address at which a node begins, and the address space. False: it has
+ * none, because it is in no leaf or the leaf is not placed.
  */
 static bool begins_at(const struct weir_node *node, uint64_t *ret_space,
 		      uint64_t *ret_at)

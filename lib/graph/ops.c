@@ -50,7 +50,7 @@ static uint64_t product_flops(const struct weir_node *node)
 	return times(times(2, k), elements(&node->t));
 }
 
-/* Of each query and head: S products of D, then S of Dv. */
+/* For each query and head: S products of D, then S of Dv. */
 static uint64_t attention_flops(const struct weir_node *node)
 {
 	const struct weir_tensor *q = &node->src[0]->t, *k = &node->src[1]->t;
@@ -59,7 +59,7 @@ static uint64_t attention_flops(const struct weir_node *node)
 	return times(times(2, s), plus(elements(q), elements(&node->t)));
 }
 
-/* Sums, and what compares, touch each element of the source. */
+/* Sums and comparisons read each element of the source. */
 static uint64_t source_flops(const struct weir_node *node)
 {
 	return elements(&node->src[0]->t);
@@ -230,7 +230,7 @@ static uint64_t bytes_read(const struct weir_node *node, uint32_t i)
 	const struct weir_tensor *a = &node->src[i]->t, *ids;
 	uint64_t rows, of;
 
-	/* Of matrices and tables only what the ids choose. */
+	/* Only what the ids choose is read of matrices and tables. */
 	if (i == 0 && node->op == WEIR_OP_GET_ROWS) {
 		of = (uint64_t)weir__dim_back(a, 0);
 		rows = of ? elements(&node->t) / of : 0;
@@ -258,7 +258,7 @@ uint64_t weir__op_bytes(const struct weir_node *node)
 		if (node->src[i] &&
 		    !(row->flags & WEIR__OP_WRITES && i == row->target))
 			sum = plus(sum, bytes_read(node, i));
-	/* Rows that set_rows writes are as many as it reads. */
+	/* set_rows writes as many rows as it reads. */
 	return plus(sum, node->op == WEIR_OP_SET_ROWS
 				 ? bytes_of(&node->src[1]->t)
 				 : bytes_of(&node->t));

@@ -23,7 +23,8 @@
 #define WEIR__IS_QUANT 0x20u /* quantised, of GGML */
 #define WEIR__IS_OTHER 0x40u
 
-enum weir__form { /* how a source must be in memory */
+/* How a source must be in memory. */
+enum weir__form {
 	WEIR__FORM_ANY,
 	WEIR__FORM_ROWS, /* elements of a row are neighbours */
 	WEIR__FORM_WHOLE /* contiguous */
@@ -56,7 +57,7 @@ struct weir__op_info {
 	 * not made by weir_graph_op().
 	 */
 	int (*rule)(struct weir__new_node *m);
-	/* Where .flops for each element of the result does not fit. */
+	/* For operations whose flops are not .flops for each element. */
 	uint64_t (*count)(const struct weir_node *node);
 };
 

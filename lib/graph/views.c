@@ -18,7 +18,7 @@ static bool is_empty(const struct weir_tensor *t)
 	return false;
 }
 
-/* Of a tensor with dimensions and without strides, all bytes are one row. */
+/* True if the tensor has dimensions but no strides: its bytes are one row. */
 static bool without_strides(const struct weir_tensor *t)
 {
 	return t->ndim && !t->stride[t->ndim - 1];
@@ -27,8 +27,7 @@ static bool without_strides(const struct weir_tensor *t)
 /*
  * The strides of @view, whose shape is set, so that its elements are those of
  * @a in their order. Dimensions of @a that are evenly spaced together are one
- * run, which has to be cut by dimensions of the view. False: no strides do
- * that.
+ * group, which dimensions of the view have to divide. False: no strides do that.
  */
 static bool reshape_strides(const struct weir_tensor *a,
 			    struct weir_tensor *view)
@@ -147,7 +146,7 @@ static int view_slice(const struct weir__new_node *m,
 	return 0;
 }
 
-/* Strides of the caller: of whole elements, aligned, and none 0. */
+/* Take strides of the caller: whole elements, aligned, and none 0. */
 static int view_strides(const struct weir__new_node *m,
 			const struct weir_op_view *p, struct weir_tensor *view)
 {
@@ -196,8 +195,8 @@ static int view_describe(const struct weir__new_node *m,
 }
 
 /*
- * A view that has elements is within the bytes of its source; those that are
- * not described by strides are so from the start.
+ * Check that a view with elements is within the bytes of its source. Only
+ * strides of the caller can break that.
  */
 static int check_bounds(const struct weir__new_node *m,
 			const struct weir_tensor *view, uint64_t offset)
@@ -217,7 +216,7 @@ static int check_bounds(const struct weir__new_node *m,
 	return 0;
 }
 
-/* A last stride of 0 would say that the view has no strides. */
+/* Refuse a last stride of 0, which would say that there are no strides. */
 static int check_last(const struct weir__new_node *m,
 		      const struct weir_tensor *view)
 {

@@ -82,7 +82,7 @@ static int numbers(uint32_t dtype, const unsigned char *from, size_t n,
 	return r;
 }
 
-/* The same infinity, or NaN twice, is no difference. */
+/* True if both are the same infinity, or both are NaN: no difference. */
 static bool equal_non_finite(double a, double b)
 {
 	return (isnan(a) && isnan(b)) || (isinf(a) && a == b);
@@ -105,7 +105,7 @@ static void square_add(struct squares *s, double x, int twice, bool scales)
 	s->sum += x * x;
 }
 
-/* @a / @b; 0 only if @a is. */
+/* The ratio of @a to @b; 0 only if @a is 0. */
 static double squares_ratio(const struct squares *a, const struct squares *b)
 {
 	double ratio;
@@ -118,7 +118,7 @@ static double squares_ratio(const struct squares *a, const struct squares *b)
 	return ratio > 0 ? ratio : nextafter(0, 1);
 }
 
-/* @apart: |a - b|, which a and b need not have as doubles. */
+/* Add an element. @apart is |a - b| of the exact numbers, not of doubles. */
 static void element_add(struct difference *d, double a, double b, double apart)
 {
 	bool scales = d->dtype == WEIR_DTYPE_F64;
@@ -167,7 +167,7 @@ static int chunk_add(struct difference *d, const unsigned char *a,
 	return r;
 }
 
-/* @blocks blocks without gaps. */
+/* Add @blocks blocks without gaps. */
 static int row_add(struct difference *d, const unsigned char *a,
 		   const unsigned char *b, size_t blocks)
 {
@@ -189,7 +189,7 @@ static int row_add(struct difference *d, const unsigned char *a,
 }
 
 /*
- * Fill in what @ret says of its tensors, which are in host memory at these
+ * Find the difference of two tensors, which are in host memory at these
  * addresses. -EOPNOTSUPP: a quantised dtype that the library does not convert.
  */
 static int difference_find(const void *a, const void *b,
@@ -220,7 +220,7 @@ static int difference_find(const void *a, const void *b,
 	return r;
 }
 
-/* One device. */
+/* One of the two devices. */
 struct side {
 	struct weir_dev *dev;
 	struct weir_sched *sched;
@@ -244,7 +244,7 @@ static bool has_bytes(const struct weir_node *node)
 	return node->storage == node && node->op != WEIR_OP_LEAF;
 }
 
-/* Memory for the results of one side. */
+/* Allocate memory for the results of one side. */
 static int results_alloc(struct comparison *c, struct side *s)
 {
 	size_t n = 0;
@@ -335,7 +335,7 @@ static int input_set(struct comparison *c, const struct weir_node *node)
 	return r;
 }
 
-/* The node alone, in the graph s->one; its sources are leaves there. */
+/* Make the node alone, in the graph s->one, where its sources are leaves. */
 static int one_node_make(struct comparison *c, struct side *s,
 			 const struct weir_node *node, struct weir_node **ret)
 {
@@ -356,7 +356,7 @@ static int one_node_make(struct comparison *c, struct side *s,
 	return made ? 0 : weir_graph_error(s->one, NULL);
 }
 
-/* Run it; a result with bytes, of its own, is copied to @ret. */
+/* Run it, and copy its result to @ret if it has bytes of its own. */
 static int one_node_run(const struct weir_node *made, struct weir_exec *exec,
 			const struct weir_tensor *ret)
 {
@@ -399,7 +399,7 @@ static int side_compute(struct comparison *c, struct side *s,
 		     : 0;
 }
 
-/* Both results to the host, and to the program. */
+/* Copy both results to the host, compare them, and tell the program. */
 static int results_compare(struct comparison *c, const struct weir_node *node,
 			   weir_compare_fn *fn, void *arg)
 {

@@ -80,7 +80,7 @@ static int places_find(struct graph_copy *c)
 	return r;
 }
 
-/* A region begins at a leaf, and grows by those that begin in it. */
+/* Make a region. It begins at a leaf, and grows by those that begin in it. */
 static int region_make(struct graph_copy *c, size_t first, size_t *ret_next)
 {
 	const struct leaf_bytes *p = &c->place[first];
@@ -135,7 +135,7 @@ static int leaves_wait(const struct graph_copy *c)
 	return r;
 }
 
-/* In *@stream, which is made for the first region that is in a file. */
+/* Read a region in *@stream, which is made for the first one in a file. */
 static int region_read(const struct graph_copy *c, size_t i,
 		       struct weir_stream **stream)
 {
@@ -162,7 +162,7 @@ static int regions_copy(const struct graph_copy *c)
 	return r;
 }
 
-/* The tensors of leaves: those of @g, in the regions of the copy. */
+/* Place the tensors of the leaves of @g in the regions of the copy. */
 static void leaves_place(const struct graph_copy *c)
 {
 	const struct leaf_bytes *p;
@@ -185,7 +185,7 @@ static struct weir_node *node_of(const struct graph_copy *c,
 	return node ? c->made->node[node->index] : NULL;
 }
 
-/* A node that is neither leaf nor input, as it was made. */
+/* Make a node again that is neither leaf nor input. */
 static int result_copy(const struct graph_copy *c, const struct weir_node *node,
 		       struct weir_node **src, struct weir_node **ret)
 {

@@ -265,7 +265,7 @@ static const struct weir_backend_prepare_opts prepare_opts = {
 	.size = sizeof(prepare_opts)
 };
 
-/* Ask the device for the size of the workspace; nothing is allocated yet. */
+/* Ask the device for the size of the workspace, and allocate nothing yet. */
 static int lane_workspace(struct weir__graph_lane *lane)
 {
 	const struct weir__compiler_dev *on = lane->on;
@@ -439,7 +439,7 @@ int weir__compiled_new(struct weir__compiler *compiler,
 		r = compiled_reserve(cg);
 	if (r == 0)
 		r = weir__leaves_import(cg, g);
-	/* All memory first: lanes read that of others. */
+	/* All memory comes first, because lanes read that of others. */
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)
 		r = lane_memory(cg, &cg->lane[l]);
 	for (uint32_t l = 0; l < cg->n_lanes && !r; l++)

@@ -31,7 +31,7 @@ uint32_t weir__compiler_dev_index(const struct weir__compiler *c,
 	return i;
 }
 
-/* The devices, the memory in which each of them computes, and prefetchers. */
+/* Set the devices, the memory in which each computes, and prefetchers. */
 static int compiler_devices(struct weir__compiler *c,
 			    struct weir_dev *const *devs,
 			    const struct weir_sched_opts *opts)
@@ -99,7 +99,7 @@ void weir__compiler_free(struct weir__compiler *c)
 	weir__free(c);
 }
 
-/* The lock is held, as in all functions of lists. */
+/* Take it off the list. The lock is held, as in all functions of lists. */
 static void compiled_unlink(struct weir__compiled *cg)
 {
 	*cg->link = cg->next;
@@ -185,7 +185,7 @@ static uint64_t compiled_bytes(const struct weir__compiled *cg, uint32_t i)
 	return bytes;
 }
 
-/* The same, of compiled graphs that no executable graph uses. */
+/* The same for all compiled graphs that no executable graph uses. */
 static uint64_t kept_bytes(const struct weir__compiler *c, uint32_t i)
 {
 	const struct weir__compiled *cg;
@@ -205,8 +205,8 @@ static bool exceeds(uint64_t budget, uint64_t used, uint64_t bytes)
 }
 
 /*
- * Check that the budgets have room for @bytes. @kept: unused compiled graphs are
- * counted, as if they stayed. < 0 with a sentence; without one if @kept.
+ * Check that the budgets have room for @bytes. If @kept, compiled graphs that
+ * are only kept are counted, too, and a refusal has no sentence.
  */
 static int reserve_check(const struct weir__compiler *c, const uint64_t *bytes,
 			 bool kept)
@@ -322,9 +322,9 @@ void weir__compiler_add(struct weir__compiler *c, struct weir__compiled *cg)
 }
 
 /*
- * The lock is held. Remove unused compiled graphs from the list and return
- * them: all if the compiler is closed; else all but the newest, if
- * they are too many or too large.
+ * Remove compiled graphs that are only kept from the list, and return them: all
+ * if the compiler is closed; otherwise the oldest, while they are too many or
+ * too large. The lock is held.
  */
 static struct weir__compiled *kept_excess(struct weir__compiler *c)
 {

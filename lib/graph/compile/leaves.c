@@ -15,7 +15,7 @@
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
-/* Reads with a gap up to this are one range. */
+/* Leaves that are read are one range if the gap is at most this. */
 #define GAP 4096u
 
 static int check_placed(const struct weir_node *leaf)
@@ -31,7 +31,7 @@ static int check_placed(const struct weir_node *leaf)
 /* A leaf, to be sorted by address. */
 struct sorted_leaf {
 	struct weir__sort_key key;
-	struct weir_buf *buf; /* no joined one */
+	struct weir_buf *buf; /* not a joined buffer */
 	uint64_t bytes;
 	uint32_t node;
 	uint32_t write;

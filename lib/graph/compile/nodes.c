@@ -441,8 +441,9 @@ static int address_of(const struct weir__compiled *cg,
 }
 
 /*
- * True if this node alone, and once, reads the import that source 0 of @node is
- * in. Of the locations of sources only those in imports have a device copy.
+ * True if nothing else reads the import that has source 0 of @node: no other
+ * node, and no other source of this one. Only locations in imports have a device
+ * copy.
  */
 static bool reads_alone(const struct weir__compiled *cg,
 			const struct weir__graph_lane *lane,
@@ -481,7 +482,7 @@ static struct weir_backend_reader *node_reader(
 					  cg->device_copy[k].of.node);
 }
 
-/* The bytes of the rows that get_rows needs; 0: it needs about all. */
+/* The bytes of the rows that get_rows needs; 0: it may need all rows. */
 static uint64_t rows_bytes(const struct weir_backend_node *node, uint64_t all)
 {
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;

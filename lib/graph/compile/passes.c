@@ -141,9 +141,7 @@ static uint64_t devices_for(const struct weir__compiler *c,
 	return devs;
 }
 
-/*
- * Nodes with nothing to compute use no bytes, and no order is needed for them.
- */
+/* Set marks. Nodes with nothing to compute use no bytes, and need no order. */
 static void passes_marks(struct weir__passes *p)
 {
 	for (size_t i = 0; i < p->g->n; i++) {
@@ -159,8 +157,8 @@ static void passes_marks(struct weir__passes *p)
 }
 
 /*
- * With one device there is no choice; compiled.c asks whether it has the
- * operations.
+ * Assign all nodes to the only device. Whether it has the operations is asked
+ * later, by compiled.c.
  */
 static int passes_one_device(struct weir__passes *p)
 {
@@ -285,7 +283,7 @@ static bool leaves_equal(const struct weir__passes *p, uint32_t a, uint32_t b)
 	       p->bytes[a] == p->bytes[b] && p->sync.lane[a] == p->sync.lane[b];
 }
 
-/* The bytes of the leaves of each lane; those of equal leaves once. */
+/* Count the bytes of the leaves of each lane; equal leaves are counted once. */
 static int passes_leaf_bytes(struct weir__passes *p)
 {
 	struct needed_leaf *list =

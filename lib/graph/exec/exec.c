@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs as the program has them: a compiled graph, with the buffers
- * and events of one graph's leaves. Estimates and descriptions of them.
+ * Executable graphs: a compiled graph with the buffers and events of one graph's
+ * leaves. They are made, estimated and described.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void info_add_copy(struct weir_exec_info *info,
 	info->import_bytes += copy->to.bytes;
 }
 
-/* The part of one device, or of all if @on is NULL. */
+/* The numbers of one device, or of all if @on is NULL. */
 static struct weir_exec_info info_of(const struct weir__compiled *cg,
 				     const struct weir__compiler_dev *on)
 {
@@ -137,8 +137,9 @@ static struct weir_exec *exec_alloc(const struct weir__compiled *cg)
 }
 
 /*
- * The leaves have the addresses for which the compiled graph was made, but
- * perhaps other buffers: -EINVAL if neighbours are not in one buffer any more.
+ * Find the buffers of the leaves. Leaves have the addresses for which the
+ * compiled graph was made, but perhaps other buffers: -EINVAL if neighbours are
+ * not in one buffer any more.
  */
 static int lane_leaves(struct weir_exec *exec, const struct weir_graph *g,
 		       const struct weir__graph_lane *lane)
@@ -207,7 +208,7 @@ static void exec_events(struct weir_exec *exec, const struct weir_graph *g)
 	}
 }
 
-/* Where the bytes of a placed leaf are, without regard to their shape. */
+/* Set the source of an import: the bytes of a placed leaf, without a shape. */
 static void source_set(struct weir_exec *exec, uint32_t k,
 		       struct weir__import_src *to)
 {
@@ -279,7 +280,7 @@ static void exec_imports_end(struct weir_exec *exec)
 	weir__free(exec->import_src);
 }
 
-/* Takes over the reference to @cg. */
+/* Make an executable graph. Takes over the reference to @cg. */
 static int exec_make(struct weir_sched *sched, struct weir__compiled *cg,
 		     const struct weir_graph *g, struct weir_exec **ret_exec)
 {
@@ -342,7 +343,7 @@ int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
 		r = weir__sched_choice(sched, g, &choice);
 	if (r < 0)
 		return r;
-	/* What is refused at first may have room after all, or be made anew. */
+	/* An attempt that is refused may be followed by one that succeeds. */
 	weir__error_save(&saved);
 	r = exec_find(sched, g, fingerprint, &choice, ret_exec);
 	if (r == 0)

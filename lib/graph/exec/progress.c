@@ -16,7 +16,7 @@ static int progress_state(struct weir__timeline *tl, uint64_t number,
 		return 1;
 	if (!atomic_load(&p->failed))
 		return 0;
-	/* What was done before it failed is seen now. */
+	/* It may have got further before it failed. */
 	if (number <= atomic_load(&p->done))
 		return 1;
 	if (cause)
@@ -63,9 +63,7 @@ void weir__progress_to(struct weir__progress *p, uint64_t number)
 {
 	uint64_t done = atomic_load(&p->done);
 
-	/*
-	 * A thread that has ended a run may come after the end of the next one.
-	 */
+	/* The thread that ends a run may get here after the next run ended. */
 	while (done < number &&
 	       !atomic_compare_exchange_weak(&p->done, &done, number))
 		;

@@ -73,7 +73,7 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 }
 
 struct pin {
-	const char *pattern; /* in the same memory */
+	const char *pattern; /* in the memory of the list */
 	size_t literal;      /* bytes before its first wildcard */
 	uint8_t dev;
 };
@@ -85,7 +85,7 @@ struct weir__pins {
 	struct pin pin[];
 };
 
-/* NULL is allowed. */
+/* Drop a reference; @pins may be NULL. */
 static void pins_put(struct weir__pins *pins)
 {
 	if (pins && weir__refs_drop(&pins->refs))
@@ -171,7 +171,7 @@ int weir__sched_stream_get(struct weir_sched *sched,
 	return 0;
 }
 
-/* A stream that has failed is not used again. */
+/* The stream becomes a spare one, unless it has failed. */
 void weir__sched_stream_put(struct weir_sched *sched,
 			    const struct weir__compiler_dev *on,
 			    struct weir_stream *s)
@@ -203,7 +203,7 @@ static void pins_add(struct weir__pins *to, const char *pattern, uint8_t dev,
 	*text += length;
 }
 
-/* All of @old without @pattern, and then @pattern, unless @dev is NONE. */
+/* A list of @old without @pattern, and then @pattern unless @dev is NONE. */
 static struct weir__pins *pins_with(const struct weir__pins *old,
 				    const char *pattern, uint8_t dev)
 {
@@ -251,7 +251,7 @@ static bool pin_matches(const struct pin *pin, const char *name)
 	return *rest ? !fnmatch(rest, name, 0) : !*name;
 }
 
-/* The last pin that matches counts. */
+/* The device of the last pin that matches. */
 static uint8_t pins_find(const struct weir__pins *pins, const char *name)
 {
 	for (uint32_t i = pins->n; name && i-- > 0;)
@@ -311,7 +311,7 @@ int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 				: weir__fail(-ENOMEM, "no memory for a pin");
 }
 
-/* Those that the program has set, or those that the device has. */
+/* The rates that the program has set, else those of the device. */
 static struct weir_rates rates_now(struct weir_sched *sched, uint32_t i)
 {
 	struct weir_rates rates;

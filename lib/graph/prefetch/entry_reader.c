@@ -18,7 +18,7 @@
 /* Bytes of a cache line: kernels expect no greater alignment. */
 #define LINE 64u
 
-/* Read bytes from @off on that are not in the page cache any more. */
+/* Read the bytes from @off on; they are not in the page cache any more. */
 static int reader_wait(const struct weir__entry_reader *p, void *to, size_t n,
 		       uint64_t off, char why[240])
 {
@@ -124,7 +124,7 @@ static bool is_written(const struct weir__prefetcher *prefetcher,
 {
 	struct weir__timeline *tl = &prefetcher->arrivals->stream->timeline;
 
-	/* The reads of a timeline that has failed. */
+	/* Reads of a timeline that has failed may still be in flight. */
 	if (prefetcher->arrivals->after &&
 	    tl->ops->state(tl, prefetcher->arrivals->after, NULL) <= 0)
 		return true;

@@ -37,7 +37,7 @@ struct chooser {
 	const struct weir__imports_in *in;
 	struct weir__imports *out;
 	struct sized_import
-		*sized; /* those that are not there, the largest first */
+		*sized; /* those that are not kept already, the largest first */
 	uint32_t n_sized;
 	uint32_t *live; /* prefetched imports in use at a step */
 	bool *cheap;    /* of the first of several: all are read by rows */
@@ -45,7 +45,7 @@ struct chooser {
 		factor; /* of the largest prefetched import: bytes of the buffer */
 	uint64_t left; /* of the budget */
 	uint64_t most; /* bytes of prefetched imports that are in use at once */
-	uint32_t step; /* at which they are */
+	uint32_t step; /* the step at which they are in use */
 };
 
 uint64_t weir__import_need(const struct weir__imports_in *in, uint32_t i)
@@ -70,7 +70,7 @@ static void import_keep(struct chooser *c, uint32_t i)
 	c->left -= weir__import_need(c->in, i);
 }
 
-/* Bytes of a buffer whose largest import has @largest bytes. */
+/* The bytes of a buffer whose largest import has @largest bytes. */
 static uint64_t buffer_cost(const struct chooser *c, uint64_t largest)
 {
 	uint64_t cost;
@@ -111,8 +111,8 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 }
 
 /*
- * True if the same import is prefetched before, in all of its bytes, or in use
- * for long.
+ * True if the import has a long life, or if the same bytes were prefetched
+ * before, all of them.
  */
 static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 {
@@ -235,7 +235,7 @@ static uint64_t import_at(const struct weir__imports_in *in, uint32_t i,
 		       : at + ((phase - at) & (WEIR__PAGE - 1));
 }
 
-/* A place for import @i after *@at, or at the front. False: there is none. */
+/* Find a place for import @i after *@at, or at the front. False: none. */
 static bool buffer_place(struct chooser *c, uint32_t i, uint32_t n_live,
 			 uint64_t *at)
 {
@@ -258,7 +258,7 @@ static bool buffer_place(struct chooser *c, uint32_t i, uint32_t n_live,
 	}
 }
 
-/* Drop from the live ones those whose life ends before import @i begins. */
+/* Drop the live imports whose life ends before that of import @i begins. */
 static uint32_t live_at(struct chooser *c, uint32_t i, uint32_t n)
 {
 	uint64_t bytes = c->in->bytes[i];
@@ -276,7 +276,7 @@ static uint32_t live_at(struct chooser *c, uint32_t i, uint32_t n)
 	return left;
 }
 
-/* All prefetched imports, one after another. False: the buffer is too small. */
+/* Place all prefetched imports in order. False: the buffer is too small. */
 static bool buffer_fill(struct chooser *c)
 {
 	uint32_t n_live = 0;
@@ -296,10 +296,10 @@ static bool buffer_fill(struct chooser *c)
 	return true;
 }
 
-/* Which prefetched imports count_need() counts. */
+/* The prefetched imports that count_need() counts. */
 enum which {
-	WHICH_ONCE,   /* all; those with the same bytes count once */
-	WHICH_COSTLY, /* the same, without those that are only read by rows */
+	WHICH_ONCE,   /* all; those with the same bytes are counted once */
+	WHICH_COSTLY, /* the same without those that are only read by rows */
 	WHICH_PLACES  /* all that need a place in the buffer */
 };
 
@@ -325,8 +325,8 @@ static uint64_t count_need(const struct chooser *c, enum which which)
 }
 
 /*
- * Keep all imports that fit. False, and nothing is kept: others than those that
- * are read by rows would be prefetched.
+ * Keep all imports, or all but some that are read by rows. False: they do not
+ * fit, and nothing is kept.
  */
 static bool keep_all(struct chooser *c)
 {
@@ -352,7 +352,7 @@ static void follow_first(struct chooser *c)
 			c->out->prefetched[first_same(c->in, i)];
 }
 
-/* Begin with all imports prefetched that are not there. */
+/* Begin again: all imports that are not kept already are prefetched. */
 static void choose_begin(struct chooser *c, unsigned factor)
 {
 	c->factor = factor;
@@ -362,7 +362,7 @@ static void choose_begin(struct chooser *c, unsigned factor)
 		c->out->prefetched[i] = !c->in->is_kept || !c->in->is_kept[i];
 }
 
-/* @factor 0: all of the budget is for the buffer. */
+/* Choose for a buffer of @factor; 0: it has all of the budget. */
 static bool choose(struct chooser *c, unsigned factor)
 {
 	uint64_t largest, need;
@@ -391,7 +391,7 @@ static bool choose(struct chooser *c, unsigned factor)
 	return buffer_fill(c);
 }
 
-/* The largest first: those that the choice is about. */
+/* Sort the imports that the choice is about, the largest first. */
 static int sort_sizes(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the entries of lists need is queued in the order of the runs, as far
- * ahead as the buffer has room. One thread at a time advances a prefetcher;
- * another thread that has news sets a flag for it.
+ * The entries of lists are queued in the order of the runs, as far ahead as the
+ * buffer has room. One thread at a time advances a prefetcher. Another thread
+ * for which something has changed sets a flag, so that the first looks again.
  */
 #include "graph/prefetch/prefetcher.h"
 
@@ -49,7 +49,7 @@ static const struct weir__timeline_ops arrivals_ops = {
 };
 
 /*
- * Its reads begin when those of @before have ended, unless that is NULL.
+ * Make a timeline whose reads begin when those of @before (or NULL) have ended.
  * -ENOMEM, and errors of weir__stream_new().
  */
 static int arrivals_new(struct weir__prefetcher *p,
@@ -120,7 +120,7 @@ static void arrivals_fail(struct weir__prefetcher *p,
 {
 	struct weir__prefetch *prefetch;
 
-	/* The numbers before the oldest read have arrived. */
+	/* All numbers before that of the oldest read have arrived. */
 	if (p->n_out && out_first(p)->number > atomic_load(&p->arrivals->done))
 		atomic_store(&p->arrivals->done, out_first(p)->number - 1);
 	while (p->n_out)
@@ -151,8 +151,8 @@ static void wait_woken(struct weir__waiter *waiter)
 }
 
 /*
- * Advance the prefetcher again when the number is done or has failed. False: it
- * is already.
+ * Advance the prefetcher again when the number is done or has failed. False:
+ * that is so already, and nothing waits.
  */
 static bool prefetcher_await(struct weir__prefetcher *p,
 			     struct weir__prefetch_wait *wait,
@@ -247,7 +247,7 @@ static uint32_t prefetch_blocker(struct weir__prefetch *prefetch,
 	return prefetch->list->n;
 }
 
-/* True if no run needs the bytes of the place any more; else wait for that. */
+/* True if no run needs the bytes of the place; otherwise, wait for that. */
 static bool has_place(struct weir__prefetcher *p,
 		      const struct weir__prefetch_entry *entry,
 		      bool read_through)
@@ -271,9 +271,7 @@ static bool has_place(struct weir__prefetcher *p,
 		       p->ahead.list->n;
 }
 
-/*
- * The prefetch whose entries are queued next; that for the next run comes last.
- */
+/* The prefetch whose entries are queued next; @ahead comes last. */
 static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 {
 	struct weir__prefetch *prefetch = p->prefetches;
@@ -286,8 +284,8 @@ static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 }
 
 /*
- * References the bytes of a placed leaf: the executable graph that has them may
- * be freed before they are copied.
+ * Reference the bytes of a placed leaf, because the executable graph that has
+ * them may be freed before they are copied.
  */
 static void next_read_source(struct next_read *next, struct weir *weir,
 			     const struct weir__import_src *src)
@@ -320,7 +318,7 @@ static void next_read_set(struct next_read *next,
 
 /*
  * Find the next entry that has to be queued, and skip those that need not be.
- * False: nothing can be queued now.
+ * False: there is none now.
  */
 static bool prefetcher_next(struct weir__prefetcher *p, struct next_read *next)
 {
@@ -332,9 +330,7 @@ static bool prefetcher_next(struct weir__prefetcher *p, struct next_read *next)
 		const struct weir__prefetch_entry *entry =
 			&prefetch->list->entry[k];
 		struct weir__kept_leaf *kept = entry->kept;
-		/*
-		 * A run of a part does not need what only earlier steps read.
-		 */
+		/* A part of a run skips what only earlier steps read. */
 		bool over = is_released(prefetch, k), read_through;
 
 		if (weir__entry_by_rows(entry)) {
@@ -345,7 +341,7 @@ static bool prefetcher_next(struct weir__prefetcher *p, struct next_read *next)
 		read_through = !over && !kept &&
 			       weir__entry_may_read_through(p, entry);
 
-		/* For the next run this is decided when it has started. */
+		/* For the next run this is decided when it is started. */
 		if (read_through && prefetch == &p->ahead)
 			return false;
 		if (!over && !kept && !has_place(p, entry, read_through))
@@ -386,7 +382,10 @@ static uint64_t arrived_number(struct weir__prefetcher *p)
 			     : p->number - 1;
 }
 
-/* The lock is not held. Takes over the reference to next->wait. */
+/*
+ * Queue a read or copy. Takes over the reference to next->wait. The lock is not
+ * held.
+ */
 static int next_read_queue(struct weir_stream *s, const struct next_read *next)
 {
 	int r = next->wait_err;
@@ -414,8 +413,8 @@ static void next_read_drop(struct next_read *next)
 }
 
 /*
- * Tell the race checker which steps this thread has seen done: the next read
- * overwrites bytes that they have read.
+ * Tell the race checker which steps this thread has seen done, because the next
+ * read overwrites bytes that they have read.
  */
 static void prefetcher_knows(const struct weir__prefetcher *p,
 			     struct weir_stream *s)
@@ -428,9 +427,9 @@ static void prefetcher_knows(const struct weir__prefetcher *p,
 }
 
 /*
- * The lock is released while the read is queued. A stream that has failed
- * refuses it; the read that failed reports the cause when its outcome is
- * collected.
+ * Queue a read, and note that it is in flight. A stream that has failed refuses
+ * it; the read that failed reports the cause when its outcome is collected. The
+ * lock is released meanwhile.
  */
 static void prefetcher_queue(struct weir__prefetcher *p, struct next_read *next)
 {
@@ -466,7 +465,10 @@ static void prefetcher_queue(struct weir__prefetcher *p, struct next_read *next)
 		arrivals_fail(p, &cause);
 }
 
-/* The lock is released while reads are queued and waiters are woken. */
+/*
+ * Queue what can be queued, and complete what has arrived. The lock is released
+ * while reads are queued and waiters are woken.
+ */
 static void prefetcher_serve(struct weir__prefetcher *p)
 {
 	struct weir__arrivals *arrivals = p->arrivals;
@@ -624,7 +626,7 @@ void weir__prefetch_end(struct weir__prefetch *prefetch)
 		weir__races_next_knows(&p->arrivals->stream->timeline,
 				       prefetch->progress,
 				       prefetch_last(prefetch));
-	/* The last run was cancelled: perhaps no run follows it. */
+	/* The last run was cancelled, so perhaps no run follows it. */
 	if (arrivals == p->arrivals && !prefetch->next &&
 	    prefetch->queued < prefetch->list->n)
 		p->ahead.list = NULL;
@@ -635,8 +637,8 @@ void weir__prefetch_end(struct weir__prefetch *prefetch)
 }
 
 /*
- * Returns what the wait has referenced; the caller drops it, and a reference to
- * the prefetcher, after it has unlocked. NULL: it does not wait. The lock is
+ * Cancel a wait, and return its timeline. The caller drops it, and a reference
+ * to the prefetcher, after it has unlocked. NULL: it does not wait. The lock is
  * held.
  */
 static struct weir__timeline *wait_cancel(struct weir__prefetch_wait *wait)

@@ -107,9 +107,7 @@ static struct weir__kept_leaf *kept_find(struct weir__prefetcher *p,
 	return kept;
 }
 
-/*
- * True if a read into its memory is in flight: it stays until that has ended.
- */
+/* True if a read into its memory is in flight, so that it has to stay. */
 static bool is_loading(struct weir__prefetcher *p,
 		       const struct weir__kept_leaf *kept)
 {
@@ -495,8 +493,8 @@ static int list_try(struct weir__prefetcher *p,
 }
 
 /*
- * Plan as if leaves were not kept that no list has: they may be evicted. True
- * if there are any.
+ * Treat leaves that no list has as if they were not kept, because they may be
+ * evicted. True if there are any.
  */
 static bool forget_unused(struct import_arrays *a, uint32_t n)
 {
@@ -574,7 +572,10 @@ void weir__prefetch_list_use(struct weir__prefetch_list *list)
 	pthread_mutex_unlock(&p->store_lock);
 }
 
-/* A placed leaf is read again for the next user: the program may change it. */
+/*
+ * End the use of a kept leaf. If it is placed, it is read again for the next
+ * user, because the program may change it.
+ */
 static void kept_unuse(struct weir__prefetcher *p, struct weir__kept_leaf *kept)
 {
 	if (--kept->users || kept->file)
