@@ -20,7 +20,7 @@ struct weir__cpu_set {
 	cpu_set_t part[4]; /* one set of 4096 CPUs */
 };
 
-#define WEIR__CPUS_TEXT 128u /* bytes of a list as text, which is cut to fit */
+#define WEIR__CPUS_TEXT 128u /* bytes of a list as text, shortened to fit */
 
 /*
  * Determine the CPUs of this process, if that has not happened. Functions that

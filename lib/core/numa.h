@@ -9,7 +9,7 @@
 
 #define WEIR__NODES 1024u /* more than any kernel has */
 #define WEIR__NODE_BITS (8 * (unsigned)sizeof(unsigned long))
-/* Bytes of text for a set in messages; longer lists are cut. */
+/* Bytes of a set as text, which is shortened to fit. */
 #define WEIR__NODES_TEXT 40
 
 struct weir__nodes {

@@ -40,7 +40,7 @@ int weir__sys_madvise(void *addr, size_t len, int advice);
 void weir__sys_prefer_huge(void *p, size_t n);
 /* Back [addr, addr + len) with writable pages. */
 int weir__sys_populate(void *addr, size_t len);
-/* Lock pages as they are touched (MLOCK_ONFAULT), or all now. */
+/* Lock pages at their first access (MLOCK_ONFAULT), or all now. */
 int weir__sys_mlock(void *addr, size_t len);
 /*
  * Bind the memory to @nodes, if @only. Else prefer the node if it is one, or

@@ -69,8 +69,8 @@ int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 
 /*
  * A context that is no longer valid was reset by other code of the program. One
- * that is refused MAX_REFUSED times in a row counts as lost too, since threads
- * that wait for its work would never return.
+ * that is refused MAX_REFUSED times in a row is treated as lost too, since
+ * threads that wait for its work would never return.
  */
 static CUresult context_refused(struct weir__cuda *c, CUresult r)
 {

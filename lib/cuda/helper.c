@@ -149,7 +149,7 @@ static CUresult bounce_down(struct weir__cuda_queue *q,
 /*
  * A move through the bounce buffer that failed (@r) may have queued copies
  * without an event after them: wait until the stream is idle before the buffer
- * is used again. If that wait fails too, the device counts as lost.
+ * is used again. If that wait fails too, the device is treated as lost.
  */
 static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 {

@@ -593,7 +593,7 @@ static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 /*
  * The driver's call returned @r: wait for the stream, even if the call failed,
  * since a part may be queued. If the wait fails too, the device may still write
- * to the memory, so it counts as lost.
+ * to the memory, so it is treated as lost.
  */
 static int move_end(struct weir__cuda *c, CUresult r, const char *call,
 		    size_t n)

@@ -516,8 +516,8 @@ static int cuda_queue_submit(void *queue, struct weir_backend_work *w)
 
 /*
  * If the stream cannot be queried either, nothing can show that its work has
- * ended. If it is the library's own stream, the device counts as lost, and the
- * memory of the work is leaked.
+ * ended. If it is the library's own stream, the device is treated as lost, and
+ * the memory of the work is leaked.
  */
 static CUresult ask_stream(struct weir__cuda_queue *q)
 {

@@ -141,10 +141,10 @@ static int resolve_links(const char *path, const struct stat *st,
 }
 
 /*
- * Whether other users could have put code into the module: if they may write to
- * the file, to the directory in which it was found, or to the directory to
- * which a link there leads. Then the log gets a line, and a strict root returns
- * -EPERM with a sentence. The file of @st was opened as @path.
+ * Check whether other users could have put code into the module: they could if
+ * they may write to the file, to the directory in which it was found, or to the
+ * directory to which a link there leads. Then the log gets a line, and a strict
+ * root returns -EPERM with a sentence. The file of @st was opened as @path.
  */
 static int check_writers(struct weir *weir, const char *path,
 			 const struct stat *st)

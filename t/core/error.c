@@ -48,7 +48,7 @@ static void threads(void)
 	       "a failure in another thread leaves this thread's sentence alone");
 }
 
-/* A call that takes a path has it in its name, which may be long. */
+/* The name of a call may include a path, which may be long. */
 static void long_calls(void)
 {
 	char call[4096];

@@ -449,7 +449,7 @@ static void unlock_all(void)
 	pthread_mutex_unlock(&weir->lock);
 }
 
-/* How many names of the library's map the child did not call; -1: no map. */
+/* How many names of the map the child did not call; -1: there is no map. */
 static int count_uncalled(void)
 {
 	const char *srcdir = getenv("srcdir");

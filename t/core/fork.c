@@ -48,7 +48,10 @@ static void must(int r)
 		bail("%s", weir_error());
 }
 
-/* In a child: 0: @p has the bytes @want; 1: is not mapped; 2: has others. */
+/*
+ * Look at the memory @p in a child. Returns 0 if it has the bytes @want, 1 if
+ * it is not mapped, 2 if it has other bytes.
+ */
 static int look(const volatile unsigned char *p, const unsigned char *want)
 {
 	unsigned char in_core;
@@ -63,7 +66,7 @@ static int look(const volatile unsigned char *p, const unsigned char *want)
 	return 0;
 }
 
-/* The result of look() in a child that is forked now; -1: it was killed. */
+/* The result of look() in a new child, or -1 if the child was killed. */
 static int seen_by_child(const void *p, const unsigned char *want)
 {
 	int status = -1;

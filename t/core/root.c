@@ -324,7 +324,7 @@ static void two_roots(void)
 	   "two threads with a root each do not disturb each other");
 }
 
-/* A child uses the parent's root; the result has a bit for each mistake. */
+/* A child uses the parent's root. The result has a bit for each mistake. */
 static int in_child(struct weir *weir, struct weir_buf *buf)
 {
 	struct weir_tensor t = { .buf = buf, .dtype = WEIR_DTYPE_U8 };

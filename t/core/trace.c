@@ -22,7 +22,7 @@ static char path[64];
 static struct weir *root;
 static _Atomic bool stop;
 
-/* A file as a string, until the next call. */
+/* The file as a string, which is valid until the next call. */
 static const char *text(void)
 {
 	static char all[65536];
@@ -109,7 +109,7 @@ static void limited(void)
 	span("unwritten", weir__trace_now(root));
 	setrlimit(RLIMIT_FSIZE, &low);
 	err = weir_trace_stop(root);
-	/* Before this test prints anything, perhaps to a file. */
+	/* The limit is restored before the test prints, perhaps to a file. */
 	setrlimit(RLIMIT_FSIZE, &was);
 	is_err(err, -EFBIG, path,
 	       "a trace beyond RLIMIT_FSIZE fails with -EFBIG when it ends");

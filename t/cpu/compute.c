@@ -12,7 +12,7 @@
 #include "streams.h"
 
 #define NODES 12
-#define WIDE 100000 /* elements: enough for several parts */
+#define WIDE 100000 /* elements, which are enough for several parts */
 #define BEYOND 4096 /* bytes after a workspace */
 
 static struct weir_dev *dev;
@@ -134,7 +134,7 @@ static bool has_run(struct chain *c, unsigned n)
 	return is;
 }
 
-/* A work on a queue, waited for. */
+/* Run a work on a queue, and wait for it. */
 struct job {
 	struct weir_backend_work work;
 	struct weir_backend_compute compute;
@@ -271,7 +271,7 @@ static void parts(void)
 	chain_free(c);
 }
 
-/* Stops the run that it is in. */
+/* A function that stops the run that calls it. */
 static int set_stop(void *arg, const struct weir_operand *dst,
 		    const struct weir_operand *src, unsigned n, unsigned part,
 		    unsigned parts)
@@ -494,7 +494,10 @@ static void other_threads(void)
 	chain_free(c);
 }
 
-/* As a library whose struct weir_backend_compute ends with stop. */
+/*
+ * Run as an older library does, whose struct weir_backend_compute ends with
+ * stop.
+ */
 static void older_size(void)
 {
 	struct chain *c = chain_new(5);

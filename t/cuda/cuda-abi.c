@@ -10,7 +10,7 @@
 #include <weir/backend.h>
 #include "tap.h"
 
-/* What the module needs of the host table. */
+/* The part of the host table that the module needs. */
 #define LEAST WEIR_BACKEND_END_OF(struct weir_backend_host, host_hide)
 
 static char said[256];

@@ -79,7 +79,7 @@ static struct weir_weights *weights_of(struct weir_load *load)
 	return w;
 }
 
-/* Driver calls that copy to a device, so far. */
+/* How many driver calls have copied to a device. */
 static unsigned long copies(void)
 {
 	return fake.calls("cuMemcpyBatchAsync") +
@@ -208,7 +208,7 @@ static void gaps(void)
 	free(got);
 }
 
-/* Tensors with a put each, which are neighbours in file and buffer. */
+/* Each tensor has a selection; they are neighbours in file and buffer. */
 static void neighbours(void)
 {
 	struct weir_select_opts o = one_way();
@@ -252,7 +252,7 @@ static void failures(void)
 	load = start("*", NULL);
 	is_err(weir_load_wait(load, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
 	       "a failed batch fails the load in the driver's words");
-	/* Which chunk's batch is the third depends on the reactors. */
+	/* The reactors decide which chunk has the third batch. */
 	for (size_t i = 0; i < COUNT; i++)
 		if (weir_load_error(load, i, n ? &other : &f) == -EIO && !n++)
 			snprintf(text, sizeof(text),

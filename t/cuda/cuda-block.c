@@ -28,7 +28,7 @@ static int64_t longest;
 static const char *longest_call;
 static unsigned calls;
 
-/* How long this thread has been runnable without a CPU, ns; 0: not known. */
+/* Time in ns that this thread was runnable without a CPU; 0: not known. */
 static int64_t starved(void)
 {
 	FILE *f = fopen("/proc/thread-self/schedstat", "re");
@@ -69,7 +69,7 @@ static void timed_at(int64_t begun, const char *call)
 		timed_at(begun_, #call); \
 	} while (0)
 
-/* The same for a call that returns nothing. */
+/* Time a call that returns nothing. */
 #define timed_void(call)                 \
 	do {                             \
 		int64_t begun_ = now();  \

@@ -274,7 +274,7 @@ static void *close_main(void *arg)
 }
 
 /*
- * With the same two callers, after the load has ended: true if weir_close
+ * The same two callers wait after the load has ended. True if weir_close
  * returns.
  */
 static bool closing(void)
@@ -294,7 +294,7 @@ static bool closing(void)
 	return returns(&close, 5 * SEC);
 }
 
-/* In a process of its own, because of what is leaked. */
+/* Runs in a process of its own, since memory is leaked. */
 static void closed(void)
 {
 	int status;

@@ -90,7 +90,10 @@ static void pinned_memory(void)
 	       -ENOMEM, "6291456 of the root's budget",
 	       "the driver's own host memory over the root's budget is refused");
 	weir_buf_free(buf);
-	/* Also when it is tried again, after buffers before it are free. */
+	/*
+	 * The call is repeated when buffers before it are free, and fails
+	 * again.
+	 */
 	fake.arm("cuMemHostAlloc", 1, FAKECUDA_FROM_THEN_ON, OUT_OF_MEMORY);
 	is_err(try_alloc(pinned, 6 * MIB, WEIR_BUF_WRITE_COMBINED, &other),
 	       -ENOMEM, "cuMemHostAlloc",

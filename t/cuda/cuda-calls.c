@@ -124,7 +124,7 @@ static struct weir_plan *plan_of(struct life *l)
 	return p;
 }
 
-/* Every tensor without an error has its bytes. No call is armed by now. */
+/* Every tensor without an error has its bytes. No call is armed any more. */
 static void check_arrived(struct life *l, struct weir_load *load)
 {
 	struct weir_weights *w;
@@ -222,7 +222,7 @@ enum {
 	CLOSING = PARTS - 1
 };
 
-/* One life in which driver call @nth of @part fails. True: it was made. */
+/* One life in which driver call @nth of @part fails. True if it was made. */
 static bool live(struct life *l, unsigned part, unsigned nth, int mode,
 		 int code)
 {
@@ -320,7 +320,7 @@ static unsigned long objects_left(void)
 enum {
 	NOT_MET,
 	MET,
-	SHOWN, /* and a call of the library returned an error */
+	SHOWN, /* it was made, and a call of the library returned an error */
 	STRANGE
 };
 
@@ -421,7 +421,7 @@ static void in_this(void)
 			each_call(i, FAKECUDA_ONCE, results[k].code,
 				  results[k].word, true);
 	}
-	/* So that often not the thread's next call returns the late error. */
+	/* Now it is often another thread's call that returns the late error. */
 	fake.set("JITTER", "300");
 	each_call(LOADING, FAKECUDA_LATE, 999, "CUDA_ERROR_UNKNOWN", true);
 	fake.set("JITTER", "0");

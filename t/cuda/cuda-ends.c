@@ -114,7 +114,7 @@ static void stock_free(void)
 	weir_close(s->weir);
 }
 
-/* In the child of a process that uses a device. */
+/* Runs in the child of a process that uses a device. */
 static void grandchild(void)
 {
 	struct stock *s = &stock;
@@ -196,7 +196,7 @@ static void hang(void)
 	must(weir_stream_record(stock.stream, stock.event));
 }
 
-/* The same with work in flight. */
+/* Exit with work in flight. */
 static void exits_busy(void)
 {
 	atexit(late_handler);
@@ -241,7 +241,7 @@ static void resets(void)
 	stock_free();
 }
 
-/* From now on the context is refused: no wait lasts for ever. */
+/* Every push of the context is refused: no wait lasts for ever. */
 static void context_refused(void)
 {
 	stock_make();
@@ -371,7 +371,7 @@ static void one_of_two(void)
 	step(weir_event_wait(stock.event, 10 * SEC) == -ENODEV);
 	step(!strstr(cuda_log, "CUDA1 is lost"));
 	step(weir_stream_reset(second) == 0);
-	/* The same if the device is lost already. */
+	/* The wait fails in the same way if the device is lost already. */
 	(void)weir_stream_wait(second, stock.event);
 	step(weir_stream_sync(second, 10 * SEC) == -ECANCELED);
 	step(weir_stream_reset(second) == 0);

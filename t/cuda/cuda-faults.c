@@ -16,7 +16,7 @@ static const struct sample_tensor tensors[] = {
 };
 #define MODEL "cuda-faults.safetensors"
 #define SALT 21u
-/* Driver calls of a load; a slow machine polls more often. */
+/* How many driver calls a load makes; a slow machine polls more often. */
 #define MOST 1500u
 
 /* A load to the device. The caller frees @ret_weights. */
@@ -51,7 +51,7 @@ enum {
 	STRANGE
 };
 
-/* In a process of its own, since the context is lost. */
+/* Runs in a process of its own, since the context is lost. */
 static int lose_at(unsigned nth, int code)
 {
 	unsigned long before = fake.calls(NULL);
@@ -135,7 +135,7 @@ static void refused_page_locking(void)
 	has_str(info.why, "not page-locked",
 		"a buffer that is not page-locked says why");
 	weir_buf_free(buf);
-	/* It is tried again when the buffers before it are free. */
+	/* The call is repeated when the buffers before it are free. */
 	fake.arm("cuMemHostRegister", 1, FAKECUDA_FROM_THEN_ON, 2);
 	fake.arm("cuMemHostAlloc", 1, FAKECUDA_FROM_THEN_ON, 2);
 	o.flags = WEIR_BUF_STRICT;

@@ -60,7 +60,7 @@ static void back_and_forth(void)
 	weir_buf_free(b.buf);
 }
 
-/* Many writes at once, of all sizes, and of more bytes than the slots have. */
+/* Many writes at once, of all sizes, have more bytes than the slots. */
 static void many_writes(void)
 {
 	size_t n = 80 * MB, at = 0;
@@ -216,7 +216,7 @@ static void refused(void)
 	weir_close(far);
 }
 
-/* In a process of its own: memory that a device may write to is leaked. */
+/* Runs in a process of its own, since memory in use is leaked. */
 static int hung(void)
 {
 	struct weir_stream *s;

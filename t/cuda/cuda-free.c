@@ -241,7 +241,7 @@ static void waiting_allocation(void)
 	step(live(FAKECUDA_DEVICE_MEMORY) == 1);
 }
 
-/* By the thread that frees, which has more to free. */
+/* The memory is freed by the thread that frees, which has more to free. */
 static void alloc_in_release(void *weir)
 {
 	weir_buf_free(buffer(weir, WEIR_MEM_DEVICE));

@@ -192,7 +192,7 @@ static void destroyed_in_capture(void)
 	drv.destroy(handle);
 }
 
-/* The @n-th allocation of weir_stream_free() fails. Returns whether one did. */
+/* The @n-th allocation of weir_stream_free() fails. True if there was one. */
 static bool freed_without_memory(unsigned n, bool *ret_held)
 {
 	struct weir_heap *heap = new_heap();

@@ -12,7 +12,7 @@ static struct weir_dev *dev[2]; /* CPU, CUDA0 */
 static struct weir_sched *sched;
 static struct weir_graph *g;
 static struct weir_node *x, *out;
-static struct weir_tensor w; /* in memory of the CUDA device */
+static struct weir_tensor w; /* a tensor in memory of the CUDA device */
 
 static void leaf_set(float value)
 {

@@ -24,7 +24,7 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 	return r;
 }
 
-/* Staged, since offsets in memory and file differ by 1. */
+/* The read is staged, since offsets in memory and file differ by 1. */
 static bool read_staged(struct weir_stream *cpu, struct weir_file *file,
 			const struct weir_tensor *t)
 {
@@ -61,7 +61,7 @@ static bool lost_in(const char *fn)
 	       read_staged(cpu, from, &host);
 }
 
-/* In a process of its own: a lost device stays lost. */
+/* Runs in a process of its own, since a lost device stays lost. */
 static void loss(const char *fn)
 {
 	int status;

@@ -57,7 +57,7 @@ static void reads(void)
 	weir_buf_free(b.buf);
 }
 
-/* In a native stream and in one of the library, of @what. */
+/* Read @what in a native stream and in one of the library. */
 static void rectangles(struct weir_stream *s, const char *what)
 {
 	/* Rows that are read together, and an extent for each row. */

@@ -128,7 +128,7 @@ static void file_first(void)
 	weir_file_close(file);
 }
 
-/* The copy of the file is in the driver, that of the helper is not. */
+/* The copy of the file is submitted, that of the helper is not. */
 static void in_part(void)
 {
 	struct weir_event *ev = new_event(weir, 0);

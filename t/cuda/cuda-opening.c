@@ -80,7 +80,7 @@ static void fails_and_recovers(void)
 	all_given_back("after a queue that could not be opened");
 }
 
-/* In a process of its own, which ends the thread that hangs. */
+/* Runs in a process of its own, whose end ends the thread that hangs. */
 static int closes(void)
 {
 	struct opening o = start("cuMemHostRegister", FAKECUDA_HANG, 0);

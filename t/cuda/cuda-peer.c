@@ -72,7 +72,7 @@ static int64_t now(void)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* To the other device and back, by either's stream; a copy takes 40 ms. */
+/* Copy to the other device and back, by either's stream, in 40 ms each. */
 static void queued(struct weir_stream *s0, struct weir_stream *s1)
 {
 	struct weir_tensor a = tensor_on("CUDA0", 4 * MIB);

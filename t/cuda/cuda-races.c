@@ -108,7 +108,7 @@ static void *open_later(void *gate)
 	return NULL;
 }
 
-/* A host stream: its work is not in the driver, so the caller is blocked. */
+/* The work of a host stream is not submitted, so the caller is blocked. */
 static void blocking_wait(void)
 {
 	struct weir_stream *cpu;
@@ -498,7 +498,7 @@ static void heap_blocks(void)
 		must(weir_tensor_init(&part, WEIR_DTYPE_U8, 1, &size));
 		must(weir_tensor_place(&part, block.buf, block.offset));
 		must(weir_stream_fill(s, &part, 0, (size_t)size, 1));
-		/* In some turns the marker of the free point ends first. */
+		/* In some turns the marker of the free event ends first. */
 		must(weir_heap_free(&block, s));
 		if (i % 50 < 2) {
 			must(weir_heap_trim(heap, SIZE_MAX));

@@ -153,7 +153,7 @@ static void many_uses(void)
 	   "a use takes no longer with %u uses than with %u", MANY, FEW);
 	diag("%.2f us and %.2f us", (double)few / 1e3 / FEW,
 	     (double)many / 1e3 / FEW);
-	/* Without waits, which take longer than the test may. */
+	/* There are no waits, which take longer than the test may. */
 	for (unsigned i = 0; i < MANY; i++)
 		free_in(p[i], i % 16 ? cuda_b : cuda_a);
 	is_int(live(), 0, "all blocks with uses are freed");

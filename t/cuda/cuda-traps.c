@@ -63,7 +63,7 @@ static void write_model(void)
 	sample_write(MODEL, t, COUNT, 0, SALT);
 }
 
-/* How many tensors have wrong bytes; -1: the load fails. */
+/* How many tensors have wrong bytes; -1 if the load fails. */
 static int load_model(struct weir *weir)
 {
 	struct weir_model *model;
@@ -425,7 +425,7 @@ static int without_events(int unused)
 	return c.reused != 0;
 }
 
-/* In a program that uses the context itself. */
+/* A program uses the context itself. */
 static void beside_the_program(void)
 {
 	struct weir *weir = open_cuda();

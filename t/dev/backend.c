@@ -12,7 +12,7 @@
 static const struct weir_backend_host *lib;
 static unsigned opened, closed;
 
-/* Its device shares the host's memory. */
+/* The device of this backend shares the host's memory. */
 static int own_probe(struct weir *weir, const struct weir_backend_host *host,
 		     struct weir_backend_probe *probe)
 {

@@ -11,7 +11,7 @@
 #include "testmod.h"
 #include "tap.h"
 
-/* A root with the test module as @as, and only that. */
+/* A root with one module: the test module, under the name @as. */
 static struct weir *open_as(const char *as)
 {
 	struct weir *weir = open_with_modules("/nonexistent", 0);

@@ -157,7 +157,10 @@ static void refuses_modules(void)
 {
 	for (size_t i = 0; i < N_REFUSALS; i++) {
 		const struct refusal *f = &refusals[i];
-		/* Without a search: only what is loaded here. */
+		/*
+		 * The only modules are those that are loaded here, without a
+		 * search.
+		 */
 		struct weir *weir = open_with_modules("/nonexistent", 0);
 		const char *path = module_copy("test", modules_dir(), f->as);
 
@@ -358,7 +361,7 @@ static void expanded(void)
 	rmdir(dir);
 }
 
-/* Renamed to @to at the next read of a module's headers. */
+/* This file is renamed to @to at the next read of a module's headers. */
 static const char *swap_from, *swap_to;
 
 ssize_t pread(int fd, void *buf, size_t n, off_t off)
@@ -441,7 +444,7 @@ static void other_names(void)
 	unlink(bad);
 }
 
-/* Its path alone is longer than a sentence. */
+/* The path of the module alone is longer than a sentence. */
 static void long_path(void)
 {
 	char dir[3000], name[200];
@@ -478,7 +481,7 @@ static void long_path(void)
 	weir_close(weir);
 }
 
-/* What a program finds with WEIR_MODULE_PATH set: run as our own child. */
+/* A child of this test shows what a program finds with WEIR_MODULE_PATH. */
 static int child(const char *module_path)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
@@ -529,7 +532,7 @@ static void environment(const char *self)
 		is_int(n, 1, "a set-user-ID program ignores WEIR_MODULE_PATH");
 }
 
-/* As an installed library with its modules: here the library is the program. */
+/* The program contains the library, with modules beside it as if installed. */
 static void found_beside(const char *self)
 {
 	char dir[] = "/tmp/weir-beside-XXXXXX", prog[64], sub[64];

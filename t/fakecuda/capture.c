@@ -10,7 +10,7 @@ static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 /* Its address identifies the thread. */
 static _Thread_local char me;
 
-/* Whether the capture of @stream forbids this thread an unsafe call. */
+/* True if the capture of @stream forbids this thread an unsafe call. */
 static bool forbids(const struct CUstream_st *stream)
 {
 	if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE ||
@@ -39,7 +39,7 @@ CUresult fc_capture_admit(void)
 	return result;
 }
 
-/* In any mode: captured work has no end that could be queried. */
+/* An error in any mode: captured work has no end that could be queried. */
 CUresult fc_capture_ask(struct CUstream_st *stream)
 {
 	if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE)
@@ -113,7 +113,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* Concerns this thread only, so it cannot be armed to fail. */
+/* The call concerns this thread only, so it cannot be armed to fail. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *how)
 {
 	FC_ENTER("cuThreadExchangeStreamCaptureMode", FC_FREE);

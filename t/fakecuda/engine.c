@@ -103,7 +103,7 @@ static bool sources_changed(const struct fc_op *op)
 	return op->summed && fc_moves_sum(op->moves, op->count) != op->sum;
 }
 
-/* Reserve the engine for this copy; returns the time when it is done. */
+/* Reserve the engine for this copy. Returns the time when it is done. */
 static uint64_t reserve(struct fc_op *op)
 {
 	uint64_t start = op->queued_at, took;

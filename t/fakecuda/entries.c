@@ -116,14 +116,14 @@ static const struct entry {
 	ENTRY(cuEventElapsedTime, 12080, cuEventElapsedTime_v2),
 };
 
-/* Whether it is switched off by its own name or with its ability. */
+/* True if the entry is switched off by its own name or with its ability. */
 static bool absent(const char *name)
 {
 	return fc_no(name) ||
 	       (!strcmp(name, "cuMemcpyBatchAsync") && fc_no("batch"));
 }
 
-/* The newest form that both the program's and the driver's version have. */
+/* The newest form that the versions of both the program and the driver have. */
 static CUresult find(struct fc_call *call, const char *name, int version,
 		     void **ret, CUdriverProcAddressQueryResult *status)
 {

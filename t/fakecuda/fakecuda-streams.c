@@ -157,7 +157,7 @@ static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 	return ms;
 }
 
-/* Not faster than wanted; a busy machine may make it a little slower. */
+/* True if it is not too fast; a busy machine may make it a little slower. */
 static bool near(double got, double want)
 {
 	diag("%.3f ms for %.3f", got, want);

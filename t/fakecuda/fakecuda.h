@@ -42,13 +42,13 @@ struct fc_options {
 	unsigned channels; /* 0: as many as streams */
 	uint64_t mem;      /* bytes of a device */
 	uint64_t pinned;   /* bytes of host memory that may be page-locked */
-	uint64_t pitch;    /* the largest of a copy of rows */
+	uint64_t pitch;    /* the largest pitch of a copy of rows */
 	double rate;       /* bytes a second; 0: as fast as memcpy */
 	double latency;    /* microseconds before each copy */
 	double jitter;     /* microseconds at most before each operation */
 	unsigned seed;     /* seed of the jitter */
 	double call;       /* microseconds that each call takes on the host */
-	bool dry;          /* time only, no bytes */
+	bool dry;          /* copies take their time, but move no bytes */
 	bool check;        /* sources are summed when queued and when copied */
 	int node;          /* NUMA node of the devices */
 	char no[256];      /* words, separated by commas */
@@ -69,7 +69,7 @@ enum fc_direction {
 
 struct fc_device {
 	int ordinal;
-	char *base;    /* the program's addresses: no access */
+	char *base;    /* the program's addresses, which nobody can access */
 	char *shadow;  /* the same bytes, for the driver */
 	size_t span;   /* address space of both; many times the memory */
 	size_t cursor; /* where the search for room begins */
@@ -162,7 +162,7 @@ struct fc_range {
 	bool piece; /* one of several adjoining allocations */
 };
 
-/* An armed failure that has reached its call. mode 0: none. */
+/* An armed failure that has reached its call. There is none if mode is 0. */
 struct fc_fault {
 	int mode;
 	CUresult code;
@@ -208,7 +208,7 @@ struct fc_state {
 
 extern struct fc_state fc;
 
-/* Whether this thread runs a host function. */
+/* True if this thread runs a host function. */
 extern _Thread_local bool fc_host_fn;
 
 /* driver.c */
@@ -219,7 +219,7 @@ CUresult fc_wrong(struct fc_call *call, CUresult result, const char *fmt, ...)
 void fc_note(struct fc_call *call, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Begins an entry point. From here to fc_leave fc.lock is held. */
+/* Begin an entry point. fc.lock is held from here to fc_leave. */
 #define FC_ENTER(base, needs)                                            \
 	static struct fc_site fc_site = { .name = base, .need = needs }; \
 	struct fc_call call;                                             \

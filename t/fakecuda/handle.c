@@ -46,7 +46,7 @@ void *fc_handle_new(enum fc_kind kind, struct CUctx_st *ctx)
 	return slot;
 }
 
-/* Whether @handle names a live object of that kind. */
+/* True if @handle names a live object of that kind. */
 bool fc_handle_ok(const void *handle, enum fc_kind kind)
 {
 	uintptr_t at = (uintptr_t)handle, start = (uintptr_t)slots;

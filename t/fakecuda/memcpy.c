@@ -10,7 +10,7 @@ static const void *at(CUdeviceptr ptr)
 	return (const void *)(uintptr_t)ptr;
 }
 
-/* Whether the driver knows the address, as the call requires. */
+/* True if the driver knows the address, as the call requires. */
 static bool known(struct fc_call *call, CUdeviceptr ptr)
 {
 	if (fc_range_of(at(ptr)))
@@ -111,7 +111,7 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
 			plain(&call, at(dst), at(src), bytes, NULL, true));
 }
 
-/* With or without peer access; without it the copy uses host memory. */
+/* Without peer access the copy uses host memory. */
 static CUresult peer(struct fc_call *call, CUdeviceptr dst, CUcontext dst_ctx,
 		     CUdeviceptr src, CUcontext src_ctx, size_t bytes,
 		     CUstream stream)

@@ -196,7 +196,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret)
 	return NOT_FOUND;
 }
 
-/* From the driver, if this process has loaded it. */
+/* Asks the driver, if this process has loaded it. */
 static int ask_driver(unsigned ordinal, struct memory *ret)
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

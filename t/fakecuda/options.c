@@ -113,7 +113,7 @@ int fakecuda_set(const char *name, const char *value)
 	return -1;
 }
 
-/* Whether @word (an ability or an entry point) is switched off. */
+/* True if @word (an ability or an entry point) is switched off. */
 bool fc_no(const char *word)
 {
 	const char *p = fc.opt.no;

@@ -147,7 +147,7 @@ static void strike(struct fc_op *op)
 		break;
 	case FAKECUDA_LOST:
 		if (op->what == FC_COPY)
-			fc_run_copy(op); /* half of it */
+			fc_run_copy(op); /* moves half of the bytes */
 		fc_device_lose(ctx->device, op->fault.code);
 		break;
 	default:
@@ -327,7 +327,7 @@ static void append_order(struct CUstream_st *stream)
 }
 
 /*
- * Takes @op, with the failure that is armed for @call. Never blocks. If the
+ * Take @op, with the failure that is armed for @call. Never blocks. If the
  * stream was destroyed while the call waited between two operations, @op is
  * dropped.
  */

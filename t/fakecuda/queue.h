@@ -70,7 +70,7 @@ struct fc_op {
 struct fc_op *fc_op_new(enum fc_what what, size_t moves);
 void fc_op_free(struct fc_op *op);
 
-/* Whether @op is dropped, since its context or device has failed. */
+/* True if @op is dropped, since its context or device has failed. */
 bool fc_op_dropped(const struct fc_op *op);
 
 /* engine.c: both drop fc.lock while they work. */

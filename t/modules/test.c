@@ -136,7 +136,7 @@ static int test_submit(void *queue, struct weir_backend_work *work)
 }
 
 /*
- * As a newer module has them: with members at the end that nobody here knows.
+ * Tables as a newer module has them, with members that nobody here knows.
  */
 struct newer_buft {
 	struct weir_backend_buft desc;
@@ -192,7 +192,7 @@ static void describe(struct desc *d, unsigned i)
 		 dev->name);
 }
 
-/* What a backend may get wrong in a description. */
+/* Mistakes that a backend may make in a description. */
 static void spoil(struct desc *d)
 {
 	struct weir_backend_dev *dev = &d->dev.desc;
@@ -412,7 +412,7 @@ static void resize_tables(void)
 		compute_ops.size = 16;
 }
 
-/* What a backend may get wrong in its tables. */
+/* Mistakes that a backend may make in its tables. */
 static void spoil_tables(void)
 {
 	if (is("abi0"))

@@ -10,7 +10,7 @@
 #define SPACES 2u
 #define ACTORS 4u
 
-/* Who has written a byte last, and which number of each actor has read it. */
+/* The last writer of a byte, and the number of each actor that has read it. */
 struct byte {
 	struct weir__races_epoch write;
 	uint64_t read[ACTORS];

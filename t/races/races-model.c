@@ -27,7 +27,7 @@ struct reader {
 
 static struct weir *weir;
 static struct weir__timeline src[STREAMS];
-static char text[STREAMS * SHIFT][8]; /* what each operation is called */
+static char text[STREAMS * SHIFT][8]; /* the name of each operation */
 static unsigned tail[STREAMS];
 static set known[STREAMS][OPS + 1], next_knows[STREAMS], host;
 static unsigned open_call[STREAMS];
@@ -60,7 +60,7 @@ static set one(unsigned s, unsigned number)
 	return (set)1 << index_of(s, number);
 }
 
-/* All that is known by knowing that an operation is over. */
+/* The operations that are known to whom knows that an operation is over. */
 static set all_of(unsigned s, unsigned number)
 {
 	return number ? known[s][number] | one(s, number) : 0;
@@ -194,7 +194,7 @@ static void conflict(unsigned s, struct reader other)
 	known[s][number] |= all_of(other.stream, other.number);
 }
 
-/* There is no room for another: forget one that is old, or else the first. */
+/* Forget an access that is old, or else the first, to make room for another. */
 static unsigned read_forget(unsigned at)
 {
 	struct reader *r = reads[at];
@@ -259,7 +259,7 @@ static void stream_waits(unsigned s)
 	}
 	op_begin(s);
 	at = tail[s] - some(tail[s] < 3 ? 1 : 3);
-	/* What it waits for does not come after it. */
+	/* The operation that it waits for does not come after it. */
 	while (all_of(other, number) & one(s, at))
 		at++;
 	weir__races_waited(&src[s], at, &src[other], number);

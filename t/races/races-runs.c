@@ -244,7 +244,7 @@ static void several_runs(void)
 	none("runs of one executable graph, which share results, do not race");
 }
 
-/* A graph each time, as programs do that compute token by token. */
+/* Programs that compute token by token make a graph each time. */
 static void many_graphs(void)
 {
 	struct weir_tensor r;
@@ -287,7 +287,7 @@ static void build_fed(struct weir_file *file)
 	must(weir_exec_new(sched, g, &exec));
 	must(weir_run_new(exec, &run));
 	must(weir_run_input(run, in, zeros, sizeof(zeros)));
-	/* Weights that are kept are not read again. */
+	/* Weights that stay in memory are not read again. */
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 }

@@ -52,7 +52,7 @@ static void event_too_early(void)
 	tear_down();
 }
 
-/* As if the wait were there: what follows from it is no report of its own. */
+/* After a report the wait is assumed: what it would order is not reported. */
 static void once(void)
 {
 	set_up();
@@ -260,7 +260,7 @@ static void by_blocking_get(void)
 	must(weir_tensor_get(&t, 0, host + 200, 1));
 }
 
-/* The fill may be over by now; the call counts all the same. */
+/* The fill may be over by now, and the call is a wait all the same. */
 static void by_late_blocking_get(void)
 {
 	usleep(20000);
