@@ -11,8 +11,8 @@
 /* The height of the placed rectangles at each time: a tree of maxima. */
 struct skyline {
 	size_t leaves;  /* a power of two */
-	uint64_t *max;  /* of each node; node 1 is the root */
-	uint64_t *over; /* set for the whole node at once, 0: not */
+	uint64_t *max;  /* maximum of each node; node 1 is the root */
+	uint64_t *over; /* set for a whole node at once; 0: not set */
 };
 
 /* @n moments (> 0), of height 0. -ENOMEM without a sentence. */

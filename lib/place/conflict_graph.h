@@ -12,12 +12,11 @@
 /* A rectangle of the section. They are sorted by their beginning. */
 struct weir__section_rect {
 	uint64_t bytes, align;
-	uint64_t lowest;   /* it may begin here: above the long ones */
+	uint64_t lowest;   /* offset above the long rectangles */
 	uint64_t pressure; /* most bytes that live at one time of its life */
-	uint64_t time;     /* upper - lower, and that of its next ones */
-	uint32_t from, to; /* from the begin of one to that of another */
-	uint32_t
-		next; /* linked rectangle at the same offset, or WEIR__NO_RECT */
+	uint64_t time;     /* upper - lower, with linked ones */
+	uint32_t from, to; /* life: [begin of one, begin of another) */
+	uint32_t next;     /* linked rectangle, or WEIR__NO_RECT */
 	bool follows;
 	bool is_long; /* long-lived: placed once, below the others */
 };
@@ -28,18 +27,16 @@ struct weir__address_range {
 
 struct weir__conflict_graph {
 	struct weir__section_rect *rect;
-	struct weir__address_range
-		*range;    /* of each rectangle that is not long */
-	uint64_t *long_at; /* of each long rectangle */
+	struct weir__address_range *range; /* those that are not long */
+	uint64_t *long_at;                 /* offsets of long rectangles */
 	size_t n;
 	bool has_long;
-	bool dense;       /* there are too many conflicts to list them: what
+	bool dense;        /* there are too many conflicts to list them: what
 			     follows is not set, and neither is pressure */
-	size_t *alive_at; /* n + 1: where each list begins in alive[] */
-	uint32_t *
-		alive; /* for each, the earlier ones, not long, that live then */
+	size_t *alive_at;  /* n + 1: where each list begins in alive[] */
+	uint32_t *alive;   /* earlier rectangles that live then, not long */
 	uint64_t long_end; /* where the highest long rectangle ends */
-	size_t most; /* no rectangle has more conflicts, next ones included */
+	size_t most; /* conflicts of any rectangle, linked ones included */
 };
 
 /*

@@ -10,16 +10,16 @@
 #include "core/sys.h"
 #include "place/exact_search.h"
 
-#define TEAM_NODES 300 /* at most, in the first tries */
+#define TEAM_NODES 300 /* most nodes of the first tries */
 
-/* For WEIR__EXACT_ITEMS levels of recursion, with a sanitizer too. */
+/* Enough for WEIR__EXACT_ITEMS levels of recursion, with a sanitizer too. */
 #define TEAM_STACK ((size_t)8 << 20)
 
 /* The results for one component so far, in units. */
 struct exact_best {
 	int64_t lower;  /* proved: no placement is lower */
-	int64_t height; /* of the best placement */
-	int64_t *off;   /* of each item in it; NULL: the caller's offsets */
+	int64_t height; /* height of the best placement */
+	int64_t *off;   /* its offsets; NULL: the caller's offsets */
 };
 
 /*
@@ -32,10 +32,10 @@ struct exact_team {
 	int64_t enough; /* units: the capacity, if there is one */
 	atomic_bool over;
 
-	pthread_mutex_t lock;    /* for the members below */
-	struct exact_best *best; /* of each component */
-	int64_t step;            /* from the height to the next goal */
-	uint64_t tries[2];       /* at the end, and at goals */
+	pthread_mutex_t lock;    /* guards the members below */
+	struct exact_best *best; /* the best result of each component */
+	int64_t step;      /* difference between the height and the next goal */
+	uint64_t tries[2]; /* number of tries at the end, and at goals */
 	uint64_t nodes;
 };
 

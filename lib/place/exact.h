@@ -24,7 +24,7 @@
 struct weir__exact_item {
 	int64_t lower, upper; /* alive in [lower, upper); lower < upper */
 	uint64_t bytes;       /* 0: takes no place, its offset is left alone */
-	uint64_t align;       /* of the offset, any number; 0 is 1 */
+	uint64_t align;       /* alignment of the offset, any number; 0 is 1 */
 	/*
 	 * 1 + the item that takes its place, or 0. That one comes later in the
 	 * list, begins where this one ends, and has no more bytes and the same
@@ -34,18 +34,17 @@ struct weir__exact_item {
 };
 
 struct weir__exact_opts {
-	uint64_t
-		capacity; /* end when the height is at most this; 0: minimise */
-	int64_t deadline; /* of weir__now(); INT64_MAX: none */
-	unsigned threads; /* 0 is 1; the caller's thread is one of them */
+	uint64_t capacity; /* the height to reach; 0: minimise */
+	int64_t deadline;  /* time of weir__now(); INT64_MAX: none */
+	unsigned threads;  /* 0 is 1; the caller's thread is one of them */
 	const _Atomic bool *stop; /* true ends the search; or NULL */
 };
 
 struct weir__exact_result {
-	uint64_t height; /* of the placement in @offsets */
+	uint64_t height; /* height of the placement in @offsets */
 	uint64_t bound;  /* no placement is lower than this */
 	bool proved;     /* height == bound, or: bound is over the capacity */
-	uint64_t nodes;  /* of the search, all threads together */
+	uint64_t nodes;  /* nodes that all threads visited together */
 };
 
 /*

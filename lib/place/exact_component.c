@@ -157,7 +157,10 @@ static void component_items(struct weir__exact_component *p,
 	}
 }
 
-/* Of the caller's items that take a place, which have fewer bytes. */
+/*
+ * The steps at which an item becomes smaller: the caller's items that take its
+ * place.
+ */
 static void component_steps(struct weir__exact_component *p,
 			    const struct weir__exact_item *items,
 			    const struct clique_range *range, int64_t unit)

@@ -34,21 +34,20 @@ struct weir__exact_step {
 struct weir__exact_component {
 	uint32_t n;       /* items */
 	uint32_t m;       /* cliques */
-	uint32_t words;   /* of 64 bits, for a set of items */
+	uint32_t words;   /* number of 64-bit words in a set of items */
 	uint32_t largest; /* most items in one clique */
 	int64_t bound;    /* no placement is lower: the largest @load */
 	uint32_t *item;   /* the caller's number of each item */
-	int64_t *
-		size; /* of each item: in its first clique, where it is largest */
-	int64_t *align;           /* of each item */
+	int64_t *size;  /* size of each item in its first clique: the largest */
+	int64_t *align; /* alignment of each item */
 	uint32_t *lo, *hi;        /* cliques of each item */
 	uint32_t *next_identical; /* the next item with the same four members */
 	uint64_t *overlap; /* the set of items that share a clique with each */
-	int64_t *load;     /* of each clique: sum of sizes */
-	uint32_t *members; /* of clique c: [first[c], first[c + 1]) */
+	int64_t *load;     /* sum of the sizes in each clique */
+	uint32_t *members; /* clique c has [first[c], first[c + 1]) */
 	uint32_t *first;
 	struct weir__exact_step *step; /* NULL: all sizes stay */
-	uint32_t *step_at; /* those of item i: [step_at[i], step_at[i + 1]) */
+	uint32_t *step_at; /* item i has [step_at[i], step_at[i + 1]) */
 };
 
 struct weir__exact_components {

@@ -40,12 +40,12 @@ struct exact_key {
 struct weir__exact_search {
 	const struct weir__exact_component *component;
 	int64_t cap;
-	int64_t *est, *floor, *off; /* of each item */
-	uint32_t *rank;             /* of each item; low ones come first */
+	int64_t *est, *floor, *off; /* bounds and offset of each item */
+	uint32_t *rank; /* order of the items: low ones come first */
 	uint64_t *open, *postponed; /* sets of items */
 	uint64_t *wake;             /* postponed items whose est may rise */
 	uint64_t *dirty;            /* cliques to be examined */
-	int64_t *total;     /* of each clique: sizes of its open items */
+	int64_t *total;             /* sum of the open items of each clique */
 	double *weights;    /* how often each clique failed, by strategy */
 	double *weight;     /* the row of @weights of this strategy */
 	uint32_t *crossing; /* open items in both clique c - 1 and c */
@@ -57,10 +57,10 @@ struct weir__exact_search {
 	struct exact_undo *undo; /* a log, of n_undo changes */
 	size_t n_undo, cap_undo;
 
-	struct exact_nogood *nogood; /* by hash */
+	struct exact_nogood *nogood; /* a table by hash */
 	uint32_t nogood_mask;
 
-	/* For one clique or order at a time. */
+	/* Scratch memory, used for one clique or order at a time. */
 	struct exact_key *key;
 	uint32_t *clique_item;
 	int64_t *clique_est, *clique_top;

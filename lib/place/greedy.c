@@ -19,7 +19,7 @@ struct scan_block;
 
 struct scan {
 	struct scan_block *block;
-	uint32_t *order; /* of blocks, by address */
+	uint32_t *order; /* indices of blocks, by address */
 	size_t n_blocks;
 	uint64_t examined; /* rectangles, in all calls */
 };
@@ -39,7 +39,7 @@ enum fit {
  */
 struct scan_block {
 	uint32_t n;
-	int32_t from, to; /* of all rectangles together */
+	int32_t from, to; /* life of all rectangles together */
 	int32_t begin[BLOCK], end[BLOCK];
 	uint64_t at[BLOCK], top[BLOCK];
 };
@@ -270,8 +270,8 @@ struct greedy {
 	struct weir__conflict_graph graph;
 	uint64_t enough;
 	uint64_t steps;        /* done */
-	uint64_t height, best; /* of this try, and of the best one */
-	uint64_t *offset;      /* of the best try, of each rectangle */
+	uint64_t height, best; /* height of this try, and of the best one */
+	uint64_t *offset;      /* offsets of the best try */
 	uint32_t *order; /* heads of linked rectangles, as they are placed */
 	uint32_t *best_order;
 	struct weir__rect_key *key;

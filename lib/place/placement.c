@@ -94,8 +94,8 @@ struct placement_call {
 	size_t n;
 	struct weir_placement_opts opts;
 	int64_t deadline;
-	struct weir__rects *rects; /* of each memory */
-	uint32_t *rect_of;         /* of each item */
+	struct weir__rects *rects; /* one for each memory */
+	uint32_t *rect_of;         /* rectangle of each item */
 	struct weir_placement *p;
 };
 

@@ -9,19 +9,19 @@
 struct weir__placed {
 	struct weir_placement_info info;
 	uint64_t *member; /* the bytes of each of info.members buffers */
-	uint64_t *begin;  /* of each in a joined buffer; follows member[] */
+	uint64_t *begin;  /* where each begins if joined; follows member[] */
 };
 
 /* Where an item is placed. */
 struct weir__place {
-	uint64_t offset; /* as in a joined buffer of exactly the members */
+	uint64_t offset; /* offset in a joined buffer of exactly the members */
 	uint64_t bytes;  /* rounded up */
 	uint32_t memory, member;
 };
 
 struct weir_placement {
 	size_t n;
-	struct weir__place *place; /* of each item */
+	struct weir__place *place; /* one for each item */
 	struct weir__placed *memory;
 	unsigned n_memories;
 };

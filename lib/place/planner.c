@@ -16,7 +16,7 @@ struct sections {
 	struct weir__section *section;
 	size_t n, max;
 	uint32_t *rect;  /* all rectangles by lower: sections point here */
-	uint64_t height; /* of the rectangles that were placed at once */
+	uint64_t height; /* end of the rectangles that are in no section */
 };
 
 /* How often a section is separated again, after its longest were placed. */

@@ -8,14 +8,14 @@
 struct weir__planner_result {
 	uint64_t height; /* where the highest rectangle ends */
 	uint64_t bound;  /* no placement is lower */
-	uint64_t nodes;  /* that the exact search visited */
+	uint64_t nodes;  /* nodes that the exact search visited */
 };
 
 struct weir__planner_opts {
 	uint64_t enough;   /* the search ends when they fit it; 0: none */
 	uint64_t capacity; /* it also ends when they cannot fit this; 0: none */
 	uint64_t max;      /* largest buffer; 0: none */
-	int64_t deadline;  /* of weir__now(); 0: no exact search */
+	int64_t deadline;  /* time of weir__now(); 0: no exact search */
 	unsigned threads;
 };
 

@@ -149,9 +149,10 @@ struct rect_builder {
 	const struct weir_lifetime *items;
 	size_t n;
 	const struct weir_place_memory *memory;
-	struct weir__rects *rects; /* of each memory */
-	uint32_t *rect_of, *taker; /* of each item; taker: 1 + item, 0: none */
-	int64_t begin, end;        /* of all items */
+	struct weir__rects *rects; /* one for each memory */
+	uint32_t *rect_of;         /* rectangle of each item */
+	uint32_t *taker;    /* 1 + the item that takes its place; 0: none */
+	int64_t begin, end; /* life of all items together */
 };
 
 static int64_t lower_of(const struct rect_builder *m, size_t i)

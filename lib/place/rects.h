@@ -23,8 +23,8 @@ struct weir__rect {
 	uint64_t bytes, align; /* > 0; bytes is a multiple of the unit */
 	uint64_t offset;       /* the result */
 	uint32_t next;         /* begins where this one ends, not larger */
-	uint32_t index;        /* in its section, set by the greedy planner */
-	bool follows;          /* it is the next of another rectangle */
+	uint32_t index; /* place in its section, set by the greedy planner */
+	bool follows;   /* it is the next of another rectangle */
 };
 
 struct weir__rects {
@@ -33,8 +33,8 @@ struct weir__rects {
 	uint64_t unit;     /* the least alignment: divides all sizes */
 	uint64_t align;    /* the greatest alignment */
 	uint64_t stride;   /* no rectangle crosses a multiple of it; 0: may */
-	uint64_t n_items;  /* of this memory, those without bytes too */
-	uint64_t in_place; /* those of them that took another's place */
+	uint64_t n_items;  /* items of this memory, those without bytes too */
+	uint64_t in_place; /* items that took another's place */
 	uint64_t scan_budget; /* rectangles that scans may still examine */
 };
 

@@ -14,7 +14,7 @@
  */
 struct gap {
 	uint64_t at, end;
-	uint64_t longest; /* of its subtree */
+	uint64_t longest; /* longest gap of its subtree */
 	uint32_t left, right, rank;
 };
 
@@ -268,8 +268,9 @@ struct sweep {
 	struct weir__rect_key
 		*key; /* heads of linked rectangles, by their begin */
 	size_t n;
-	uint32_t *ending; /* of n + 1 times: 1 + the last head that ends then */
-	uint32_t *next;   /* of each head: 1 + another one that ends then */
+	uint32_t
+		*ending; /* for n + 1 times, 1 + the last head that ends then */
+	uint32_t *next;  /* for each head, 1 + another one that ends then */
 	uint64_t height;
 };
 

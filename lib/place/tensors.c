@@ -110,9 +110,9 @@ struct linear {
 	struct weir_buft *buft;
 	struct weir_buf *given; /* NULL: new ones */
 	size_t member;          /* number of the current one */
-	uint64_t begin;         /* of the current member, as if joined */
-	uint64_t end;           /* of what is used of it */
-	uint64_t *size;         /* of each new member */
+	uint64_t begin;         /* begin of the current member, as if joined */
+	uint64_t end;           /* end of what is used of it */
+	uint64_t *size;         /* size of each new member */
 	size_t n_members, max_members;
 	size_t n_tensors;
 };
