@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_COMPILE_C = %D%/graph-reach.t %D%/graph-assign.t \
 	%D%/graph-assign-random.t %D%/graph-place.t \
-	%D%/rates.t %D%/sched-pins.t %D%/pins-memory.t
+	%D%/rates.t
 check_PROGRAMS += $(T_GRAPH_COMPILE_C)
 TESTS += $(T_GRAPH_COMPILE_C)
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
 %C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
 %C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
-%C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
-%C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
-%C%_pins_memory_t_LDADD = $(T_STATIC)
 %C%_rates_t_SOURCES = %D%/rates.c $(T_GDEV)
-%C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)

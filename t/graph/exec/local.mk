@@ -2,7 +2,8 @@
 T_GRAPH_EXEC_C = %D%/graph-devices.t %D%/graph-lanes.t %D%/graph-constant.t \
 	%D%/sched.t %D%/exec.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-lanes.t %D%/run-late.t %D%/run-close.t %D%/run-ends.t \
-	%D%/run-load.t %D%/sched-memory.t %D%/sched-exact.t %D%/compute-once.t %D%/graph-random.t %D%/graph-parts.t
+	%D%/run-load.t %D%/sched-memory.t %D%/sched-exact.t %D%/sched-pins.t \
+	%D%/pins-memory.t %D%/compute-once.t %D%/graph-random.t %D%/graph-parts.t
 check_PROGRAMS += $(T_GRAPH_EXEC_C)
 TESTS += $(T_GRAPH_EXEC_C)
 %C%_graph_random_t_SOURCES = %D%/graph-random.c %D%/random_gen.h \
@@ -32,3 +33,7 @@ TESTS += $(T_GRAPH_EXEC_C)
 %C%_sched_memory_t_LDADD = $(T_STATIC)
 %C%_sched_exact_t_SOURCES = %D%/sched-exact.c $(T_LEAF) $(T_STREAMS)
 %C%_compute_once_t_SOURCES = %D%/compute-once.c $(T_GDEV)
+%C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
+%C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_pins_memory_t_LDADD = $(T_STATIC)
+%C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
