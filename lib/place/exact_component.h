@@ -12,7 +12,6 @@
 #ifndef WEIR__EXACT_COMPONENT_H
 #define WEIR__EXACT_COMPONENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -71,71 +70,10 @@ void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size);
 #define WEIR__EXACT_CARVE(block, array, n) \
 	((array) = weir__exact_carve(block, n, sizeof(*(array))))
 
-/* @offset rounded up to the alignment of item @i. */
-static inline int64_t
-weir__exact_up(const struct weir__exact_component *component, uint32_t i,
-	       int64_t offset)
-{
-	int64_t align = component->align[i];
-
-	return align == 1 ? offset : (offset + align - 1) / align * align;
-}
-
-/* The size of item @i in clique @c, which is one of its cliques. */
-static inline int64_t
-weir__exact_size_in(const struct weir__exact_component *component, uint32_t i,
-		    uint32_t c)
-{
-	int64_t size = component->size[i];
-
-	if (!component->step)
-		return size;
-	for (uint32_t k = component->step_at[i]; k < component->step_at[i + 1];
-	     k++)
-		if (component->step[k].clique <= c)
-			size = component->step[k].size;
-	return size;
-}
-
-/* If item @k is placed above item @i, it begins at least so far above it. */
-static inline int64_t
-weir__exact_size_below(const struct weir__exact_component *component,
-		       uint32_t i, uint32_t k)
-{
-	if (!component->step)
-		return component->size[i];
-	return weir__exact_size_in(component, i,
-				   component->lo[i] > component->lo[k]
-					   ? component->lo[i]
-					   : component->lo[k]);
-}
-
-static inline const uint64_t *
-weir__exact_overlap(const struct weir__exact_component *component, uint32_t i)
-{
-	return component->overlap + (size_t)i * component->words;
-}
-
-/* Sets of items and of cliques. */
-static inline bool weir__exact_has(const uint64_t *set, uint32_t i)
-{
-	return set[i / 64] >> (i % 64) & 1;
-}
-
+/* Add @i to a set of items or of cliques. */
 static inline void weir__exact_add(uint64_t *set, uint32_t i)
 {
 	set[i / 64] |= (uint64_t)1 << (i % 64);
-}
-
-static inline void weir__exact_remove(uint64_t *set, uint32_t i)
-{
-	set[i / 64] &= ~((uint64_t)1 << (i % 64));
-}
-
-/* The smallest number in @word, the word @w of a set, which is not empty. */
-static inline uint32_t weir__exact_first(uint64_t word, uint32_t w)
-{
-	return w * 64 + (uint32_t)__builtin_ctzll(word);
 }
 
 #endif

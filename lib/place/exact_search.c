@@ -70,6 +70,64 @@ struct weir__exact_search {
 	void *arg;
 };
 
+/* @offset rounded up to the alignment of item @i. */
+static inline int64_t align_up(const struct weir__exact_component *component,
+			       uint32_t i, int64_t offset)
+{
+	int64_t align = component->align[i];
+
+	return align == 1 ? offset : (offset + align - 1) / align * align;
+}
+
+/* The size of item @i in clique @c, which is one of its cliques. */
+static inline int64_t size_in(const struct weir__exact_component *component,
+			      uint32_t i, uint32_t c)
+{
+	int64_t size = component->size[i];
+
+	if (!component->step)
+		return size;
+	for (uint32_t k = component->step_at[i]; k < component->step_at[i + 1];
+	     k++)
+		if (component->step[k].clique <= c)
+			size = component->step[k].size;
+	return size;
+}
+
+/* If item @k is placed above item @i, it begins at least so far above it. */
+static inline int64_t size_below(const struct weir__exact_component *component,
+				 uint32_t i, uint32_t k)
+{
+	if (!component->step)
+		return component->size[i];
+	return size_in(component, i,
+		       component->lo[i] > component->lo[k] ? component->lo[i]
+							   : component->lo[k]);
+}
+
+static inline const uint64_t *
+overlap_of(const struct weir__exact_component *component, uint32_t i)
+{
+	return component->overlap + (size_t)i * component->words;
+}
+
+/* Sets of items and of cliques. */
+static inline bool set_has(const uint64_t *set, uint32_t i)
+{
+	return set[i / 64] >> (i % 64) & 1;
+}
+
+static inline void set_remove(uint64_t *set, uint32_t i)
+{
+	set[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+/* The smallest number in @word, the word @w of a set, which is not empty. */
+static inline uint32_t set_first(uint64_t word, uint32_t w)
+{
+	return w * 64 + (uint32_t)__builtin_ctzll(word);
+}
+
 /* The state: placed items, bounds of open ones, and the log of changes. */
 
 static void state_raise(struct weir__exact_search *s, uint32_t i, int64_t est);
@@ -97,7 +155,7 @@ static void state_log(struct weir__exact_search *s, uint32_t i, bool placed)
 static void state_mark(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_component *p = s->component;
-	const uint64_t *overlap = weir__exact_overlap(p, i);
+	const uint64_t *overlap = overlap_of(p, i);
 
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
 		weir__exact_add(s->dirty, c);
@@ -116,12 +174,12 @@ static void state_raise_identical(struct weir__exact_search *s, uint32_t i)
 
 static void state_raise(struct weir__exact_search *s, uint32_t i, int64_t est)
 {
-	est = weir__exact_up(s->component, i, est);
+	est = align_up(s->component, i, est);
 	if (est <= s->est[i])
 		return;
 	state_log(s, i, false);
 	s->est[i] = est;
-	if (est > s->floor[i] && !weir__exact_has(s->postponed, i)) {
+	if (est > s->floor[i] && !set_has(s->postponed, i)) {
 		weir__exact_add(s->postponed, i);
 		weir__exact_add(s->wake, i);
 	}
@@ -133,14 +191,14 @@ static void state_raise(struct weir__exact_search *s, uint32_t i, int64_t est)
 static void state_raise_floor(struct weir__exact_search *s, uint32_t i,
 			      int64_t top)
 {
-	top = weir__exact_up(s->component, i, top);
+	top = align_up(s->component, i, top);
 	if (top <= s->floor[i])
 		return;
 	state_log(s, i, false);
 	s->floor[i] = top;
 	if (s->est[i] > top)
 		return;
-	weir__exact_remove(s->postponed, i);
+	set_remove(s->postponed, i);
 	if (s->est[i] == top)
 		return;
 	s->est[i] = top;
@@ -152,25 +210,24 @@ static void state_raise_floor(struct weir__exact_search *s, uint32_t i,
 static void state_place(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_component *p = s->component;
-	const uint64_t *overlap = weir__exact_overlap(p, i);
+	const uint64_t *overlap = overlap_of(p, i);
 
 	state_log(s, i, true);
 	s->off[i] = s->est[i];
 	s->est[i] = PLACED;
-	weir__exact_remove(s->open, i);
+	set_remove(s->open, i);
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
-		s->total[c] -= weir__exact_size_in(p, i, c);
+		s->total[c] -= size_in(p, i, c);
 	for (uint32_t c = p->lo[i] + 1; c < p->hi[i]; c++)
 		s->crossing[c]--;
 	state_mark(s, i);
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = overlap[w] & s->open[w]; set;
 		     set &= set - 1) {
-			uint32_t k = weir__exact_first(set, w);
+			uint32_t k = set_first(set, w);
 
-			state_raise_floor(
-				s, k,
-				s->off[i] + weir__exact_size_below(p, i, k));
+			state_raise_floor(s, k,
+					  s->off[i] + size_below(p, i, k));
 		}
 }
 
@@ -180,7 +237,7 @@ static void state_take_back(struct weir__exact_search *s, uint32_t i)
 
 	weir__exact_add(s->open, i);
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
-		s->total[c] += weir__exact_size_in(p, i, c);
+		s->total[c] += size_in(p, i, c);
 	for (uint32_t c = p->lo[i] + 1; c < p->hi[i]; c++)
 		s->crossing[c]++;
 }
@@ -197,7 +254,7 @@ static void state_undo_to(struct weir__exact_search *s, size_t mark)
 		if (u->est > u->floor)
 			weir__exact_add(s->postponed, u->item);
 		else
-			weir__exact_remove(s->postponed, u->item);
+			set_remove(s->postponed, u->item);
 	}
 }
 
@@ -241,17 +298,15 @@ static void state_begin(struct weir__exact_search *s)
 static bool bounds_postponed(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_component *p = s->component;
-	const uint64_t *overlap = weir__exact_overlap(p, i);
+	const uint64_t *overlap = overlap_of(p, i);
 	int64_t least = INT64_MAX;
 
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = overlap[w] & s->open[w]; set;
 		     set &= set - 1) {
-			uint32_t k = weir__exact_first(set, w);
-			int64_t limit =
-				s->floor[i] + weir__exact_size_below(p, i, k);
-			int64_t top =
-				s->est[k] + weir__exact_size_below(p, k, i);
+			uint32_t k = set_first(set, w);
+			int64_t limit = s->floor[i] + size_below(p, i, k);
+			int64_t top = s->est[k] + size_below(p, k, i);
 
 			if (s->est[k] < limit && top < least)
 				least = top;
@@ -276,11 +331,11 @@ static bool bounds_collect(struct weir__exact_search *s, uint32_t c,
 	for (uint32_t m = p->first[c]; m < p->first[c + 1]; m++) {
 		uint32_t i = p->members[m];
 
-		if (!weir__exact_has(s->open, i))
+		if (!set_has(s->open, i))
 			continue;
 		s->clique_item[n] = i;
 		s->clique_est[n] = s->est[i];
-		s->clique_top[n++] = s->est[i] + weir__exact_size_in(p, i, c);
+		s->clique_top[n++] = s->est[i] + size_in(p, i, c);
 		above |= s->est[i] > level;
 	}
 	*ret_n = n;
@@ -336,9 +391,9 @@ static bool bounds_cliques(struct weir__exact_search *s)
 {
 	for (uint32_t w = 0; w <= s->component->m / 64; w++)
 		while (s->dirty[w]) {
-			uint32_t c = weir__exact_first(s->dirty[w], w);
+			uint32_t c = set_first(s->dirty[w], w);
 
-			weir__exact_remove(s->dirty, c);
+			set_remove(s->dirty, c);
 			if (!bounds_clique(s, c))
 				return false;
 		}
@@ -351,11 +406,10 @@ static bool bounds_all_postponed(struct weir__exact_search *s, bool *again)
 	*again = false;
 	for (uint32_t w = 0; w < s->component->words; w++)
 		while (s->wake[w]) {
-			uint32_t i = weir__exact_first(s->wake[w], w);
+			uint32_t i = set_first(s->wake[w], w);
 
-			weir__exact_remove(s->wake, i);
-			if (!weir__exact_has(s->postponed, i) ||
-			    !weir__exact_has(s->open, i))
+			set_remove(s->wake, i);
+			if (!set_has(s->postponed, i) || !set_has(s->open, i))
 				continue;
 			*again = true;
 			if (!bounds_postponed(s, i))
@@ -494,7 +548,7 @@ static uint32_t lowest_of_all(const struct weir__exact_search *s, uint32_t lo,
 
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = s->open[w]; set; set &= set - 1) {
-			uint32_t i = weir__exact_first(set, w);
+			uint32_t i = set_first(set, w);
 
 			if (p->lo[i] >= lo && p->hi[i] <= hi)
 				best = order_first(s, i, best);
@@ -540,16 +594,15 @@ static uint32_t lowest_by_slack(const struct weir__exact_search *s, uint32_t lo,
 static uint32_t lowest_below(const struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_component *p = s->component;
-	const uint64_t *overlap = weir__exact_overlap(p, i);
+	const uint64_t *overlap = overlap_of(p, i);
 	uint32_t best = WEIR__EXACT_NONE;
 
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = overlap[w] & s->open[w]; set;
 		     set &= set - 1) {
-			uint32_t k = weir__exact_first(set, w);
+			uint32_t k = set_first(set, w);
 
-			if (s->est[k] + weir__exact_size_below(p, k, i) <=
-			    s->est[i])
+			if (s->est[k] + size_below(p, k, i) <= s->est[i])
 				best = order_first(s, k, best);
 		}
 	return best;
@@ -592,7 +645,7 @@ static struct exact_nogood search_hash(const struct weir__exact_search *s,
 
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = s->open[w]; set; set &= set - 1) {
-			uint32_t i = weir__exact_first(set, w);
+			uint32_t i = set_first(set, w);
 			uint64_t x;
 
 			if (p->lo[i] < lo || p->hi[i] > hi)
