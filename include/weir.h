@@ -3,8 +3,8 @@
  * weir moves model weights between files, host memory and devices,
  * asynchronously. weir(7) explains the concepts and has a complete program.
  *
- * The public headers, except <weir/cuda.h> and <weir/backend.h>, which a program
- * includes itself:
+ * The public headers, except <weir/cuda.h> and <weir/backend.h>, which a
+ * program includes itself:
  *
  *	base.h    the root object (struct weir), options, errors, versions
  *	dev.h     devices and the kinds of memory that each has

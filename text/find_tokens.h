@@ -19,8 +19,8 @@ struct form {
 struct matcher {
 	struct form *form; /* sorted by bytes, then by ids */
 	size_t n, room;
-	uint32_t
-		first[257]; /* forms that begin with byte c begin at first[c] */
+	uint32_t first[257]; /* forms that begin with byte c begin at
+				first[c] */
 };
 
 /*

@@ -84,8 +84,8 @@ struct load_job {
 	struct load_run *runs;
 	size_t n_runs; /* runs that have ended */
 	struct weir_io_info io;
-	struct load_memory
-		*memory; /* [n_memory], in the order of the tensors */
+	struct load_memory *memory; /* [n_memory], in the order of the
+				       tensors */
 	size_t n_memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;

@@ -76,10 +76,10 @@ struct weir_block {
 	struct weir_heap *heap;
 	struct weir_buf *buf; /* not referenced: it lives as long as the heap */
 	uint64_t offset;      /* of the block in buf, bytes */
-	uint64_t
-		addr; /* of the host or, for memory of a device, in the device */
-	size_t bytes; /* of the block: at least those asked for */
-	uint64_t id;  /* differs from that of every other used block */
+	uint64_t addr;        /* of the host or, for memory of a device, in the
+				 device */
+	size_t bytes;         /* of the block: at least those asked for */
+	uint64_t id;          /* differs from that of every other used block */
 };
 
 /*

@@ -15,13 +15,12 @@ WEIR__BEGIN
 struct weir_load_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_LOAD_* */
-	uint32_t
-		depth; /* most chunks in flight of all selections of the load, and
-			   of each sink; 0: the root's */
+	uint32_t depth; /* most chunks in flight of all selections of the load,
+			   and of each sink; 0: the root's */
 	struct weir_weights *into; /* weights of an earlier load by an equal
-				   plan: load into their memory again, in the
-				   ways and order of that plan. NULL: new
-				   memory */
+				      plan: load into their memory again, in the
+				      ways and order of that plan. NULL: new
+				      memory */
 };
 WEIR__DECLARE_OPTS_INIT(weir_load_opts)
 #define WEIR_LOAD_OPTS_INIT WEIR__OPTS_INIT(weir_load_opts)
@@ -146,9 +145,9 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 struct weir_load_report {
 	size_t size;         /* set by the caller */
 	uint64_t bytes;      /* of tensors that arrived, as in the files: before
-			       a conversion, and without what slices omit */
+				a conversion, and without what slices omit */
 	uint64_t in_place;   /* bytes read directly into their final memory, or
-			       into the buffer of a sink */
+				into the buffer of a sink */
 	uint64_t staged;     /* bytes read into a slot and copied from there */
 	uint64_t buffered;   /* bytes copied out of the page cache */
 	uint64_t mapped;     /* bytes that are mapped pages of the files */
@@ -157,8 +156,8 @@ struct weir_load_report {
 	uint64_t retries;    /* reads repeated: short, interrupted, refused */
 	uint64_t enters;     /* calls of io_uring_enter(2) during the load */
 	uint64_t staging;    /* bytes of slots at the end */
-	int64_t prefault_ns; /* time for backing fresh memory with pages: the sum
-			       of all threads, ns */
+	int64_t prefault_ns; /* time for backing fresh memory with pages: the
+				sum of all threads, ns */
 	int64_t elapsed;     /* ns from weir_load_start() to the last tensor */
 	uint32_t io; /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
 	uint32_t fallbacks; /* number of files without O_DIRECT */

@@ -147,13 +147,13 @@ struct weir_exec_info {
 	uint64_t computed; /* operations that a run computes */
 	uint64_t in_place; /* operations whose result replaces a source */
 
-	uint32_t lanes;     /* devices that compute */
-	uint32_t splits;    /* see weir_exec_split() */
-	uint32_t transfers; /* see weir_exec_transfer() */
-	uint32_t imports;   /* transfers of constant leaves */
-	uint64_t
-		transfer_bytes; /* bytes that each run copies between devices */
-	uint64_t import_bytes;  /* bytes of the imports */
+	uint32_t lanes;          /* devices that compute */
+	uint32_t splits;         /* see weir_exec_split() */
+	uint32_t transfers;      /* see weir_exec_transfer() */
+	uint32_t imports;        /* transfers of constant leaves */
+	uint64_t transfer_bytes; /* bytes that each run copies between
+				    devices */
+	uint64_t import_bytes;   /* bytes of the imports */
 
 	uint64_t fingerprint[2]; /* of the graph */
 	uint32_t copies;         /* of inputs and outputs */
@@ -243,7 +243,7 @@ struct weir_node_place {
 	uint64_t bytes;
 	int64_t over;   /* number of the node whose place it takes; -1: none */
 	uint64_t step;  /* number among the nodes that its device computes, or
-			  of the next one */
+			   of the next one */
 	uint64_t until; /* the step from which its bytes are used for others;
 			   UINT64_MAX: they are kept */
 	uint32_t cause; /* enum weir_node_cause: why it is computed there */
@@ -277,8 +277,8 @@ enum weir_transfer_how {
 	WEIR_TRANSFER_COPY = 1,  /* copied in each run */
 	WEIR_TRANSFER_KEPT = 2,  /* a constant leaf: read or copied once */
 	WEIR_TRANSFER_PREFETCHED =
-		3 /* a constant leaf: read or copied in each run,
-				    to memory that other leaves use too */
+		3 /* a constant leaf: read or copied in each run, to memory that
+		     other leaves use too */
 };
 struct weir_transfer {
 	size_t size;           /* set by the caller */
@@ -411,7 +411,8 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
-	int64_t prefetch_wait_ns; /* of the total: waiting for constant leaves */
+	int64_t prefetch_wait_ns; /* of the total: waiting for constant
+				     leaves */
 	uint64_t kept; /* bytes of the constant leaves that devices keep */
 	uint64_t prefetched; /* bytes of the others that were read so far */
 };

@@ -15,8 +15,8 @@ struct hierarchy {
 	const char *mount;
 	const char *controller; /* NULL: version 2 */
 	const char *limit, *usage, *stat;
-	const char
-		*cache[2]; /* lines of stat: inactive and active page cache */
+	const char *cache[2]; /* lines of stat: inactive and active page
+				 cache */
 };
 
 static const struct hierarchy hierarchies[] = {

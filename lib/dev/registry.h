@@ -26,8 +26,8 @@ struct weir__tables {
 	struct weir_backend backend; /* points to the tables that follow */
 	struct weir_backend_mem_ops mem;
 	struct weir_backend_queue_ops queue;
-	struct weir_backend_compute_ops
-		compute; /* if backend.compute is not NULL */
+	/* if backend.compute is not NULL */
+	struct weir_backend_compute_ops compute;
 };
 
 struct weir__registry {

@@ -360,8 +360,8 @@ static bool nodes_overlap(const struct weir_node *a, const struct weir_node *b)
 }
 
 /*
- * -EINVAL: the target of a write and another source of it overlap. Bytes of leaves
- * that are not placed have no addresses yet, so they do not overlap.
+ * -EINVAL: the target of a write and another source of it overlap. Bytes of
+ * leaves that are not placed have no addresses yet, so they do not overlap.
  */
 static int check_overlap(const struct weir__new_node *m)
 {

@@ -27,7 +27,8 @@ static bool without_strides(const struct weir_tensor *t)
 /*
  * The strides of @view, whose shape is set, so that its elements are those of
  * @a in their order. Dimensions of @a that are evenly spaced together are one
- * group, which dimensions of the view have to divide. False: no strides do that.
+ * group, which dimensions of the view have to divide. False: no strides do
+ * that.
  */
 static bool reshape_strides(const struct weir_tensor *a,
 			    struct weir_tensor *view)

@@ -113,8 +113,8 @@ struct weir__shard {
 	/* Only of a thread's shard. */
 	uint64_t bytes; /* of its spans */
 	uint64_t most;  /* bytes of the largest block that it allocates */
-	uint32_t
-		spans; /* newest span: the number of its block in the root shard */
+	uint32_t spans; /* newest span: the number of its block in the root
+			   shard */
 	uint32_t whole; /* a block that is, or was, a whole span and free */
 };
 

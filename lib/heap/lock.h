@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock of a shard. Most shards have one thread, which takes the lock in each
- * call that its cache cannot answer. So unlocking takes no atomic instruction: the
- * thread that finds the lock held pays for both.
+ * The lock of a shard. Most shards have one thread, which takes the lock in
+ * each call that its cache cannot answer. So unlocking takes no atomic
+ * instruction: the thread that finds the lock held pays for both.
  *
  *	holder:	held = 0; if (sleepers) wake one
  *	other:	sleepers++; membarrier(2); while (held) sleep; sleepers--
  *
  * The holder's store to held may not be visible yet when it reads sleepers.
- * membarrier(2) makes each thread of the process execute a full barrier: either the
- * store came before it, and the other thread finds the lock free, or the holder
- * reads sleepers after it, and wakes the other. Where the system refuses
- * membarrier(2), the holder executes the barrier itself. As pthread_mutex_lock(3)
- * it prefers no thread, and a thread may not take it twice.
+ * membarrier(2) makes each thread of the process execute a full barrier: either
+ * the store came before it, and the other thread finds the lock free, or the
+ * holder reads sleepers after it, and wakes the other. Where the system refuses
+ * membarrier(2), the holder executes the barrier itself. As
+ * pthread_mutex_lock(3) it prefers no thread, and a thread may not take it
+ * twice.
  */
 #ifndef WEIR__HEAP_LOCK_H
 #define WEIR__HEAP_LOCK_H

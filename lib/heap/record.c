@@ -19,7 +19,8 @@
 /* Guarded by the heap's lock. */
 struct weir__call_record {
 	int fd;
-	int err; /* the first error of write(2), after which nothing is written */
+	int err; /* the first error of write(2), after which nothing is
+		    written */
 	size_t n;
 	char text[1 << 16];
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches are the fast path. Each thread has its own. It uses them without a lock and
- * without an atomic instruction, since one such instruction takes as long as the rest
- * of the call. Another thread that needs them, for example before the heap grows,
- * revokes them meanwhile:
+ * Caches are the fast path. Each thread has its own. It uses them without a
+ * lock and without an atomic instruction, since one such instruction takes as
+ * long as the rest of the call. Another thread that needs them, for example
+ * before the heap grows, revokes them meanwhile:
  *
  *	owner: busy = 1; if (revoked) leave, and take the heap's lock instead;
  *	       ...; busy = 0

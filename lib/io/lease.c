@@ -23,8 +23,9 @@ struct weir__lease {
 	unsigned char *map;
 	uint64_t bytes;
 	pthread_t thread;
-	int wake; /* an eventfd: armed or quit was set */
-	pid_t tid; /* the thread that the kernel signals when it breaks the lease */
+	int wake;  /* an eventfd: armed or quit was set */
+	pid_t tid; /* the thread that the kernel signals when it breaks the
+		      lease */
 	_Atomic uint32_t ready;
 	_Atomic bool armed, quit;
 	/*

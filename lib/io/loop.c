@@ -94,7 +94,8 @@ static bool caller_copies_full(const struct weir__loop *loop,
 
 enum dispatched {
 	DISPATCHED, /* a chunk is in flight, or was completed without a read */
-	BLOCKED, /* the job waits for a slot, its memory, or to be below its depth */
+	BLOCKED,    /* the job waits for a slot, its memory, or to be below its
+		       depth */
 	FOR_THREAD, /* not a borrower, only the thread may dispatch it */
 	SPENT       /* the job has no more chunks: release the link */
 };

@@ -22,7 +22,8 @@ struct weir__loop {
 	/* Found in the inbox by a borrower; only the thread may handle them. */
 	struct weir__msg *for_thread, **for_thread_end;
 	bool thread_needed; /* there is work that only the thread may do */
-	bool polling; /* the thread sleeps only until copies have to be polled */
+	bool polling;       /* the thread sleeps only until copies have to be
+			       polled */
 
 	/* A circular list, served round robin: last_job->next is first. */
 	struct weir__job_link *last_job;

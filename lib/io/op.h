@@ -25,8 +25,8 @@ struct weir__slot;
  * The reactor's owner changes the state.
  *
  *	FREE -> QUEUED		a chunk was dispatched
- *	FREE -> FETCHING	a write from a device's memory was dispatched: its
- *				bytes are copied to a slot first
+ *	FREE -> FETCHING	a write from a device's memory was dispatched:
+ *				its bytes are copied to a slot first
  *	FETCHING -> QUEUED	that copy has ended: it is written from the slot
  *	QUEUED -> QUEUED	the read or write was short, interrupted or
  *				refused: the rest is requested again
@@ -34,8 +34,10 @@ struct weir__slot;
  *	QUEUED -> CONVERTING	it was read into a slot, is for a device, and is
  *				converted in the slot first
  *	CONVERTING -> COPYING	the result is copied to the device
- *	all but ORPHANED -> FREE	the chunk was completed
- *	all but FREE -> ORPHANED	the chunk was completed as failed, although
+ *	all but ORPHANED -> FREE
+ *				the chunk was completed
+ *	all but FREE -> ORPHANED
+ *				the chunk was completed as failed, although
  *				the kernel, a device or a pool's thread may
  *				still write to its memory: the op and its slot
  *				are never used again

@@ -7,14 +7,15 @@
  * wake it, or become the owner itself for a short time: a borrower, which does
  * the thread's work and saves two switches between threads.
  *
- *	THREAD -> NONE		release: the thread is about to sleep; only if it
- *				is not notified
+ *	THREAD -> NONE		release: the thread is about to sleep; only if
+ *				it is not notified
  *	NONE -> THREAD		acquire: the thread has woken by itself; or
  *				notify: the caller must wake it
  *	NONE -> BORROWER	notify_or_borrow
  *	BORROWER -> NONE	give_back; only if it is not notified
  *	BORROWER -> WANTED	acquire: the thread has woken, and waits
- *	BORROWER, WANTED -> THREAD	give_back: the thread waits for it, or the
+ *	BORROWER, WANTED -> THREAD
+ *				give_back: the thread waits for it, or the
  *				borrower leaves it something to do
  *
  * NOTIFIED is a flag beside the state. Notifying sets it; the owner clears it
@@ -41,9 +42,9 @@
  *
  * Memory order. Every change of the word is an atomic read-modify-write, so
  * each continues the release sequence of the ones before it.
- *  - Notifying is a release, take_notifications an acquire: the owner that clears
- *    the flag sees what was written before it was set. A notification that comes
- *    later sets it again, and release and give_back refuse.
+ *  - Notifying is a release, take_notifications an acquire: the owner that
+ *    clears the flag sees what was written before it was set. A notification
+ *    that comes later sets it again, and release and give_back refuse.
  *  - release and give_back are releases; acquire, and becoming a borrower, are
  *    acquires: each owner sees all that earlier owners wrote.
  *  - A notification that makes the thread the owner is both: what it read from
@@ -57,7 +58,8 @@
 #include <stdint.h>
 
 enum weir__owner_state {
-	WEIR__OWNER_THREAD, /* a zeroed word: owned by the thread, not notified */
+	WEIR__OWNER_THREAD, /* a zeroed word: owned by the thread, not
+			       notified */
 	WEIR__OWNER_NONE,
 	WEIR__OWNER_BORROWER,
 	WEIR__OWNER_WANTED,    /* a borrower owns it, the thread waits */

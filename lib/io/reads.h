@@ -26,7 +26,8 @@
 struct weir_file;
 
 struct weir__reads {
-	bool whole; /* one failure ends them: the other bytes would be useless */
+	bool whole; /* one failure ends them: the other bytes would be
+		       useless */
 
 	_Atomic uint32_t running;
 	_Atomic uint32_t failed; /* since bytes last arrived */

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__AHEAD \
-	2048u /* bytes that rows are prefetched ahead of their use, if they are */
+/* Bytes that rows are prefetched ahead of their use, if they are. */
+#define WEIR__AHEAD 2048u
 #define WEIR__AHEAD_VOTES 255u  /* the votes that decide */
 #define WEIR__AHEAD_ENOUGH 240u /* the votes that prefetching needs */
 #define WEIR__AHEAD_LEAST ((size_t)16u << 10) /* bytes of rows to compare */

@@ -90,8 +90,8 @@ struct weir__dot_set {
 	unsigned panels_floats, panels_bytes;
 	const struct weir__dot *list;
 	size_t n;
-	const struct weir__dot
-		*low; /* more of list, up to an entry without .run; or NULL */
+	const struct weir__dot *low; /* more of list, up to an entry without
+					.run; or NULL */
 };
 
 /* The values of ggml's kvalues_iq4nl (ggml-common.h, MIT licence). */

@@ -17,13 +17,13 @@
 
 /* How a node is computed. Constant after weir__segment_prepare(). */
 struct weir__kernel_plan {
-	uint32_t
-		phases; /* at least 1. All parts of a phase end before the next phase begins */
-	uint32_t
-		parts; /* parts of each phase, at least 1. Threads take one after the other until none is left */
-	size_t scratch;   /* bytes of each thread */
-	size_t shared;    /* bytes of all threads, kept between the phases */
-	uint64_t cost;    /* ns that one thread would take, about */
+	uint32_t phases; /* at least 1. All parts of a phase end before the next
+			    phase begins */
+	uint32_t parts;  /* parts of each phase, at least 1. Threads take one
+			    after the other until none is left */
+	size_t scratch;  /* bytes of each thread */
+	size_t shared;   /* bytes of all threads, kept between the phases */
+	uint64_t cost;   /* ns that one thread would take, about */
 	uint32_t variant; /* what the kernel chose, for its .run */
 };
 

@@ -391,7 +391,8 @@ struct provided {
 	size_t first, end;           /* rows */
 	const unsigned char
 		*at; /* where row @first is; NULL if there is none */
-	bool found; /* false if the provider read the rows to the thread's room */
+	bool found;  /* false if the provider read the rows to the thread's
+			room */
 };
 
 static size_t row_bytes(const struct weir_operand *a)

@@ -32,8 +32,8 @@ struct weir__product {
 	size_t k; /* elements of a row */
 	const struct weir__dot_set *set;
 	const struct weir__dot *dot; /* for FLOATS that of F32 */
-	const struct weir_backend_convert
-		*convert; /* to F32; NULL if the rows are F32 */
+	/* to F32; NULL if the rows are F32 */
+	const struct weir_backend_convert *convert;
 	const struct weir__tiles *tiles;
 	/*
 	 * Columns are prepared in sets of set_columns, which take set_bytes. A
@@ -41,7 +41,8 @@ struct weir__product {
 	 */
 	size_t set_columns, set_bytes;
 	bool ready;  /* true if contiguous F32 columns need no preparation */
-	size_t rows; /* rows that are best computed together; a half, a quarter and so on are good too */
+	size_t rows; /* rows that are best computed together; a half, a quarter
+			and so on are good too */
 	size_t least_rows;
 	size_t scratch; /* bytes of each thread */
 };

@@ -54,9 +54,8 @@ static int sum_run(const struct weir__kernel_run *run)
 
 	if (run->phase == 0) {
 		end = weir__kernel_rows(run, a, &w, &row);
-		if (!weir__dim(
-			    a,
-			    0)) /* rows without elements may be too many to count */
+		/* Rows without elements may be too many to count. */
+		if (!weir__dim(a, 0))
 			end = row;
 		for (; row < end; row++, weir__walk_next(&w))
 			sum += row_sum(a, weir__walk_at(&w, a));

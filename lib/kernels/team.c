@@ -49,8 +49,8 @@ struct weir__team {
 	/* Held during each run, and to change the members up to size. */
 	pthread_mutex_t turn;
 	struct weir_threads threads;
-	struct worker *
-		worker; /* threads.count - 1 of them; NULL if the program has its own */
+	struct worker *worker; /* threads.count - 1 of them; NULL if the program
+				  has its own */
 	unsigned started;
 	bool refused; /* true if a thread could not be started */
 	bool spins;

@@ -36,8 +36,8 @@ struct weir_buf {
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	struct weir__reclaimed
-		reclaimed; /* used when there is no reference left */
+	struct weir__reclaimed reclaimed; /* used when there is no reference
+					     left */
 };
 
 /*

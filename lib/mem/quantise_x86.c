@@ -103,8 +103,8 @@ AVX2_INLINE __m256i avx2_pack(const __m256i i[4])
 }
 
 /*
- * Round magnitudes below 2^22 as roundf does, half away from zero. Others become
- * some integer.
+ * Round magnitudes below 2^22 as roundf does, half away from zero. Others
+ * become some integer.
  */
 AVX2_INLINE __m256i avx2_round(__m256 x)
 {

@@ -265,12 +265,12 @@ struct sweep {
 	const struct weir__rects *p;
 	struct gaps gaps;
 	bool backwards;
-	struct weir__rect_key
-		*key; /* heads of linked rectangles, by their begin */
+	struct weir__rect_key *key; /* heads of linked rectangles, by their
+				       begin */
 	size_t n;
-	uint32_t
-		*ending; /* for n + 1 times, 1 + the last head that ends then */
-	uint32_t *next;  /* for each head, 1 + another one that ends then */
+	uint32_t *ending; /* for n + 1 times, 1 + the last head that ends
+			     then */
+	uint32_t *next;   /* for each head, 1 + another one that ends then */
 	uint64_t height;
 };
 

@@ -57,8 +57,8 @@ void weir__races_add_load(struct weir__timeline *tl, const char *label,
 void weir__races_native(struct weir__timeline *tl);
 /*
  * The native stream @tl is around the queue @handle of @dev, as others may be.
- * NULL is the queue that the device orders with its others. The device runs the work of
- * such timelines in the order in which it began.
+ * NULL is the queue that the device orders with its others. The device runs the
+ * work of such timelines in the order in which it began.
  */
 void weir__races_queue(struct weir__timeline *tl, const void *dev,
 		       const void *handle);

@@ -20,9 +20,9 @@ struct weir__fileio {
 	_Atomic bool stopped; /* an earlier operation failed: start no reads */
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
-	struct weir__outcome
-		outcome; /* of these bytes; DONE: none has failed */
-	char why[200];   /* its sentence */
+	struct weir__outcome outcome; /* of these bytes; DONE: none has
+					 failed */
+	char why[200];                /* its sentence */
 
 	/* For a caller that submits the copies itself (mode_native.c). */
 	_Atomic(struct weir_backend_work *) todo; /* newest first */

@@ -100,10 +100,10 @@ struct weir__stream_op {
 	 * under the lock.
 	 */
 	uint64_t unsubmitted;
-	struct weir__timeline
-		*timeline; /* of the event waited for, referenced */
-	int64_t begun;     /* if a trace runs, else 0 */
-	unsigned track;    /* in the trace */
+	struct weir__timeline *timeline; /* of the event waited for,
+					    referenced */
+	int64_t begun;                   /* if a trace runs, else 0 */
+	unsigned track;                  /* in the trace */
 	struct weir__waiter waiter;
 	/*
 	 * Called last, when nothing uses the arrays of @owner; NULL: no owner.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Heaps of many blocks. To fail with four times as many blocks takes about four
- * times as many steps, whatever streams they were freed in. WEIR_T_BLOCKS blocks (20
- * 000).
+ * times as many steps, whatever streams they were freed in. WEIR_T_BLOCKS
+ * blocks (20 000).
  */
 #include <errno.h>
 #include <sys/mman.h>

@@ -2,10 +2,11 @@
 /*
  * Random calls of a heap with many blocks, and of one with many streams that
  * come and go. No two blocks overlap; memory that was freed in a stream whose
- * work has not ended is handed out to that stream, or to one that waits; the steps
- * of a call do not grow with what there is; nothing is left. In each round the work of a few streams is held
- * back. WEIR_T_BLOCKS blocks (20 000), WEIR_T_STREAMS streams (70 000),
- * WEIR_T_STEPS calls with many blocks (80 000), from WEIR_T_SEED.
+ * work has not ended is handed out to that stream, or to one that waits; the
+ * steps of a call do not grow with what there is; nothing is left. In each
+ * round the work of a few streams is held back. WEIR_T_BLOCKS blocks (20 000),
+ * WEIR_T_STREAMS streams (70 000), WEIR_T_STEPS calls with many blocks (80
+ * 000), from WEIR_T_SEED.
  */
 #include <dirent.h>
 #include <errno.h>

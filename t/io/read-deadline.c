@@ -3,10 +3,10 @@
  * Reads that never end. Those of threads hang in this test's pread(2), those of
  * a ring read a pipe that nobody writes to.
  *
- * For the engine's threads time passes only while reads hang, from the first one
- * on, and only a little between two looks at it. So other reads are never late,
- * and those that hang are, however busy the machine is, and the limits can be
- * short.
+ * For the engine's threads time passes only while reads hang, from the first
+ * one on, and only a little between two looks at it. So other reads are never
+ * late, and those that hang are, however busy the machine is, and the limits
+ * can be short.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -471,8 +471,8 @@ void weir__assign_free(struct weir__assign *assign)
 }
 
 /*
- * From here on: the pass for a graph, which asks the devices, and its sentences.
- * These are the arrays that the caller's struct lacks.
+ * From here on: the pass for a graph, which asks the devices, and its
+ * sentences. These are the arrays that the caller's struct lacks.
  */
 struct device_facts {
 	uint64_t *supports, *bytes, *moved, *flops;

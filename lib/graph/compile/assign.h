@@ -80,10 +80,10 @@ int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
 void weir__assign_free(struct weir__assign *assign);
 
 /*
- * Run the pass for the graph @g and the devices @devs, all of which are open. Of
- * the arrays of nodes @in has only marks, pins and usable: this call asks the
- * devices what they support, and makes the others. -ENOMEM, -EOPNOTSUPP with a
- * sentence.
+ * Run the pass for the graph @g and the devices @devs, all of which are open.
+ * Of the arrays of nodes @in has only marks, pins and usable: this call asks
+ * the devices what they support, and makes the others. -ENOMEM, -EOPNOTSUPP
+ * with a sentence.
  */
 int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
 		       const struct weir__assign_in *in,

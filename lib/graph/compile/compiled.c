@@ -158,7 +158,9 @@ struct splitting {
 	uint32_t *seen; /* of each class: 1 + the last split that reads it */
 };
 
-/* Count what node @i reads from memory of another device, or of another lane. */
+/*
+ * Count what node @i reads from memory of another device, or of another lane.
+ */
 static void split_inputs(struct splitting *s, uint32_t i)
 {
 	const struct weir__passes *p = s->p;

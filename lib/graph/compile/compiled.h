@@ -172,7 +172,9 @@ int weir__compiled_measure(struct weir__compiler *compiler,
 			   const struct weir_graph *g,
 			   const struct weir__choice *choice,
 			   struct weir__compiled **ret);
-/* Memory for @n entries of @size bytes. Not NULL if @n is 0; NULL: no memory. */
+/*
+ * Memory for @n entries of @size bytes. Not NULL if @n is 0; NULL: no memory.
+ */
 void *weir__compiled_take(struct weir__compiled *cg, size_t n, size_t size);
 
 /* nodes.c: find the places of all nodes, the ports and the device copies. */

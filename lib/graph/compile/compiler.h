@@ -42,7 +42,9 @@ struct weir__compiler {
 	uint32_t copies;  /* of the inputs of each graph */
 	int64_t place_ns; /* for the exact planner; 0: only the greedy one */
 	uint64_t budget;  /* of all devices together; 0: no limit */
-	/* Bit k of shares[i]: device i computes in planned memory of device k. */
+	/*
+	 * Bit k of shares[i]: device i computes in planned memory of device k.
+	 */
 	uint64_t *shares;
 
 	pthread_mutex_t lock;            /* guards what follows; taken last */

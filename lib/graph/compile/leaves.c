@@ -199,11 +199,11 @@ static void import_set(const struct weir__compiled *cg,
 
 /* The arrays of imports_of() while it makes the entries of a lane's list. */
 struct merging {
-	struct weir__import
-		*import; /* of each device copy, then of each entry */
-	uint32_t *same;  /* of each device copy: weir__imports_same() */
-	uint32_t
-		*newest; /* of the first of several: the newest entry of them */
+	struct weir__import *import; /* of each device copy, then of each
+					entry */
+	uint32_t *same;   /* of each device copy: weir__imports_same() */
+	uint32_t *newest; /* of the first of several: the newest entry of
+			     them */
 };
 
 /*
@@ -234,8 +234,8 @@ static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 
 /*
  * The entries of the list of a lane with *@n device copies that are imports,
- * and their number. Imports are in the order of first use. NULL: no memory, with
- * a sentence.
+ * and their number. Imports are in the order of first use. NULL: no memory,
+ * with a sentence.
  */
 static struct weir__import *imports_of(struct weir__compiled *cg,
 				       const struct weir_graph *g, uint32_t l,

@@ -442,8 +442,8 @@ static int address_of(const struct weir__compiled *cg,
 
 /*
  * True if nothing else reads the import that has source 0 of @node: no other
- * node, and no other source of this one. Only locations in imports have a device
- * copy.
+ * node, and no other source of this one. Only locations in imports have a
+ * device copy.
  */
 static bool reads_alone(const struct weir__compiled *cg,
 			const struct weir__graph_lane *lane,

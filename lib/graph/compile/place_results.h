@@ -21,8 +21,8 @@ struct weir__place_in {
 	const uint8_t *marks;  /* WEIR__MARK_* */
 	const uint64_t *bytes; /* of each node, if it has bytes of its own */
 	/*
-	 * Bit s of in_place[i]: operation and layouts allow that the result of node
-	 * i takes the place of its source s.
+	 * Bit s of in_place[i]: operation and layouts allow that the result of
+	 * node i takes the place of its source s.
 	 */
 	const uint8_t *in_place;
 	/* Bytes of each device copy; an import has 0. */

@@ -37,7 +37,9 @@ struct syncing {
 	 * class.
 	 */
 	uint32_t *of;
-	/* At l * n_lanes + k: how many steps of lane k lane l has waited for. */
+	/*
+	 * At l * n_lanes + k: how many steps of lane k lane l has waited for.
+	 */
 	uint32_t *waited;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs: a compiled graph with the buffers and events of one graph's
- * leaves. They are made, estimated and described.
+ * Executable graphs: a compiled graph with the buffers and events of one
+ * graph's leaves. They are made, estimated and described.
  */
 #include <string.h>
 

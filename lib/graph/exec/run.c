@@ -413,9 +413,9 @@ int weir__run_lane_own_stream(struct weir__run_lane *lane)
 }
 
 /*
- * Queue the copy of an input in the lane's stream. *@changed becomes true if the
- * copy or a part of it was queued, or if the event has failed, which fails the
- * stream.
+ * Queue the copy of an input in the lane's stream. *@changed becomes true if
+ * the copy or a part of it was queued, or if the event has failed, which fails
+ * the stream.
  */
 static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
 		      const struct weir_tensor *t, struct weir_event *event,
@@ -516,7 +516,9 @@ static void report_imports(struct weir_run *run, struct weir_run_report *report)
 		if (!lane->of->prefetch_list)
 			continue;
 		report->kept += lane->of->prefetch_list->kept_bytes;
-		/* The first start may have failed before it began to prefetch. */
+		/*
+		 * The first start may have failed before it began to prefetch.
+		 */
 		if (lane->prefetch.list)
 			report->prefetched +=
 				weir__prefetch_bytes(&lane->prefetch);

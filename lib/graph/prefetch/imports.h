@@ -44,16 +44,16 @@ struct weir__imports {
 };
 
 /*
- * Prefetched imports that are needed at the same time share no byte. As many imports
- * as fit are kept: first those that are in use for long or are read again as
- * another import, then those that would make the buffer large, then tiny ones.
- * Of the others so many are kept, evenly spread, that the buffer has three
- * times the bytes of the largest prefetched import, or less if the budget has
- * no room for that. Those that are read by rows are kept last. An existing
+ * Prefetched imports that are needed at the same time share no byte. As many
+ * imports as fit are kept: first those that are in use for long or are read
+ * again as another import, then those that would make the buffer large, then
+ * tiny ones. Of the others so many are kept, evenly spread, that the buffer has
+ * three times the bytes of the largest prefetched import, or less if the budget
+ * has no room for that. Those that are read by rows are kept last. An existing
  * buffer is used if it is large enough.
  *
- * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
- * both numbers. Free the arrays with weir__imports_free().
+ * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence
+ * has both numbers. Free the arrays with weir__imports_free().
  */
 int weir__imports(const struct weir__imports_in *in, struct weir__imports *ret);
 void weir__imports_free(struct weir__imports *imports);

@@ -169,8 +169,8 @@ struct weir__arrivals {
 struct weir__prefetch_wait {
 	struct weir__waiter waiter;          /* first member */
 	struct weir__prefetcher *prefetcher; /* referenced while it waits */
-	struct weir__timeline
-		*timeline; /* referenced; NULL: it does not wait */
+	struct weir__timeline *timeline;     /* referenced; NULL: it does not
+						wait */
 };
 
 struct weir__prefetcher {
@@ -195,8 +195,8 @@ struct weir__prefetcher {
 	struct weir__arrivals *arrivals; /* referenced, or NULL */
 	uint64_t number;                 /* the next free one of @arrivals */
 	struct weir__prefetch *prefetches; /* of @arrivals, as started */
-	uint32_t
-		n_old; /* prefetches of earlier timelines that have not ended */
+	uint32_t n_old; /* prefetches of earlier timelines that have not
+			   ended */
 	struct weir__prefetch ahead; /* for the next run; list NULL: none */
 	struct weir__prefetch_op out[WEIR__PREFETCH_OPS]; /* a circular queue */
 	uint32_t first_out, n_out;

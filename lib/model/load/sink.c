@@ -48,8 +48,8 @@ struct weir__sink {
 	_Atomic bool cancelled;
 	_Atomic bool stopped; /* windows in the queue start no more reads */
 	/* Used by the thread, and after its end: */
-	const struct weir_failure
-		*stop; /* nothing more is passed on; or NULL */
+	const struct weir_failure *stop; /* nothing more is passed on; or
+					    NULL */
 	bool leaked;
 	size_t span; /* the next extent begins in this span */
 	uint64_t at; /* at this byte of the span */
