@@ -35,6 +35,7 @@
 #include <weir/model.h>
 #include <weir/plan.h>
 #include <weir/load.h>
+#include <weir/save.h>
 #include <weir/placement.h>
 #include <weir/graph.h>
 #include <weir/ops.h>

@@ -102,6 +102,7 @@ struct weir_model;
 struct weir_plan;
 struct weir_load;
 struct weir_weights;
+struct weir_save;
 struct weir_placement;
 
 /*

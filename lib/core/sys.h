@@ -111,6 +111,27 @@ int64_t weir__sys_preadv_nowait(int fd, const struct iovec *iov, int n,
 				uint64_t off);
 int64_t weir__sys_write(int fd, const void *buf, size_t n);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
+/*
+ * Make the file @bytes long, with blocks on the disk. -EOPNOTSUPP: the file
+ * system cannot reserve blocks.
+ */
+int weir__sys_reserve(int fd, uint64_t bytes);
+int weir__sys_truncate(int fd, uint64_t bytes);
+int weir__sys_sync(int fd); /* fsync(2) */
+/* fsync(2) of a folder. */
+int weir__sys_sync_folder(const char *path);
+int weir__sys_chmod(int fd, unsigned mode);
+/* @keep: -EEXIST if there is a file of the name @to, rather than replace it. */
+int weir__sys_rename(const char *from, const char *to, bool keep);
+int weir__sys_unlink(const char *path);
+/* Lock a file without waiting; closing it unlocks it. -EWOULDBLOCK. */
+int weir__sys_lock(int fd);
+/* Drop clean pages of the range from the page cache. Errors are ignored. */
+void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len);
+/* Begin to write dirty pages of the range to the disk. Errors are ignored. */
+void weir__sys_write_back(int fd, uint64_t off, uint64_t len);
+/* Bytes that this process may still write to the file system of @path. */
+int weir__sys_free(const char *path, uint64_t *ret_bytes);
 int weir__sys_eventfd(void);
 /* Replace the file of descriptor @fd by a new eventfd. */
 int weir__sys_eventfd_renew(int fd);

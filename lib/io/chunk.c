@@ -15,6 +15,9 @@
  * device, as many as fit a slot: one read and one scatter copy. To host memory,
  * small ones: the chunk is unpacked.
  *
+ * Chunks of writes that the job fills (job->fill) are staged, each as whole
+ * blocks: the slot has room for the rest of the last one.
+ *
  * A chunk of an extent with rows or a conversion has as many rows or elements
  * as fit a slot; for a device their converted elements have to fit too.
  */
@@ -193,11 +196,13 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 			return weir__fail(-EBADF,
 					  "%s: was opened for reading only",
 					  e->file->base);
-		if (job->write || chunk_bytes % e->file->off_align ||
+		if ((job->write && !job->fill) ||
+		    chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
 		e->unpack = e->rows > 1 || e->convert;
-		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
+		e->block = e->buffered || job->fill ? 0
+						    : block_of(e, chunk_bytes);
 		e->n_merged = 1;
 		if (e->unpack && (r = check_unpack(job, e, chunk_bytes)) < 0)
 			return r;

@@ -441,6 +441,14 @@ void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 		weir__pool_push(eng->copiers, task);
 }
 
+void weir__engine_long_task(struct weir__engine *eng, struct weir__task *task)
+{
+	if (atomic_load(&eng->abort))
+		task->run(task);
+	else
+		weir__pool_push(eng->readers, task);
+}
+
 bool weir__engine_is_late(const struct weir__engine *eng,
 			  const struct weir__reads *reads, int64_t now)
 {

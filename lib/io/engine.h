@@ -135,6 +135,17 @@ struct weir__job {
 			   enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
+	 * Of writes whose extents have no memory (addr and dev are NULL):
+	 * produce bytes [lo, hi) of extent @ext. It writes them to @room, or
+	 * sets *ret_bytes, which is @room, to host memory that has them until
+	 * the chunk is completed. Returns 0 or -errno. On a thread of the
+	 * engine; may block. The file is written directly in whole blocks, with
+	 * zeros after the extent's last byte; the caller sets its size
+	 * afterwards. NULL: extents have memory.
+	 */
+	int (*fill)(struct weir__job *job, size_t ext, uint64_t lo, uint64_t hi,
+		    unsigned char *room, unsigned char **ret_bytes);
+	/*
 	 * Called when the copy of these bytes is submitted to the device's
 	 * driver; the chunk is completed later. Optional; not called for every
 	 * chunk. Otherwise as chunk_done.
@@ -191,7 +202,8 @@ bool weir__engine_joins_rows(const struct weir__engine *eng,
  * Divide the extents into chunks and dispatch them. If this returns 0 the job
  * belongs to the engine; job->chunk_done and job->done may be called earlier.
  * -EBADF: a write to a file opened for reading. -EINVAL: a write of rows, or a
- * row that does not fit a chunk. -ESHUTDOWN: the root is being closed.
+ * row that does not fit a chunk. Extents that @job->fill produces begin at a
+ * multiple of a block. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 /* Let chunks that have not started end as cancelled. Any thread. */
@@ -218,5 +230,7 @@ void weir__engine_release(struct weir__engine *eng);
 
 /* Run @task on a thread that may block. Any thread. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);
+/* The same for a task that may take long, such as fsync(2). */
+void weir__engine_long_task(struct weir__engine *eng, struct weir__task *task);
 
 #endif

@@ -96,6 +96,8 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	how |= flags & WEIR_FILE_WRITE ? O_RDWR : O_RDONLY;
 	if (flags & WEIR_FILE_CREATE)
 		how |= O_CREAT;
+	if (flags & WEIR__FILE_NEW)
+		how |= O_EXCL;
 	fd = weir__sys_open(path, how, mode);
 	if (fd == -EAGAIN)
 		fd = open_leased(path, how);
@@ -109,7 +111,7 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	r = check_kind(path, st);
 	if (r < 0)
 		goto out;
-	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
+	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_EXCL | O_NOCTTY));
 	if (r < 0) {
 		r = weir__fail_sys(r, "%s", path);
 		goto out;

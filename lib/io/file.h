@@ -51,6 +51,9 @@ struct weir_file {
 	struct weir__lease *_Atomic lease; /* NULL: none */
 };
 
+/* For weir__file_open(): fail with -EEXIST if there is such a file. */
+#define WEIR__FILE_NEW 0x80000000u
+
 /* As weir_file_open(), for use inside the library. */
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);

@@ -340,6 +340,11 @@ static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 	return sqe;
 }
 
+static bool in_slot(const struct weir__slot *slot, const unsigned char *p)
+{
+	return p >= slot->addr && p < slot->addr + slot->bytes;
+}
+
 static void uring_submit(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir_file *file = op->extent->file;
@@ -361,7 +366,11 @@ static void uring_submit(struct weir__loop *loop, struct weir__op *op)
 	/* Requests that would block the submitter go to a worker thread. */
 	if (!op->direct || !file->nowait)
 		flags |= IOSQE_ASYNC;
-	if (op->write)
+	if (op->write && op->slot && op->slot->registered &&
+	    in_slot(op->slot, op->buf))
+		io_uring_prep_write_fixed(sqe, fd, op->buf, op->len, op->off,
+					  (int)op->slot->index);
+	else if (op->write)
 		io_uring_prep_write(sqe, fd, op->buf, op->len, op->off);
 	else if (op->slot && op->slot->registered)
 		io_uring_prep_read_fixed(sqe, fd, op->buf, op->len, op->off,

@@ -135,6 +135,25 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 }
 
 /*
+ * Aim the op at a slot that the job fills, to be written from there: whole
+ * blocks, or through the page cache lo..hi alone.
+ */
+static bool aim_filled(struct weir__loop *loop, struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	uint64_t unit = weir__slot_unit(e->file), bytes = op->hi - op->lo;
+
+	if (!take_slot(loop, op, weir__up(bytes, unit)))
+		return false;
+	op->direct = !weir__extent_is_cached(e);
+	op->off = e->off + op->lo;
+	op->end = e->off + op->hi;
+	op->payload = op->buf = op->slot->addr;
+	op->len = (uint32_t)(op->direct ? weir__up(bytes, unit) : bytes);
+	return true;
+}
+
+/*
  * Aim the op at the page cache: read the rest of lo..hi, from byte @from of the
  * file on, without a slot to host memory, through a slot to a device. If a read
  * to a device has no slot yet, one is only reserved: the copier takes it
@@ -151,6 +170,10 @@ static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 	op->off = from;
 	op->end = e->off + op->hi;
 	op->len = (uint32_t)(op->end - from);
+	if (op->job->fill) {
+		op->buf = op->payload + (from - e->off - op->lo);
+		return true;
+	}
 	if (!e->dev) {
 		drop_slots(loop, op);
 		op->buf = e->addr + (from - e->off);
@@ -203,6 +226,8 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 {
 	const struct weir__extent *e = op->extent;
 
+	if (op->job->fill)
+		return aim_filled(loop, op);
 	if (weir__extent_is_cached(e))
 		return aim_buffered(loop, op, e->off + op->lo);
 	if (e->unpack)
@@ -220,7 +245,8 @@ static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 	const struct weir__extent *e = op->extent;
 
 	return (loop->n_out == 1 || !weir__slots_count(loop->reactor.slots)) &&
-	       !e->dev && aim_buffered(loop, op, e->off + op->lo);
+	       !e->dev && !op->job->fill &&
+	       aim_buffered(loop, op, e->off + op->lo);
 }
 
 /* Give the op to the ring, or to a pool, whose threads may block. */
@@ -253,6 +279,13 @@ static void start_copy(struct weir__loop *loop, struct weir__op *op,
 	failed = weir__failed(err, weir_error());
 	failed.in_copy = true;
 	weir__op_finish(loop, op, &failed);
+}
+
+/* Readers are the threads that may block for any time. */
+static void start_fill(struct weir__loop *loop, struct weir__op *op)
+{
+	op->state = WEIR__OP_FILLING;
+	weir__pool_push(loop->reactor.eng->readers, &op->task);
 }
 
 /* Complete the chunk as failed, with an errno of the kernel or a backend. */
@@ -306,6 +339,8 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (!aimed)
 		op_fail_slotless(loop, op);
+	else if (job->fill)
+		start_fill(loop, op);
 	else if (op->write && op->slot)
 		start_copy(loop, op, WEIR__OP_FETCHING);
 	else
@@ -387,7 +422,8 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	uint64_t lo = op->lo, hi = op->hi;
 	const struct weir__extent *e = op->extent;
 
-	if (outcome->end == WEIR__DONE && (op->slot || e->unpack))
+	if (outcome->end == WEIR__DONE && !op->write &&
+	    (op->slot || e->unpack))
 		atomic_fetch_add_explicit(&job->over_read,
 					  weir__op_over_read(op),
 					  memory_order_relaxed);
@@ -432,7 +468,9 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 			     way_of(op));
 }
 
-/* The copy out of the slot or into it, or the conversion, has ended. */
+/*
+ * The copy out of the slot or into it, the conversion, or job->fill, has ended.
+ */
 static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 {
 	bool fetched = op->state == WEIR__OP_FETCHING;
@@ -442,7 +480,7 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 		op->slot = NULL;
 	if (err < 0) {
 		op_fail(loop, op, err);
-	} else if (fetched) {
+	} else if (fetched || op->state == WEIR__OP_FILLING) {
 		op->state = WEIR__OP_QUEUED;
 		op_route(loop, op);
 	} else if (op->state == WEIR__OP_CONVERTING) {

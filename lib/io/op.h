@@ -28,6 +28,10 @@ struct weir__slot;
  *	FREE -> FETCHING	a write from a device's memory was dispatched:
  *				its bytes are copied to a slot first
  *	FETCHING -> QUEUED	that copy has ended: it is written from the slot
+ *	FREE -> FILLING		a write that the job fills was dispatched: a
+ *				pool's thread calls job->fill
+ *	FILLING -> QUEUED	it is written from the slot, or from the memory
+ *				that the job has named
  *	QUEUED -> QUEUED	the read or write was short, interrupted or
  *				refused: the rest is requested again
  *	QUEUED -> COPYING	it was read into a slot, and is copied out
@@ -45,6 +49,7 @@ struct weir__slot;
 enum weir__op_state {
 	WEIR__OP_FREE,
 	WEIR__OP_FETCHING,
+	WEIR__OP_FILLING,
 	WEIR__OP_QUEUED,
 	WEIR__OP_CONVERTING,
 	WEIR__OP_COPYING,
@@ -81,7 +86,8 @@ struct weir__op {
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 
 	struct weir__slot *slot;        /* NULL: in place, or not taken yet */
-	unsigned char *payload;         /* address of byte lo in the slot */
+	unsigned char *payload; /* address of byte lo in the slot, or where
+				   job->fill has it */
 	struct weir__slot *repack_slot; /* device_copy.c */
 	/*
 	 * Of an unpacked extent, to a device: payload has the rows one after

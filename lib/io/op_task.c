@@ -19,6 +19,7 @@
 #include "core/util.h"
 #include "io/chunk.h"
 #include "io/engine_state.h"
+#include "io/job.h"
 #include "io/op.h"
 #include "io/reactor.h"
 #include "mem/convert.h"
@@ -397,6 +398,42 @@ static void bind_slot(struct weir__op *op)
 	op->payload = op->buf = op->slot->addr;
 }
 
+/* True if a direct write of @n bytes may begin at @bytes. */
+static bool writable_in_place(const struct weir_file *file,
+			      const unsigned char *bytes, uint64_t n)
+{
+	return (uintptr_t)bytes % file->mem_align == 0 &&
+	       n % weir__slot_unit(file) == 0;
+}
+
+/*
+ * Let the job produce the bytes of a write. If it has them in memory already,
+ * they are written from there, or copied to the slot to be whole blocks.
+ */
+static void fill(struct weir__op *op)
+{
+	struct weir__job *job = op->job;
+	unsigned char *room = op->slot->addr;
+	unsigned char *bytes = room;
+	const uint64_t n = op->hi - op->lo;
+	struct weir *weir = op->reactor->eng->weir;
+	int64_t begun = weir__trace_now(weir);
+
+	op->res = job->fill(job, weir__extent_index(job, op->extent), op->lo,
+			    op->hi, room, &bytes);
+	if (op->res < 0)
+		return;
+	if (bytes != room &&
+	    (!op->direct || writable_in_place(op->extent->file, bytes, n)))
+		op->payload = op->buf = bytes;
+	else if (bytes != room)
+		memcpy(room, bytes, n);
+	if (op->len > n)
+		memset(room + n, 0, op->len - n);
+	weir__trace_span(weir, WEIR__TRACK_COPIER, op->reactor->index,
+			 op->track, "fill", begun, op->extent->off + op->lo, n);
+}
+
 /*
  * The op was orphaned before this call. Free its slot, which is reserved and
  * not taken, or which an earlier call has filled in part.
@@ -497,6 +534,8 @@ bool weir__op_execute(struct weir__op *op)
 		return true;
 	if (op->state == WEIR__OP_COPYING || op->state == WEIR__OP_CONVERTING)
 		copy_out(op);
+	else if (op->state == WEIR__OP_FILLING)
+		fill(op);
 	else if (unpacks_cached(op))
 		op->res = read_and_unpack(op);
 	else if (op->write)

@@ -22,6 +22,52 @@ struct weir__head {
 	uint64_t file_bytes;
 };
 
+struct weir__bytes;
+
+/* One of the files that a model is written to. */
+struct weir__part_out {
+	const size_t *order; /* its records, by number, in the order of the file */
+	size_t n;
+	uint32_t no, count; /* file @no, from 0, of @count */
+};
+
+/*
+ * How files of a format are written. A model that is written has records, whose
+ * offsets count from the beginning of the data section, names and metadata, and
+ * no files. Constant; any thread.
+ */
+struct weir__format_write {
+	/*
+	 * Tensors are sorted so that those with larger alignments come first.
+	 */
+	bool by_alignment;
+	bool pads; /* the last tensor is padded, too */
+	/* 0, or -EOPNOTSUPP, -EINVAL: the format cannot hold such a tensor. */
+	int (*check)(const struct weir__str *name, uint32_t dtype,
+		     unsigned ndim);
+	/* The same for a pair of metadata. */
+	int (*check_value)(const struct weir__str *key,
+			   const struct weir__value *value);
+	/* The alignment of @rec in the data section: a power of two. */
+	uint64_t (*align)(const struct weir_model *m,
+			  const struct weir__record *rec);
+	/*
+	 * Append the header of a file, up to its data section, to @out, which
+	 * is empty. -ENOMEM without a sentence. -EOPNOTSUPP: the format has a
+	 * limit that the model exceeds.
+	 */
+	int (*header)(const struct weir_model *m,
+		      const struct weir__part_out *part,
+		      struct weir__bytes *out);
+	/*
+	 * The same for the index of the @n parts, which are the files of these
+	 * names. NULL: files of one model are found by their names.
+	 */
+	int (*index)(const struct weir_model *m,
+		     const struct weir__part_out *part, const char *const *file,
+		     uint32_t n, struct weir__bytes *out);
+};
+
 /* A format. Constant; its functions are called by the thread that opens. */
 struct weir__format {
 	const char *name; /* weir_model_info.format */
@@ -43,6 +89,7 @@ struct weir__format {
 	 */
 	int (*read)(struct weir_model *m, uint32_t shard,
 		    const struct weir__head *head, bool lenient);
+	const struct weir__format_write *write; /* NULL: it is only read */
 };
 
 /* All formats, by preference in a directory. Ended by NULL, never empty. */

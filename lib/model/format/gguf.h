@@ -30,6 +30,7 @@ struct weir__gguf {
 };
 
 extern const struct weir__format weir__gguf;
+extern const struct weir__format_write weir__gguf_write; /* gguf_write.c */
 
 /*
  * Add the tensors and the metadata of @g to @m, checked. Blocks only while it

@@ -401,4 +401,5 @@ const struct weir__format weir__gguf = {
 	.split = true,
 	.probe = gguf_probe,
 	.read = gguf_read,
+	.write = &weir__gguf_write,
 };

@@ -29,6 +29,8 @@ struct weir__st {
 };
 
 extern const struct weir__format weir__safetensors;
+/* safetensors_write.c */
+extern const struct weir__format_write weir__safetensors_write;
 
 /*
  * The length of the header of a file that begins with @head. -EBADMSG: it

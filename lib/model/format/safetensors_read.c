@@ -399,4 +399,5 @@ const struct weir__format weir__safetensors = {
 	.index_suffix = ".safetensors.index.json",
 	.probe = st_probe,
 	.read = st_read,
+	.write = &weir__safetensors_write,
 };
