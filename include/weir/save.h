@@ -119,13 +119,13 @@ WEIR_API int weir_save_copy_meta(struct weir_save *save,
 				 const char *glob) WEIR_NONNULL(1, 2);
 
 struct weir_save_info {
-	size_t size;         /* set by the caller */
-	const char *format;  /* "safetensors" or "GGUF" */
-	uint64_t bytes;      /* of the files, headers and gaps included */
-	uint64_t tensors;    /* number of tensors */
-	uint64_t data;       /* bytes of the tensors */
-	uint64_t free;       /* bytes free in the file system of the path */
-	uint32_t files;      /* number of files with tensors */
+	size_t size;        /* set by the caller */
+	const char *format; /* "safetensors" or "GGUF" */
+	uint64_t bytes;     /* of the files, headers and gaps included */
+	uint64_t tensors;   /* number of tensors */
+	uint64_t data;      /* bytes of the tensors */
+	uint64_t free;      /* bytes free in the file system of the path */
+	uint32_t files;     /* number of files with tensors */
 	uint32_t reserved;
 };
 /*

@@ -111,7 +111,8 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	r = check_kind(path, st);
 	if (r < 0)
 		goto out;
-	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_EXCL | O_NOCTTY));
+	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_EXCL |
+					    O_NOCTTY));
 	if (r < 0) {
 		r = weir__fail_sys(r, "%s", path);
 		goto out;

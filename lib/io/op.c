@@ -422,8 +422,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	uint64_t lo = op->lo, hi = op->hi;
 	const struct weir__extent *e = op->extent;
 
-	if (outcome->end == WEIR__DONE && !op->write &&
-	    (op->slot || e->unpack))
+	if (outcome->end == WEIR__DONE && !op->write && (op->slot || e->unpack))
 		atomic_fetch_add_explicit(&job->over_read,
 					  weir__op_over_read(op),
 					  memory_order_relaxed);

@@ -85,8 +85,8 @@ struct weir__op {
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 
-	struct weir__slot *slot;        /* NULL: in place, or not taken yet */
-	unsigned char *payload; /* address of byte lo in the slot, or where
+	struct weir__slot *slot; /* NULL: in place, or not taken yet */
+	unsigned char *payload;  /* address of byte lo in the slot, or where
 				   job->fill has it */
 	struct weir__slot *repack_slot; /* device_copy.c */
 	/*

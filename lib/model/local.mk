@@ -21,4 +21,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/load/sink.c %D%/load/sink.h %D%/load/status.c \
 	%D%/save/save.c %D%/save/save.h %D%/save/save_item.c %D%/save/save_item.h \
 	%D%/save/save_layout.c %D%/save/save_fill.c %D%/save/save_files.c \
-	%D%/save/save_meta.c
+	%D%/save/save_meta.c %D%/save/save_earlier.c

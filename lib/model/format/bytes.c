@@ -84,8 +84,8 @@ void weir__bytes_json(struct weir__bytes *b, const struct weir__str *str)
 	weir__bytes_byte(b, '"');
 	for (size_t i = 0; i < str->len; i++) {
 		unsigned char c = (unsigned char)str->s[i];
-		const char escape[] = { '\\', 'u', '0', '0', hex[c >> 4],
-					hex[c & 15] };
+		const char escape[] = { '\\', 'u',         '0',
+					'0',  hex[c >> 4], hex[c & 15] };
 
 		if (c >= 0x20 && c != '"' && c != '\\')
 			continue;

@@ -26,7 +26,8 @@ struct weir__bytes;
 
 /* One of the files that a model is written to. */
 struct weir__part_out {
-	const size_t *order; /* its records, by number, in the order of the file */
+	const size_t
+		*order; /* its records, by number, in the order of the file */
 	size_t n;
 	uint32_t no, count; /* file @no, from 0, of @count */
 };

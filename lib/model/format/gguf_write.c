@@ -20,10 +20,10 @@
 
 /* Numbers of the format, by enum weir_value_type. */
 static const uint32_t gguf_type[] = {
-	[WEIR_VALUE_U8] = 0,     [WEIR_VALUE_I8] = 1,   [WEIR_VALUE_U16] = 2,
-	[WEIR_VALUE_I16] = 3,    [WEIR_VALUE_U32] = 4,  [WEIR_VALUE_I32] = 5,
-	[WEIR_VALUE_F32] = 6,    [WEIR_VALUE_BOOL] = 7, [WEIR_VALUE_STRING] = 8,
-	[WEIR_VALUE_ARRAY] = 9,  [WEIR_VALUE_U64] = 10, [WEIR_VALUE_I64] = 11,
+	[WEIR_VALUE_U8] = 0,    [WEIR_VALUE_I8] = 1,   [WEIR_VALUE_U16] = 2,
+	[WEIR_VALUE_I16] = 3,   [WEIR_VALUE_U32] = 4,  [WEIR_VALUE_I32] = 5,
+	[WEIR_VALUE_F32] = 6,   [WEIR_VALUE_BOOL] = 7, [WEIR_VALUE_STRING] = 8,
+	[WEIR_VALUE_ARRAY] = 9, [WEIR_VALUE_U64] = 10, [WEIR_VALUE_I64] = 11,
 	[WEIR_VALUE_F64] = 12,
 };
 

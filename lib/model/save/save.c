@@ -81,6 +81,7 @@ static void save_destroy(struct weir__timeline *tl)
 	struct weir_save *s = save_of(tl);
 
 	release_items(s);
+	weir__save_earlier_free(s);
 	weir__save_layout_free(s);
 	if (s->model)
 		weir__names_fini(&s->header.names);
@@ -560,8 +561,7 @@ int weir_save_wait(struct weir_save *save, int64_t timeout_ns)
 
 	WEIR__ENTER();
 	r = check_started(save);
-	return r < 0 ? r
-		     : weir__timeline_block(&save->timeline, 0, timeout_ns);
+	return r < 0 ? r : weir__timeline_block(&save->timeline, 0, timeout_ns);
 }
 
 int weir_save_record(struct weir_save *save, struct weir_event *event)

@@ -65,8 +65,11 @@ struct weir_save {
 	size_t *order; /* of all records */
 	struct weir__save_file *file;
 	uint32_t n_files;
-	char *index_name;     /* NULL: there is none */
+	char *index_name;     /* of the path; NULL: the format has no index */
 	uint64_t total, data; /* bytes of the files; of the tensors */
+
+	char **earlier; /* n_earlier: shards of the earlier model's index */
+	size_t n_earlier;
 
 	struct weir__engine *eng;
 	struct weir__job *job;
@@ -114,6 +117,16 @@ int weir__save_files_make(struct weir_save *s);
 int weir__save_files_publish(struct weir_save *s);
 /* Close the files; remove those that have temporary names. Blocks. */
 void weir__save_files_end(struct weir_save *s);
+
+/* save_earlier.c: the model that is replaced; see there. Block. */
+void weir__save_earlier_find(struct weir_save *s);
+void weir__save_earlier_remove(struct weir_save *s);
+void weir__save_earlier_free(struct weir_save *s);
+
+static inline bool weir__save_has_index(const struct weir_save *s)
+{
+	return s->n_files > 1 && s->index_name;
+}
 
 /* save_fill.c: job->fill. */
 int weir__save_fill(struct weir__job *job, size_t ext, uint64_t lo, uint64_t hi,

@@ -87,10 +87,12 @@ static void note_left_over(struct weir_save *s)
 		snprintf(path, sizeof(path), "%s/%s", s->folder, name);
 		if (!strncmp(name, prefix, strlen(prefix)) &&
 		    is_left_over(path)) {
-			weir__append(s->note, sizeof(s->note), "%s%s",
-				     s->leftovers ? ", "
-						  : "left over from saves that did not end, may be removed: ",
-				     name);
+			weir__append(
+				s->note, sizeof(s->note), "%s%s",
+				s->leftovers
+					? ", "
+					: "left over from saves that did not end, may be removed: ",
+				name);
 			s->leftovers++;
 		}
 		weir__free(list[i]);
@@ -104,9 +106,10 @@ static int fail_space(const struct weir_save *s, int r, const char *temp)
 	uint64_t free = 0;
 
 	weir__sys_free(s->folder, &free);
-	return weir__fail(r, "%s: %s: the save needs %llu bytes, %llu are free%s%s",
-			  temp, weir__errno_describe(-r), (ull)s->total, (ull)free,
-			  *s->note ? "; " : "", s->note);
+	return weir__fail(
+		r, "%s: %s: the save needs %llu bytes, %llu are free%s%s", temp,
+		weir__errno_describe(-r), (ull)s->total, (ull)free,
+		*s->note ? "; " : "", s->note);
 }
 
 /* Give the file the permissions of the one that it will replace. */
@@ -172,7 +175,8 @@ int weir__save_files_make(struct weir_save *s)
 	int r = 0;
 
 	note_left_over(s);
-	if (s->index_name)
+	if (weir__save_has_index(s) ||
+	    (s->index_name && s->flags & WEIR_SAVE_NEW))
 		r = check_name(s, s->index_name);
 	for (uint32_t i = 0; r >= 0 && i < s->n_files; i++)
 		r = check_name(s, s->file[i].name);
@@ -260,8 +264,7 @@ static int name_file(const struct weir_save *s, struct weir__save_file *f,
 	int r;
 
 	snprintf(path, sizeof(path), "%s/%s", s->folder, f->name);
-	r = weir__sys_rename(f->temp, path,
-			     keep || (s->flags & WEIR_SAVE_NEW));
+	r = weir__sys_rename(f->temp, path, keep || (s->flags & WEIR_SAVE_NEW));
 	if (r < 0)
 		return weir__fail_sys(r, "%s: rename to %s", f->temp, path);
 	f->named = true;
@@ -315,18 +318,20 @@ static void end_file(struct weir__save_file *f)
 
 int weir__save_files_publish(struct weir_save *s)
 {
-	struct weir__save_file index = { .name = s->index_name };
-	struct weir__save_file *last = s->index_name ? &index : &s->file[0];
+	struct weir__save_file own = { .name = s->index_name };
+	struct weir__save_file *index = weir__save_has_index(s) ? &own : NULL;
+	struct weir__save_file *last = index ? index : &s->file[0];
 	int64_t begun = weir__now();
 	int r = 0;
 
 	for (uint32_t i = 0; r >= 0 && i < s->n_files; i++)
 		r = finish_file(s, &s->file[i]);
-	if (r >= 0 && s->index_name)
-		r = write_index(s, &index);
+	if (r >= 0 && index)
+		r = write_index(s, index);
 	s->sync_ns = weir__now() - begun;
+	weir__save_earlier_find(s);
 	if (r >= 0)
-		r = name_files(s, s->index_name ? &index : NULL);
+		r = name_files(s, index);
 	if (r >= 0 && !(s->flags & WEIR_SAVE_NOSYNC)) {
 		r = weir__sys_sync_folder(s->folder);
 		if (r < 0)
@@ -335,10 +340,12 @@ int weir__save_files_publish(struct weir_save *s)
 				"%s: fsync of the folder, in which the files have their names already",
 				s->folder);
 	}
-	if (r < 0 && !last->named)
+	if (r >= 0)
+		weir__save_earlier_remove(s);
+	else if (!last->named)
 		unname_files(s);
-	if (s->index_name)
-		end_file(&index);
+	if (index)
+		end_file(index);
 	return r;
 }
 

@@ -40,10 +40,10 @@ static int item_begin(struct weir__save_item *item, uint32_t dtype)
 			return weir__fail(-EINVAL, "%s: %u is not a dtype",
 					  label(item), dtype);
 		if (!item->convert)
-			return weir__fail(
-				-EINVAL, "%s: %s cannot be converted to %s",
-				label(item), info->name,
-				weir__dtype(dtype)->name);
+			return weir__fail(-EINVAL,
+					  "%s: %s cannot be converted to %s",
+					  label(item), info->name,
+					  weir__dtype(dtype)->name);
 	}
 	for (unsigned i = 0; i < t->ndim; i++)
 		n *= (uint64_t)t->shape[i];
@@ -52,17 +52,16 @@ static int item_begin(struct weir__save_item *item, uint32_t dtype)
 	if (!item->convert)
 		return 0;
 	if (bytes % item->convert->src_bytes ||
-	    (t->ndim &&
-	     (uint64_t)t->shape[t->ndim - 1] / info->block * info->bytes %
-		     item->convert->src_bytes))
+	    (t->ndim && (uint64_t)t->shape[t->ndim - 1] / info->block *
+				info->bytes % item->convert->src_bytes))
 		return weir__fail(
 			-EINVAL,
 			"%s: the last dimension of %lld elements is not whole blocks of %s",
 			label(item),
 			t->ndim ? (long long)t->shape[t->ndim - 1] : 1,
 			weir__dtype(dtype)->name);
-	item->bytes = bytes / item->convert->src_bytes *
-		      item->convert->dst_bytes;
+	item->bytes =
+		bytes / item->convert->src_bytes * item->convert->dst_bytes;
 	return 0;
 }
 
@@ -81,13 +80,11 @@ int weir__save_item_memory(struct weir__save_item *item, struct weir *weir,
 	if (t->buf->buft->dev->weir != weir)
 		return weir__fail(-EINVAL, "%s: its memory is of another root",
 				  label(item));
-	if (t->offset > t->buf->bytes ||
-	    bytes > t->buf->bytes - t->offset)
+	if (t->offset > t->buf->bytes || bytes > t->buf->bytes - t->offset)
 		return weir__fail(
 			-EINVAL,
 			"%s: %llu bytes from %llu on exceed its buffer of %zu",
-			label(item), (ull)bytes, (ull)t->offset,
-			t->buf->bytes);
+			label(item), (ull)bytes, (ull)t->offset, t->buf->bytes);
 	r = item_begin(item, dtype);
 	if (r < 0)
 		return r;

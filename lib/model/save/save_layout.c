@@ -98,9 +98,7 @@ static int add_part(struct weir_save *s, size_t *cap, size_t first, size_t n)
 		return no_memory(s);
 	s->file = all;
 	all[s->n_files] = (struct weir__save_file){
-		.part = { .order = s->order + first,
-			  .n = n,
-			  .no = s->n_files },
+		.part = { .order = s->order + first, .n = n, .no = s->n_files },
 	};
 	s->n_files++;
 	return 0;
@@ -199,27 +197,35 @@ static int set_names(struct weir_save *s, const char *name,
 	return 0;
 }
 
+static int name_index(struct weir_save *s, const char *name)
+{
+	char text[512];
+
+	if (!s->format->write->index)
+		return 0;
+	snprintf(text, sizeof(text), "%.*s%s", stem_length(s, name), name,
+		 s->format->index_suffix);
+	s->index_name = weir__strdup(text);
+	return s->index_name ? 0 : no_memory(s);
+}
+
 static int make_names(struct weir_save *s)
 {
 	const char *slash = strrchr(s->path, '/');
 	const char *name = slash ? slash + 1 : s->path;
-	const struct weir__format *format = s->format;
-	char text[512], generation[16] = "";
+	char generation[16] = "";
 	bool taken;
-	int r = set_names(s, name, "", &taken);
+	int r = name_index(s, name);
 
-	if (r < 0 || s->n_files == 1 || !format->write->index)
+	if (r >= 0)
+		r = set_names(s, name, "", &taken);
+	if (r < 0 || !weir__save_has_index(s))
 		return r;
 	for (unsigned i = 2; taken && r >= 0; i++) {
 		snprintf(generation, sizeof(generation), "-v%u", i);
 		r = set_names(s, name, generation, &taken);
 	}
-	if (r < 0)
-		return r;
-	snprintf(text, sizeof(text), "%.*s%s", stem_length(s, name), name,
-		 format->index_suffix);
-	s->index_name = weir__strdup(text);
-	return s->index_name ? 0 : no_memory(s);
+	return r;
 }
 
 int weir__save_layout(struct weir_save *s)

@@ -96,9 +96,9 @@ static int store_items(struct weir_save *s, const struct weir_model *from,
 	for (size_t i = 0; r >= 0 && i < v->len; i++) {
 		r = item_of(from, v, i, &item);
 		if (r >= 0 && item.type != v->item_type)
-			r = weir__fail(
-				-EINVAL,
-				"item %zu of an array has another type", i);
+			r = weir__fail(-EINVAL,
+				       "item %zu of an array has another type",
+				       i);
 		if (r >= 0)
 			r = store(s, from, &item, depth + 1, &all[i]);
 	}
@@ -149,9 +149,8 @@ static int store(struct weir_save *s, const struct weir_model *from,
 static int set_pair(struct weir_save *s, const struct weir_model *from,
 		    const struct weir_value *v)
 {
-	const struct weir__str key = {
-		v->key, v->key_len ? v->key_len : strlen(v->key)
-	};
+	const struct weir__str key = { v->key, v->key_len ? v->key_len
+							  : strlen(v->key) };
 	struct weir__value value;
 	uint32_t number;
 	int r = store(s, from, v, 0, &value);
