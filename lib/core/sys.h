@@ -128,8 +128,6 @@ int weir__sys_unlink(const char *path);
 int weir__sys_lock(int fd);
 /* Drop clean pages of the range from the page cache. Errors are ignored. */
 void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len);
-/* Begin to write dirty pages of the range to the disk. Errors are ignored. */
-void weir__sys_write_back(int fd, uint64_t off, uint64_t len);
 /* Bytes that this process may still write to the file system of @path. */
 int weir__sys_free(const char *path, uint64_t *ret_bytes);
 int weir__sys_eventfd(void);

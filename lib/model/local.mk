@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md
+EXTRA_DIST += %D%/README.md %D%/save/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
 	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/name_table.c %D%/format/name_table.h \

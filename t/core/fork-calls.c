@@ -45,6 +45,7 @@ static struct weir_block block;
 static struct weir_file *file;
 static struct weir_model *model;
 static struct weir_plan *plan_of_all;
+static struct weir_save *save;
 static struct weir_load *load;
 static struct weir_weights *weights;
 static const struct weir_lifetime lifetime = { .upper = 1, .bytes = 1 };
@@ -281,6 +282,31 @@ static void loads(void)
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
+static void saves(void)
+{
+	struct weir_value value = { .size = sizeof(value), .key = "k" };
+	struct weir_save_report report = { .size = sizeof(report) };
+	struct weir_progress progress = { .size = sizeof(progress) };
+	struct weir_save_info info = { .size = sizeof(info) };
+	struct weir_tensor t = { 0 };
+	struct weir_failure f;
+	struct weir_save *s;
+
+	fails(weir_save_new, weir, "x.gguf", NULL, &s);
+	fails(weir_save_add, save, "x", &t, 0);
+	fails(weir_save_copy, save, "x", model, 0, NULL, 0);
+	fails(weir_save_meta, save, &value);
+	fails(weir_save_copy_meta, save, model, NULL);
+	fails(weir_save_info, save, &info);
+	fails(weir_save_start, save, NULL);
+	fails(weir_save_wait, save, -1);
+	fails(weir_save_record, save, event);
+	fails(weir_save_cancel, save);
+	fails(weir_save_progress, save, &progress);
+	fails(weir_save_error, save, &f);
+	fails(weir_save_report, save, &report);
+}
+
 /* Calls without a root work as in the parent. */
 static void values(void)
 {
@@ -318,6 +344,7 @@ static void the_root(void)
 	fails(weir_io_info, weir, &info);
 	fails(weir_trace_start, weir, "/dev/null");
 	fails(weir_trace_stop, weir);
+	ends(weir_save_free, save);
 	ends(weir_load_free, load);
 	ends(weir_weights_free, weights);
 	ends(weir_plan_free, plan_of_all);
@@ -357,6 +384,7 @@ static void child(void)
 	heaps();
 	models();
 	loads();
+	saves();
 	fork_graphs(&objects);
 	values();
 	the_root();
@@ -412,6 +440,7 @@ static void make_objects(void)
 	must(weir_load_start(plan_of_all, NULL, &load));
 	must(weir_load_weights(load, &weights));
 	must(weir_load_wait(load, -1));
+	must(weir_save_new(weir, "x.gguf", NULL, &save));
 	must(weir_stream_record(stream, event));
 	make_run();
 }
@@ -512,6 +541,7 @@ int main(void)
 	weir_exec_free(exec);
 	weir_sched_free(sched);
 	weir_graph_free(graph);
+	weir_save_free(save);
 	weir_load_free(load);
 	weir_weights_free(weights);
 	weir_plan_free(plan_of_all);

@@ -109,7 +109,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 36
+plan 37
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -143,8 +143,11 @@ for room in $rooms; do
 		"of the rooms of lib/graph, $room includes only ${below}itself"
 	below="$below$room, "
 done
-is "$(includes lib/model/format/*.[ch] | grep -E ':(model|\.\.)/load/')" '' \
-	'lib/model/format includes nothing of lib/model/load'
+is "$(includes lib/model/format/*.[ch] | grep -E ':(model|\.\.)/(load|save)/')" '' \
+	'lib/model/format includes nothing of lib/model/load and save'
+is "$(includes lib/model/load/*.[ch] | grep -E ':(model|\.\.)/save/'
+	includes lib/model/save/*.[ch] | grep -E ':(model|\.\.)/load/')" '' \
+	'lib/model/load and lib/model/save include nothing of each other'
 is "$(uses kernels '[a-z]+/' |
 	grep -vE ':((kernels|sys|weir)/.*|mem/dtype_table\.h)$')" '' \
 	'lib/kernels includes weir/backend.h, the table of dtypes, and itself'
