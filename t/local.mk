@@ -146,6 +146,7 @@ include t/stream/local.mk
 include t/heap/local.mk
 include t/model/format/local.mk
 include t/model/load/local.mk
+include t/model/save/local.mk
 include t/place/local.mk
 include t/cpu/local.mk
 include t/kernels/local.mk
