@@ -6,7 +6,8 @@
  * "cache": source and destination stay in the cache; "load": the source is one
  * slot of 1 MiB that was just written, the destination is large, as in a load
  * that converts; "memory": both are larger than the cache. SET, "AVX2" for
- * instance, limits it to one set of kernels; "blocks" are quantised dtypes.
+ * instance, limits it to the sets of that name; "blocks" are quantised dtypes.
+ * What goes "by way of F32" is measured only if it is named.
  */
 #include <stdio.h>
 #include <stdlib.h>

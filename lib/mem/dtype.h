@@ -5,9 +5,9 @@
 
 #include <weir/tensor.h>
 
-/* NULL: not a dtype. The result is constant. */
+/* Return a constant description, or NULL if @dtype is not a dtype. */
 const struct weir_dtype_info *weir__dtype(uint32_t dtype);
-/* dtype_grid of struct weir_backend_host. */
+/* This is .dtype_grid of struct weir_backend_host. */
 const uint16_t *weir__dtype_grid(uint32_t dtype);
 
 /*

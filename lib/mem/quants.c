@@ -123,7 +123,10 @@ INLINE void pairs(int8_t *restrict q, const unsigned char *restrict x)
 			q[32 * k + i] = (int8_t)(x[i] >> 2 * k & 3);
 }
 
-/* NaNs of infinity * 0 and of two NaNs differ between CPUs: make them equal. */
+/*
+ * Make all NaNs equal. Those of infinity * 0 and of two NaNs differ between
+ * CPUs.
+ */
 INLINE void quant_nans(unsigned char *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -266,7 +269,7 @@ INLINE void q8_0(struct quant_block *v, const unsigned char *x)
 }
 QUANT(Q8_0, 32, false, q8_0)
 
-/* After the scale, the scale times the sum of the elements. */
+/* The scale is followed by its product with the sum of the elements. */
 INLINE void q8_1(struct quant_block *v, const unsigned char *x)
 {
 	v->scale[0] = half_at(x);
@@ -274,7 +277,7 @@ INLINE void q8_1(struct quant_block *v, const unsigned char *x)
 }
 QUANT(Q8_1, 32, false, q8_1)
 
-/* The scale is an F32. After the elements, sums of 16 of them. */
+/* The scale is an F32. The elements are followed by sums of 16 of them. */
 INLINE void q8_k(struct quant_block *v, const unsigned char *x)
 {
 	v->scale[0] = float_of(get_32(x));
@@ -377,7 +380,10 @@ INLINE void iq4_xs(struct quant_block *v, const unsigned char *x)
 }
 QUANT(IQ4_XS, 32, false, iq4_xs)
 
-/* The scale, an E8M0, is halved, as the values are doubled; 255 is not NaN. */
+/*
+ * The scale, an E8M0, is halved, since the values are doubled. Its 255 is not
+ * NaN.
+ */
 INLINE void mxfp4(struct quant_block *v, const unsigned char *x)
 {
 	v->scale[0] =

@@ -54,8 +54,8 @@ static bool is_empty(const struct weir_tensor *t)
 }
 
 /*
- * The blocks of @n elements, mostly without a division. False: the last is
- * part.
+ * Compute the blocks of @n elements, mostly without a division. False if the
+ * last block is not whole.
  */
 static bool whole_blocks(const struct weir_dtype_info *info, uint64_t n,
 			 uint64_t *ret_blocks)
@@ -147,13 +147,16 @@ int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	return weir__tensor_init(t, dtype, ndim, shape);
 }
 
-/* False: its rows are not whole blocks, and all bytes are one row. */
+/* False if rows are not whole blocks; all bytes are then one row. */
 static bool has_strides(const struct weir_tensor *t)
 {
 	return t->ndim && t->stride[t->ndim - 1];
 }
 
-/* Bytes from the first element to the end of the last; @t is not empty. */
+/*
+ * Compute the bytes from the first element to the end of the last. @t is not
+ * empty.
+ */
 static int strided_extent(const struct weir_tensor *t,
 			  const struct weir_dtype_info *info,
 			  uint64_t *ret_bytes)
@@ -362,7 +365,10 @@ void *weir_tensor_data(const struct weir_tensor *t)
 	return member->mem.base + at;
 }
 
-/* The bytes of a tensor as rows of equal length, for copies. */
+/*
+ * The functions from here on describe the bytes of a tensor as rows of equal
+ * length.
+ */
 
 int weir__tensor_same(const struct weir_tensor *dst,
 		      const struct weir_tensor *src)
@@ -401,7 +407,7 @@ bool weir__tensor_one_row(const struct weir_tensor *t)
 	       (uint64_t)t->shape[t->ndim - 1] % weir__dtype(t->dtype)->block;
 }
 
-/* The bytes of all elements, without regard to strides. */
+/* Return the bytes of all elements, without regard to strides. */
 static uint64_t bytes_of(const struct weir_tensor *t)
 {
 	const struct weir_dtype_info *info = weir__dtype(t->dtype);
