@@ -75,11 +75,11 @@ weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 void weir__load_part_done(struct weir_load *l);
 
 /*
- * load_writes.c: blocking calls wait for the load's tensors; fork(2) hides
- * them.
+ * load_writes.c: until the end blocking calls wait for the load's tensors, and
+ * children of fork(2) do not get their memory.
  */
 void weir__load_writes_begin(struct weir_load *l);
-/* End it. @leaked: the kernel may still write to the memory. */
+/* The load has ended. @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
 
 /* load_prefault.c: prefault fresh memory ahead of the reads. -ENOMEM. */
