@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tap.h"
+
 static uint64_t seed;
 
 uint64_t number_from(const char *name, uint64_t otherwise)
@@ -15,6 +17,7 @@ uint64_t number_from(const char *name, uint64_t otherwise)
 void draws_begin(void)
 {
 	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
+	diag("WEIR_T_SEED is %llu", (unsigned long long)seed);
 }
 
 uint32_t draw(uint32_t n)

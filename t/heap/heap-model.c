@@ -165,8 +165,8 @@ int main(void)
 {
 	uint64_t steps = number_from("WEIR_T_STEPS", 300000);
 
-	draws_begin();
 	plan(4);
+	draws_begin();
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	must(weir_buf_alloc(buft, (size_t)UNITS * UNIT, NULL, &buf));

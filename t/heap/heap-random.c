@@ -414,10 +414,10 @@ int main(void)
 	static int calls;
 	struct weir_stream *s;
 
-	draws_begin();
 	memory = mmap(NULL, n << 16, PROT_NONE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	plan(10);
+	draws_begin();
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	/* The first thread may start one of a sanitizer. */

@@ -363,8 +363,8 @@ int main(void)
 {
 	struct weir_stream *s;
 
-	draws_begin();
 	plan(13);
+	draws_begin();
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	/* The first thread may start one of a sanitizer. */

@@ -155,6 +155,7 @@ int main(void)
 
 	plan(4);
 	seed = from ? (uint64_t)atoll(from) : 1;
+	diag("WEIR_T_SEED is %llu", (unsigned long long)seed);
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	while (graphs < n) {
 		struct weir_graph *g = random_graph();

@@ -241,6 +241,7 @@ int main(void)
 	plan(5);
 	seed = getenv("WEIR_T_SEED") ? (uint64_t)atoll(getenv("WEIR_T_SEED"))
 				     : 1;
+	diag("WEIR_T_SEED is %llu", (unsigned long long)seed);
 	for (unsigned i = 0; i < n; i++) {
 		net_make(&x);
 		left += lanes_run(&x, &wrong);
