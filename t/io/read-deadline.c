@@ -25,7 +25,7 @@
 #include "tap.h"
 
 #define SECOND INT64_C(1000000000)
-#define LIMIT (SECOND / 50) /* of reads that hang */
+#define LIMIT (SECOND / 50) /* time limit of reads that hang */
 #define STEP (LIMIT / 4)    /* the most that passes between two looks */
 
 static char path[] = "/var/tmp/weir-deadline-XXXXXX";

@@ -39,7 +39,7 @@ static _Atomic unsigned refusals;  /* how many there were */
 static _Atomic bool no_descriptor; /* eventfd(2) finds none */
 static _Atomic unsigned to_cancel; /* completions that become -ECANCELED */
 
-static _Atomic int64_t ahead; /* of the real time, ns */
+static _Atomic int64_t ahead; /* how far time is ahead of the real time, ns */
 
 /* In place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *ts)

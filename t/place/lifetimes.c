@@ -87,7 +87,7 @@ void lifetimes_make(enum lifetimes kind, struct weir_lifetime *item, size_t n)
 
 struct key {
 	double first, second;
-	int64_t lower; /* of equal keys the earliest comes first */
+	int64_t lower; /* the earliest of equal keys comes first */
 	uint32_t item;
 };
 

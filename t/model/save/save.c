@@ -14,7 +14,7 @@
 #include "files.h"
 #include "tap.h"
 
-#define CHECKS 54 /* of a contract */
+#define CHECKS 54 /* checks of a contract */
 #define ELEMENTS 3072
 
 static struct weir *root;
