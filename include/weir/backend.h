@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface of a backend: the tables of functions by which the library
- * reaches the devices of one kind. For modules, and for programs that contain a
- * backend; <weir.h> does not include it. weir-backend(7) is its page.
+ * reaches the devices of one kind. Modules, and programs that contain a
+ * backend, include it; <weir.h> does not. weir-backend(7) is its page.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
- * is not linked with libweir: struct weir_backend_host has the functions of the
- * library that it may call. Its version is WEIR_BACKEND_ABI, not that of the
- * public calls.
+ * is not linked with libweir: struct weir_backend_host has the functions of
+ * the library that it may call. Its version is WEIR_BACKEND_ABI, not that of
+ * the public calls.
  *
  * Compatibility: each table and each description begins with its size and gets
- * new members only at its end, all of them optional. The library treats members
- * that an older module lacks as NULL or 0, and ignores members of a newer one
- * that it does not know. A module may use a member of the host table that was
- * added later only if WEIR_BACKEND_HAS says that it is there. struct
+ * new members only at its end, all of them optional. The library treats
+ * members that an older module lacks as NULL or 0, and ignores members of a
+ * newer one that it does not know. A module may use a member of the host table
+ * that was added later only if WEIR_BACKEND_HAS says that it is there. struct
  * weir_backend_work and struct weir_backend_mem are allocated by the library
  * and grow at their ends too. struct weir_backend_copy is passed in arrays and
  * never grows. Any other change gets a new WEIR_BACKEND_ABI, and modules of
@@ -21,7 +21,8 @@
  *
  * Atomic members: several threads access a member whose comment says "atomic".
  * Its type is a plain one, so that the header is the same in C and C++: access
- * it by the __atomic builtins of gcc and clang, or by std::atomic_ref of C++20.
+ * it by the __atomic builtins of gcc and clang, or by std::atomic_ref of
+ * C++20.
  */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
@@ -65,47 +66,50 @@ struct weir_backend_host {
 	size_t size;
 	uint32_t abi;
 	uint32_t reserved;
-	/* Set this thread's error sentence; returns err. */
+	/* Set the error sentence of this thread. Returns @err. */
 	int (*fail)(int err, const char *fmt, ...) WEIR_PRINTF(2, 3);
 	/* The same with ": strerror(-err)" at its end. */
 	int (*fail_sys)(int err, const char *fmt, ...) WEIR_PRINTF(2, 3);
-	/* A line to the root's log sink, which is the caller's function. */
+	/* Pass a line to the log function of the root. */
 	void (*log)(struct weir *weir, const char *fmt, ...) WEIR_PRINTF(2, 3);
 	/* True if @word is in WEIR_DEBUG. */
 	bool (*debug)(const struct weir *weir, const char *word);
 
 	/*
-	 * Memory that is all 0. NULL: there is none, or n * size is too large.
+	 * Allocate memory that is all 0. NULL: there is none, or n * size is
+	 * too large.
 	 */
 	void *(*calloc)(size_t n, size_t size);
 	void (*free)(void *p);
 	/*
 	 * Read a small file, such as one of /sys, as a string: at most @room -
-	 * 1 bytes and a 0. Its length, or < 0 without a sentence.
+	 * 1 bytes and a 0. Returns its length, or < 0 without a sentence.
 	 */
 	int64_t (*text)(const char *path, char *buf, size_t room);
 	/*
-	 * dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why.
+	 * Call dlopen(3) with RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says
+	 * why it failed.
 	 */
 	int (*dlopen)(const char *path, void **ret_handle);
 	/*
-	 * Start a thread that blocks all signals and may run on all CPUs of the
-	 * process. @name has at most 15 bytes. < 0 with a sentence, which has
-	 * the limits of the process.
+	 * Start a thread that blocks all signals and may run on all CPUs of
+	 * the process. @name has at most 15 bytes. < 0 with a sentence, which
+	 * has the limits of the process.
 	 */
 	int (*thread)(pthread_t *ret_thread, const char *name,
 		      void *(*fn)(void *), void *arg);
 	/*
-	 * Sleep while the atomic uint32_t at @word is @val, until @deadline (ns
-	 * of CLOCK_MONOTONIC, INT64_MAX: for ever): 0 or -ETIMEDOUT. It may
-	 * return without a reason. And wake at most @n threads that sleep on
-	 * @word.
+	 * futex_wait sleeps while the atomic uint32_t at @word is @val, until
+	 * @deadline (ns of CLOCK_MONOTONIC, INT64_MAX: no limit). It returns 0
+	 * or -ETIMEDOUT, and may return without a reason. futex_wake wakes at
+	 * most @n threads that sleep on @word.
 	 */
 	int (*futex_wait)(void *word, uint32_t val, int64_t deadline);
 	void (*futex_wake)(void *word, int n);
 
 	/*
-	 * Describe the next device, from probe only; they are numbered from 0.
+	 * Describe the next device; devices are numbered from 0. Only probe
+	 * may call it.
 	 * @desc is copied. < 0 with a sentence: the backend is refused, and
 	 * probe returns that result.
 	 */
@@ -118,30 +122,32 @@ struct weir_backend_host {
 	 */
 	int (*dev_add)(struct weir_dev *beside,
 		       const struct weir_backend_dev *desc, unsigned i);
-	/* A device's root, its state (NULL: not open) and its name. */
+	/* The root of a device, its state (NULL: not open) and its name. */
 	struct weir *(*dev_root)(struct weir_dev *dev);
 	void *(*dev_state)(struct weir_dev *dev);
 	const char *(*dev_name)(struct weir_dev *dev);
-	/* The NUMA node that parameters chose. From dev_open only. */
+	/*
+	 * Set the NUMA node that parameters chose. Only dev_open may call it.
+	 */
 	void (*dev_set_node)(struct weir_dev *dev, int32_t node);
 
 	/*
-	 * Host memory in mappings of its own, which are kept when they are
-	 * freed and used again. @kind: WEIR_MEM_PLAIN, HUGE,
-	 * LOCKED, HBM or FAR; @node: a NUMA node, -1: any (of HBM and FAR:
-	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
+	 * Allocate host memory in mappings of its own, which are kept when
+	 * they are freed and used again. @kind: WEIR_MEM_PLAIN, HUGE, LOCKED,
+	 * HBM or FAR; @node: a NUMA node, -1: any (for HBM and FAR: the nodes
+	 * nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
 	 * HUGETLB_1G and SHARED, and WEIR_BUF_PREFAULT to back all of it with
 	 * pages. Fills in @mem, which then does not move. May block; takes the
-	 * lock of arenas,
-	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
+	 * lock of arenas, as host_free and host_leak do. -ENOMEM and others
+	 * with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
 			  int32_t node, uint32_t flags,
 			  struct weir_backend_mem *mem);
 	void (*host_free)(struct weir *weir, struct weir_backend_mem *mem);
 	/*
-	 * Instead of host_free, if a device may still write to the pages: they
-	 * stay mapped for ever. The library forgets @mem.
+	 * Called instead of host_free if a device may still write to the
+	 * pages: they stay mapped for ever. The library forgets @mem.
 	 */
 	void (*host_leak)(struct weir *weir, struct weir_backend_mem *mem);
 	/*
@@ -151,14 +157,14 @@ struct weir_backend_host {
 	 */
 	void (*host_hide)(struct weir_backend_mem *mem, bool hidden);
 	/*
-	 * Host memory: bytes that this process can still allocate, and bytes
-	 * in all, both within its limits. Reads /proc. -ENODATA.
+	 * Get the bytes of host memory that this process can still allocate,
+	 * and all bytes, both within its limits. Reads /proc. -ENODATA.
 	 */
 	int (*host_available)(uint64_t *ret_free, uint64_t *ret_total);
 	/*
-	 * The same of a kind of host memory that only some NUMA nodes have,
-	 * WEIR_MEM_HBM or FAR; @node: -1, or of those nearest to it. Reads
-	 * /sys. -EOPNOTSUPP: there is none.
+	 * The same for a kind of host memory that only some NUMA nodes have,
+	 * WEIR_MEM_HBM or FAR; @node: -1 for all of these nodes, or a node for
+	 * those nearest to it. Reads /sys. -EOPNOTSUPP: there is none.
 	 */
 	int (*host_nodes)(enum weir_mem kind, int32_t node, uint64_t *ret_free,
 			  uint64_t *ret_total);
@@ -171,35 +177,38 @@ struct weir_backend_host {
 	void (*host_unreserve)(struct weir *weir, size_t bytes);
 
 	/*
-	 * The conversion between two enum weir_dtype; NULL: not offered, or the
-	 * same dtype twice. To F32, F16 and BF16 from these, from F64, the F8s
-	 * and GGML's quantised dtypes.
+	 * Find the conversion between two enum weir_dtype: to F32, F16 or BF16
+	 * from one of these, from F64, an F8 or a quantised dtype of GGML.
+	 * NULL: there is none, or both dtypes are the same.
 	 */
 	const struct weir_backend_convert *(*convert_find)(uint32_t from,
 							   uint32_t to);
 	/* As weir_dtype_info; NULL: not a dtype. Constant. */
 	const struct weir_dtype_info *(*dtype)(uint32_t dtype);
-	/* CPUs that this process may use. Reads /proc and /sys. */
+	/*
+	 * The number of CPUs that this process may use. Reads /proc and /sys.
+	 */
 	unsigned (*cpus)(void);
 	/*
-	 * The points of the grid of one of GGML's IQ1, IQ2 and IQ3 dtypes: the
-	 * numbers of its elements' values, the first in the lowest bits (2 bits
-	 * of 8 elements, for IQ3 3 bits of 4). NULL: another dtype. Constant.
+	 * The points of the grid of an IQ1, IQ2 or IQ3 dtype of GGML. A point
+	 * has the numbers of the values of its elements, the first in the
+	 * lowest bits: 2 bits for each of 8 elements, for IQ3 3 bits for each
+	 * of 4. NULL: another dtype. Constant.
 	 */
 	const uint16_t *(*dtype_grid)(uint32_t dtype);
 };
 
 /*
- * A conversion of elements, or of the blocks of a quantised dtype. Constant,
- * from any thread; never grows. run converts @n units, which may be 0. Neither
- * address need be aligned; source and destination may not overlap. It writes
- * n * dst_bytes bytes, does not block, and neither depends on the thread's
- * floating-point environment nor changes it.
+ * A conversion of elements, or of the blocks of a quantised dtype. The struct
+ * is constant and never grows. run converts @n units, which may be 0, on any
+ * thread. Neither address need be aligned; source and destination may not
+ * overlap. It writes n * dst_bytes bytes, does not block, and neither depends
+ * on the thread's floating-point environment nor changes it.
  */
 struct weir_backend_convert {
 	void (*run)(void *dst, const void *src, size_t n);
 	uint32_t block;                /* elements of a unit */
-	uint32_t src_bytes, dst_bytes; /* of a unit */
+	uint32_t src_bytes, dst_bytes; /* bytes of a unit */
 	uint32_t from, to;             /* enum weir_dtype */
 };
 
@@ -207,7 +216,7 @@ struct weir_backend_convert {
 struct weir_backend_buft {
 	size_t size;
 	char name[40];  /* unique in the root */
-	uint32_t kind;  /* enum weir_mem; once for each device */
+	uint32_t kind;  /* enum weir_mem; a device has each at most once */
 	uint32_t flags; /* WEIR_BUFT_* */
 	size_t align;   /* power of two */
 	size_t max;     /* > 0 */
@@ -235,7 +244,7 @@ struct weir_backend_mem {
 	unsigned char *base; /* address of byte 0 */
 	void *handle;        /* the backend's own */
 	uint32_t got;        /* WEIR_GOT_* */
-	int32_t node;        /* NUMA node it is bound to, -1: none */
+	int32_t node;        /* NUMA node to which it is bound; -1: none */
 	uint32_t how;        /* the backend's own: how to free it */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
@@ -243,15 +252,15 @@ struct weir_backend_mem {
 	 * that memory which is kept and used again is not prefaulted twice.
 	 */
 	size_t backed;
-	char why[240]; /* why it is less than was asked for */
+	char why[240]; /* why it lacks a property that was requested */
 };
 
 struct weir_backend_mem_ops {
 	size_t size;
 	/*
 	 * Allocate @bytes (> 0) of the kind @desc. Required. May block. @mem
-	 * is zeroed. The backend reads flags and node of @opts (0: the device's
-	 * node, else a NUMA node + 1). -ENOMEM with a sentence.
+	 * is zeroed. The backend reads flags and node of @opts (0: the
+	 * device's node, else a NUMA node + 1). -ENOMEM with a sentence.
 	 */
 	int (*alloc)(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
@@ -263,24 +272,25 @@ struct weir_backend_mem_ops {
 	void (*free)(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, struct weir_backend_mem *mem);
 	/*
-	 * Make the caller's memory usable as the kind @desc. Optional: NULL,
-	 * -EOPNOTSUPP.
+	 * Make memory of the caller usable as the kind @desc. Optional: NULL
+	 * means -EOPNOTSUPP.
 	 */
 	int (*wrap)(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		    void *ptr, size_t bytes, struct weir_backend_mem *mem);
 	/*
-	 * Blocking moves between host memory and memory of @dev, and inside
-	 * the latter. Optional for devices whose memory is all WEIR_BUFT_HOST.
+	 * Copy between host memory and memory of @dev, and inside the latter,
+	 * or fill it. They block until the bytes are there. Optional for
+	 * devices whose memory is all WEIR_BUFT_HOST.
 	 */
 	int (*set)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	int (*get)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	int (*fill)(struct weir_dev *dev, void *dst, uint8_t byte, size_t n);
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	/*
-	 * Prepare copies between memory of @dev and of @other, a device of this
-	 * backend that is in use: 0 from then on, < 0 with a sentence.
-	 * Optional: NULL, no queue of @dev reaches another device. Any thread;
-	 * the first call for a pair may block.
+	 * Prepare copies between memory of @dev and of @other, a device of
+	 * this backend that is in use: 0 from then on, < 0 with a sentence.
+	 * Optional: NULL means that no queue of @dev reaches another device.
+	 * Any thread; the first call for a pair may block.
 	 */
 	int (*reach)(struct weir_dev *dev, struct weir_dev *other);
 	/* As copy, from memory of @from, within reach. Required with reach. */
@@ -296,38 +306,41 @@ struct weir_backend_mem_ops {
 	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	/*
 	 * Hide memory of alloc from the children of later forks, or show it to
-	 * them again: hidden while the kernel or a device writes to it past the
-	 * page tables. Optional: NULL, it is always hidden.
-	 * Called under the buffer's lock; calls nothing of the library that
-	 * takes a lock.
+	 * them again. It is hidden while the kernel or a device writes to it
+	 * past the page tables. Optional: NULL means that it is always hidden.
+	 * Called under the lock of the buffer; calls nothing of the library
+	 * that takes a lock.
 	 */
 	void (*hide)(struct weir_dev *dev, struct weir_backend_mem *mem,
 		     bool hidden);
-	/* Bytes that a tensor takes. Optional: NULL, its own bytes. */
+	/*
+	 * The bytes that a tensor takes. Optional: NULL means its own bytes.
+	 */
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir_backend_buft *desc,
 			     const struct weir_tensor *t, size_t bytes);
 	/*
-	 * Bytes of the kind @desc that are free, and all. Optional: NULL, or
-	 * -EOPNOTSUPP, for kinds that have no memory of their own: that is the
-	 * CPU's for host memory, else the device's. Makes no context.
+	 * Get the free and the total bytes of the kind @desc. Makes no
+	 * context. Optional: NULL, or -EOPNOTSUPP, is for kinds that have no
+	 * memory of their own; host memory is then that of the CPU, and other
+	 * memory that of the device.
 	 */
 	int (*memory)(struct weir_dev *dev,
 		      const struct weir_backend_buft *desc, uint64_t *ret_free,
 		      uint64_t *ret_total);
 	/*
 	 * True if free of @mem may wait for other work of the device. Then the
-	 * library calls free on a thread of its own, and so unpin for a backend
-	 * that has this function. Optional: NULL, it never waits. Any thread;
-	 * does not block.
+	 * library calls free on a thread of its own; if a backend has this
+	 * function, the library also calls unpin there. Optional: NULL means
+	 * that free never waits. Any thread; does not block.
 	 */
 	bool (*free_waits)(struct weir_dev *dev,
 			   const struct weir_backend_buft *desc,
 			   const struct weir_backend_mem *mem);
 	/*
 	 * Free the memory that the device keeps for later use. Called in
-	 * weir_close, when the engine and the streams have ended, on the thread
-	 * that frees. May block, as free. Optional.
+	 * weir_close, when the engine and the streams have ended, on the
+	 * thread that calls free. May block. Optional.
 	 */
 	void (*trim)(struct weir_dev *dev);
 };
@@ -340,15 +353,15 @@ enum weir_backend_work_kind {
 	WEIR_WORK_FILL,
 	WEIR_WORK_CALL,
 	/* Only for queues with all_submitted(): */
-	WEIR_WORK_WAIT, /* for all that the queue arg has submitted */
-	WEIR_WORK_MARK, /* a marker: done when all work before it is */
+	WEIR_WORK_WAIT, /* wait for all that the queue arg has submitted */
+	WEIR_WORK_MARK, /* a marker, which is done when all work before it is */
 	/* Only for queues whose backend has a compute table: */
 	WEIR_WORK_COMPUTE /* arg is a struct weir_backend_compute */
 };
 
 /*
- * One of the copies that a scatter copy makes. Passed in arrays: it never
- * grows.
+ * One of the copies that a scatter copy makes. It is passed in arrays and
+ * never grows.
  */
 struct weir_backend_copy {
 	unsigned char *dst;
@@ -368,11 +381,11 @@ struct weir_backend_work {
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
 	/*
-	 * SET: a scatter copy, which makes these copies instead of one of rows.
-	 * The array is the caller's and does not change until the work is done.
-	 * The copies may be made in any order: none reads or writes what
-	 * another writes. dst and src are those of the first, width is the sum
-	 * of their bytes.
+	 * SET: a scatter copy, which makes these copies instead of one of
+	 * rows. The array is the caller's and does not change until the work
+	 * is done. The copies may be made in any order: none reads or writes
+	 * what another writes. dst and src are those of the first, width is
+	 * the sum of their bytes.
 	 */
 	const struct weir_backend_copy *copy;
 	size_t n_copies;
@@ -380,16 +393,16 @@ struct weir_backend_work {
 	void *arg;
 	/*
 	 * Called once, on a thread of the backend or inside poll, when the
-	 * effect is visible: @res 0 or -errno, @native the device's own code.
-	 * The work may be freed when it returns.
+	 * effect is visible. @res is 0 or -errno, and @native is the error
+	 * code of the device. The work may be freed when it returns.
 	 */
 	void (*done)(struct weir_backend_work *work, int res, int32_t native);
 	/*
-	 * Set before done: it failed, and the device may still access its
-	 * memory at any later time.
+	 * Set before done if the work failed and the device may still access
+	 * its memory at any later time.
 	 */
 	bool leaked;
-	/* The number of its operation in the stream; 0: it has none. */
+	/* The number of its operation in the stream; 0: there is none. */
 	uint64_t number;
 	/*
 	 * WAIT: only works up to this number of the other queue, and what was
@@ -404,27 +417,27 @@ struct weir_backend_queue_ops {
 	int (*open)(struct weir_dev *dev, unsigned flags, const char *name,
 		    void **ret_queue);
 	/*
-	 * Required. All work of the queue is done. May be called on a thread of
-	 * the queue.
+	 * Close the queue, all of whose work is done. Required. May be called
+	 * on a thread of the queue.
 	 */
 	void (*close)(void *queue);
 	/*
 	 * Run @work after all work that was submitted before. Required. Blocks
 	 * on native queues only; does not call work->done before it returns,
 	 * nor anything that takes a lock of the library. The caller serialises
-	 * the calls, by a lock. < 0, perhaps with a sentence: the queue did not
-	 * take the work.
+	 * the calls, by a lock. < 0, perhaps with a sentence: the queue did
+	 * not take the work.
 	 */
 	int (*submit)(void *queue, struct weir_backend_work *work);
 	/*
-	 * Call work->done for what has completed. Optional: NULL, the backend
-	 * does so on a thread of its own. Returns the number of works that are
-	 * not done. Any thread, never blocks; the caller serialises the calls,
-	 * but not with submit.
+	 * Call work->done for all work that has completed. Returns the number
+	 * of works that are not done. Optional: NULL means that the backend
+	 * calls done on a thread of its own. Any thread; never blocks. The
+	 * caller serialises the calls, but not with those of submit.
 	 */
 	int (*poll)(void *queue);
 	/*
-	 * True if the device's driver has all work of the queue so far, so that
+	 * True if the driver of the device has all work of the queue, so that
 	 * another queue of this backend may WAIT for it. False while a thread
 	 * of the backend still prepares some of it. Optional. Any thread.
 	 */
@@ -432,39 +445,39 @@ struct weir_backend_queue_ops {
 };
 
 /*
- * Read-through: reads a constant source for a node while the node is computed.
- * While @active is set, the bytes of the source are not at its address. The
- * node gets them a part at a time, each byte that it needs about once, and may
- * write to the memory at the address. A node of get_rows asks for rows only,
- * and its source may have no memory at all. @active does not change while a
- * work with the node is queued or runs.
+ * A reader, for read-through: it reads a constant source for a node while the
+ * node is computed. While @active is set, the bytes of the source are not at
+ * its address. The node gets them a part at a time, each byte that it needs
+ * about once, and may write to the memory at the address. A node of get_rows
+ * requests only rows, and its source may have no memory at all. @active does
+ * not change while a work with the node is queued or runs.
  */
 struct weir_backend_reader {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
 	bool active; /* atomic */
 	/*
-	 * Get bytes from offset @at on. The result is all *@n bytes that are
-	 * asked for, where they are already, or @room, to which at most
-	 * @room_bytes of them were read; *@n is then their number. The bytes
-	 * are valid until .put. Each thread has one such part at a time, for at
-	 * most some milliseconds. Blocks, for a short time as long as the file
-	 * is in the page cache. NULL: *ret_err is the errno and @why has a
-	 * sentence, as in struct weir_backend_compute. Any thread.
+	 * Get *@n bytes from offset @at on. Returns where all of them are
+	 * already; or @room, to which at most @room_bytes of them were read,
+	 * and sets *@n to their number. NULL: *ret_err is the errno, and @why
+	 * has a sentence, as in struct weir_backend_compute. The bytes are
+	 * valid until put. Each thread has one such part at a time, for at
+	 * most some milliseconds. Any thread. Blocks, but only for a short
+	 * time while the file is in the page cache.
 	 */
 	const unsigned char *(*get)(struct weir_backend_reader *reader,
 				    uint64_t at, size_t *n, unsigned char *room,
 				    size_t room_bytes, char why[240],
 				    int *ret_err);
-	/* Give back what .get returned, unless that is @room. */
+	/* Give back what get has returned, unless that is @room. */
 	void (*put)(struct weir_backend_reader *reader,
 		    const unsigned char *bytes);
 };
 
 /*
  * One operation of a graph, with the final addresses of its tensors. Allocated
- * by the library; grows at its end. Nodes that compute nothing (leaves, inputs,
- * views) are not given to backends.
+ * by the library; grows at its end. Nodes that compute nothing (leaves,
+ * inputs, views) are not given to backends.
  */
 struct weir_backend_node {
 	size_t size;
@@ -478,7 +491,8 @@ struct weir_backend_node {
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
 	/*
-	 * Of source 0, if takes_reader allows it; NULL: it is at its address.
+	 * The reader of source 0, if takes_reader allows it. NULL: the bytes
+	 * of the source are at its address.
 	 */
 	struct weir_backend_reader *reader;
 };
@@ -491,31 +505,31 @@ struct weir_backend_prepare_opts {
 struct weir_backend_compute {
 	size_t size;
 	void *prepared;
-	void *workspace; /* the bytes that prepare asked for; of this run */
+	void *workspace; /* of this run: the bytes that prepare requested */
 	size_t first, n; /* the nodes [first, first + n) of the segment */
 	/*
-	 * Not 0: compute no further node; the work then ends with -ECANCELED.
-	 * Atomic; read before each node, at least.
+	 * If it is not 0, compute no further node; the work then ends with
+	 * -ECANCELED. Atomic; read at least before each node.
 	 */
 	const uint32_t *stop;
 	/*
-	 * Set by the backend before a work ends with another error: the node of
-	 * the segment that failed, and a sentence.
+	 * Set by the backend before a work ends with another error: the node
+	 * of the segment that failed, and a sentence.
 	 */
 	size_t failed;
 	char why[240];
 };
 
 /*
- * Operations of graphs. A backend without this table moves memory
- * only, and its devices do not have WEIR_CAP_COMPUTE.
+ * Operations of graphs. A backend without this table only moves memory, and
+ * its devices do not have WEIR_CAP_COMPUTE.
  */
 struct weir_backend_compute_ops {
 	size_t size;
 	/*
-	 * 0 if @dev can run @node, or -EOPNOTSUPP with a sentence that names
-	 * the operation, its dtypes and the reason. Required. Any thread, does
-	 * not block. The tensors need not have addresses yet.
+	 * Returns 0 if @dev can run @node, or -EOPNOTSUPP with a sentence that
+	 * names the operation, its dtypes and the reason. Required. Any
+	 * thread; does not block. The tensors need not have addresses yet.
 	 */
 	int (*supports)(struct weir_dev *dev,
 			const struct weir_backend_node *node);
@@ -523,50 +537,51 @@ struct weir_backend_compute_ops {
 	 * Make a segment of a graph, @n nodes in their order, ready to be run
 	 * many times; nothing is allocated in a run. A work may run any range
 	 * of it; two works with one segment may run at once, with a workspace
-	 * each. *ret_workspace: bytes of memory of @dev that each run is given.
-	 * Required. May block. The nodes, and what they point to, stay until
-	 * release. Reads no bytes of tensors: they may not be there yet.
+	 * each. *ret_workspace: bytes of memory of @dev that each run is
+	 * given. Required. May block. The nodes, and what they point to, stay
+	 * until release. Reads no bytes of tensors: they may not be there yet.
 	 */
 	int (*prepare)(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,
 		       const struct weir_backend_prepare_opts *opts,
 		       void **ret_prepared, size_t *ret_workspace);
-	/* Required. No run of it is left. */
+	/* Release the segment, of which no run is left. Required. */
 	void (*release)(struct weir_dev *dev, void *prepared);
 	/*
 	 * True if @dev can run nodes whose tensors are in memory of the kind
-	 * @desc of @owner. Optional: NULL, in its own memory only. Any thread,
-	 * does not block.
+	 * @desc of @owner. Optional: NULL means only in its own memory. Any
+	 * thread; does not block.
 	 */
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir_backend_buft *desc);
 	/*
-	 * weir_dev_set_threads. Optional: NULL, -EOPNOTSUPP. Any thread; may
-	 * block until the device has computed what it is computing.
+	 * The implementation of weir_dev_set_threads. Optional: NULL means
+	 * -EOPNOTSUPP. Any thread; may block until the device has computed
+	 * what it is computing.
 	 */
 	int (*set_threads)(struct weir_dev *dev,
 			   const struct weir_threads *threads);
 	/*
-	 * The workspace that prepare would ask for, of nodes whose tensors need
-	 * not have addresses yet: what an estimate and a budget count.
-	 * Optional: NULL, it counts only once prepare has said it. Any thread,
-	 * keeps nothing.
+	 * Compute the workspace that prepare would request, for estimates and
+	 * budgets. The tensors of the nodes need not have addresses yet.
+	 * Optional: NULL means that the workspace is known only after prepare.
+	 * Any thread; keeps nothing.
 	 */
 	int (*measure)(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,
 		       const struct weir_backend_prepare_opts *opts,
 		       size_t *ret_workspace);
 	/*
-	 * The rates of @dev, measured or known. *ret_rates has the defaults of
-	 * the device's type on entry. Optional; NULL: the defaults are used.
-	 * Any thread; may block for some milliseconds. The library keeps the
-	 * first answer.
+	 * Get the rates of @dev, measured or known. *ret_rates has the
+	 * defaults of the device's type on entry. Optional; NULL: the defaults
+	 * are used. Any thread; may block for some milliseconds. The library
+	 * keeps the first answer.
 	 */
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
 	 * True if @dev can compute @node while a reader for source 0 is active
 	 * (struct weir_backend_reader). The address of the source is in the
-	 * node. Optional: NULL means no. Any thread, does not block.
+	 * node. Optional: NULL means no. Any thread; does not block.
 	 */
 	bool (*takes_reader)(struct weir_dev *dev,
 			     const struct weir_backend_node *node);
@@ -586,19 +601,24 @@ struct weir_backend {
 		     struct weir_backend_probe *probe);
 	/*
 	 * Make the state of device @i at its first use. @params is "k=v,..."
-	 * or "". Called under the device's lock. Required. -EINVAL for a
-	 * parameter it does not know.
+	 * or "". Called under the lock of the device. Required. -EINVAL: a
+	 * parameter is unknown.
 	 */
 	int (*dev_open)(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state);
-	/* Optional. */
+	/* Free the state of a device. Optional. */
 	void (*dev_close)(struct weir_dev *dev, void *state);
-	/* Required. Makes no context: -ENODATA if that would be needed. */
+	/*
+	 * Get the free and the total bytes of memory. Required. Makes no
+	 * context: -ENODATA if that would be needed.
+	 */
 	int (*dev_memory)(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 			  uint64_t *ret_total);
-	/* The device's own words for a native code. Optional. Any thread. */
+	/*
+	 * The message of the device for a native code. Optional. Any thread.
+	 */
 	void (*explain)(int32_t native, char *text, size_t room);
-	/* weir_dev_proc. Optional. */
+	/* The implementation of weir_dev_proc. Optional. */
 	void (*(*proc)(struct weir_dev *dev, const char *name))(void);
 	const struct weir_backend_mem_ops *mem;         /* required */
 	const struct weir_backend_queue_ops *queue;     /* required */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The root object, errors, and the rules that all calls follow:
+ * The root, errors, and the rules that all calls follow:
  *
  * - A call that can fail returns int: 0 or more on success, else a negative
- *   errno. Results come out through the last parameters, named ret_x, which are
- *   written only on success.
+ *   errno. Results come out through the last parameters, named ret_x, which
+ *   are written only on success.
  * - Times are int64_t nanoseconds; a timeout of -1 means no limit. Sizes are
  *   size_t and file offsets are uint64_t, both in bytes.
  * - Any thread may make any call, unless the comment at the call says
  *   otherwise. A signal handler may make none.
  * - A root belongs to the process that opened it. In a child of fork(2), calls
  *   with the parent's objects fail with -EPERM, or return NULL or 0.
- * - Every call that takes a root, or an object made from one, can return -EPERM
- *   (after a fork) and, if it needs the root's services, -ESHUTDOWN (after
- *   weir_close). The comments at the calls list only further errors.
+ * - Every call that takes a root, or an object made from one, can return
+ *   -EPERM (after a fork) and, if it needs the root's services, -ESHUTDOWN
+ *   (after weir_close). The comments at the calls list only further errors.
  */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
@@ -53,9 +53,10 @@
 
 /*
  * Options. The first member of each struct weir_x_opts is the size of the
- * struct, so that program and library may be of different versions: the library
- * reads missing members as 0, and returns -E2BIG if a member that it does not
- * know is not 0. Initialise each struct of options so:
+ * struct, so that program and library may be of different versions: the
+ * library reads missing members as 0, and returns -E2BIG if a member that it
+ * does not know is not 0. Initialise each struct of options in
+ * this way:
  *
  *	struct weir_x_opts o = WEIR_X_OPTS_INIT;
  *
@@ -112,8 +113,8 @@ struct weir_placement;
 struct weir_failure {
 	int32_t err;     /* negative errno, 0: no failure. Never -ETIMEDOUT: an
 			    operation that failed with it has -EIO here */
-	int32_t native;  /* the device's own error code (a CUresult); without
-			    one ETIMEDOUT, if that was the cause; else 0 */
+	int32_t native;  /* the error code of the device (a CUresult). If it has
+			    none: ETIMEDOUT if that was the cause, else 0 */
 	uint64_t number; /* of the operation in its stream, or of the tensor
 			    in its load */
 	char text[240];  /* a sentence that ends with a NUL */
@@ -122,7 +123,7 @@ struct weir_failure {
 /* How a root reads and writes files. */
 enum weir_io {
 	WEIR_IO_AUTO = 0,  /* io_uring where it works, else threads */
-	WEIR_IO_URING = 1, /* io_uring; if it does not work: an error */
+	WEIR_IO_URING = 1, /* io_uring, or an error if it does not work */
 	WEIR_IO_SYNC = 2   /* threads that call pread(2) and pwrite(2) */
 };
 
@@ -135,12 +136,11 @@ enum weir_io {
 typedef void weir_log_fn(void *arg, const char *text);
 
 /*
- * Options of a root. The words used here:
- * chunk: what the I/O engine reads or writes at a time; a load is cut into
- * chunks. reactor: a thread of the engine with its own io_uring. copier: a
- * thread that copies file data out of the page cache. slot: a staging buffer
- * for bytes that cannot be read directly into their final memory. See
- * weir-io(7).
+ * Options of a root, which use these words: A chunk is the unit in which the
+ * I/O engine reads and writes; a load is divided into chunks. A reactor is a
+ * thread of the engine with its own io_uring. A copier is a thread that copies
+ * file data out of the page cache. A slot is a staging buffer for bytes that
+ * cannot be read directly into their final memory. See weir-io(7).
  */
 struct weir_opts {
 	size_t size;
@@ -150,8 +150,8 @@ struct weir_opts {
 				   room for a slot of a chunk, and a small one,
 				   for each */
 	uint32_t depth;        /* chunks in flight per reactor, at most 1024; 0:
-				   32 MiB of them (256 MiB on network file
-				   systems) */
+				   as many as have 32 MiB (256 MiB on network
+				   file systems) */
 	uint32_t copiers;      /* at most 256; 0: one per CPU, at most 16 */
 	uint64_t chunk;        /* bytes of a chunk: a multiple of 4096 from 64
 				   KiB to 256 MiB; 0: 4 MiB */
@@ -163,8 +163,8 @@ struct weir_opts {
 				   starts, and at most a quarter of the memory
 				   that is available then. There are always a
 				   slot of a chunk and one of 128 KiB, even if
-				   that is more, or if there is no room for
-				   them none at all */
+				   these are more, unless there is no room for
+				   them: then there are no slots */
 	uint64_t keep;         /* bytes of host memory that are kept for reuse
 				   when buffers are freed; 0: a quarter of the
 				   available memory; UINT64_MAX: none */
@@ -197,7 +197,7 @@ WEIR__DECLARE_OPTS_INIT(weir_opts)
 /* Refuse modules that other users could have written, instead of warning. */
 #define WEIR_OPEN_STRICT_MODULES 1u
 
-/* The version of the library: "0.1.0", and a number like WEIR_VERSION. */
+/* The version of the library, as "0.1.0" and as a number like WEIR_VERSION. */
 WEIR_API const char *weir_version_string(void);
 WEIR_API unsigned weir_version(void);
 
@@ -228,10 +228,10 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
  * log, and threads that wait for the work return with -ESHUTDOWN; those that
  * wait for a load with a sink return when the sink's function has returned.
  *
- * Objects made from the root can still be read and freed afterwards; calls that
- * need the root's services fail with -ESHUTDOWN. Call weir_close() once, not in
- * a function given to weir_stream_call() or weir_buf_wrap(), and while no other
- * thread is in a call that takes the root itself.
+ * Objects made from the root can still be read and freed afterwards; calls
+ * that need the root's services fail with -ESHUTDOWN. Call weir_close() once,
+ * not in a function given to weir_stream_call() or weir_buf_wrap(), and while
+ * no other thread is in a call that takes the root itself.
  */
 WEIR_API void weir_close(struct weir *weir);
 
@@ -239,11 +239,12 @@ WEIR_API void weir_close(struct weir *weir);
  * Return kept memory to the system until at most @keep bytes of it are left.
  * Memory of freed buffers is returned at once, that of free slots a little
  * later, by their reactor. Memory in use stays, and so do slots that are
- * registered with the ring or page-locked for a device. Fails only with -EPERM.
+ * registered with the ring or page-locked for a device. Fails only with
+ * -EPERM.
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
-/* The features of a root's I/O engine on this machine, found by trying. */
+/* The I/O engine of a root, and its features, which it tests by using them. */
 struct weir_io_info {
 	size_t size;       /* set by the caller: sizeof the struct */
 	uint32_t method;   /* the method in use: WEIR_IO_URING or _SYNC */
@@ -266,8 +267,8 @@ struct weir_io_info {
 #define WEIR_IO_HAS_BUFFERS 0x10u       /* slots are registered */
 
 /*
- * Start the I/O engine, if it is not running, and describe it. Blocks the first
- * time, while the threads start.
+ * Start the I/O engine, if it is not running, and describe it. Blocks the
+ * first time, while the threads start.
  * -EPERM, -ENOSYS and others: the root was opened with WEIR_IO_URING, and
  * io_uring does not work here; weir_error() says why. -EMFILE, -ENFILE,
  * -EAGAIN, -ENOMEM: no descriptor, thread or memory for the engine.
@@ -277,13 +278,13 @@ WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 
 /*
  * Trace the I/O engine and the streams in Chrome's trace event format (JSON),
- * which Perfetto displays: a row for each reactor, copier and stream. The trace
- * is kept in memory, up to 2^20 events; later ones are dropped.
+ * which Perfetto displays, with a track for each reactor, copier and stream.
+ * The trace is kept in memory, up to 2^20 events; later ones are dropped.
  * weir_trace_stop() writes it to the file @path and blocks meanwhile.
  *
- * start: -EBUSY: this root is being traced already. Errors of open(2). -ENOMEM.
- * stop: -EINVAL: no trace was started. -EIO, -ENOSPC and other errors of
- * write(2): the file is incomplete.
+ * start: -EBUSY: this root is being traced already. Errors of open(2).
+ * -ENOMEM. stop: -EINVAL: no trace was started. -EIO, -ENOSPC and other errors
+ * of write(2): the file is incomplete.
  */
 WEIR_API int weir_trace_start(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);

@@ -46,44 +46,48 @@ WEIR__DECLARE_OPTS_INIT(weir_compare_opts)
 #define WEIR_COMPARE_OPTS_INIT WEIR__OPTS_INIT(weir_compare_opts)
 
 /*
- * After each node, device b continues with the result of device a. Without this
- * flag each device continues with its own results.
+ * After each node, device b continues with the result of device a. Without
+ * this flag each device continues with its own results.
  */
 #define WEIR_COMPARE_EACH 0x01u
 
 /* The results of a node: first those of device a, then those of b. */
 struct weir_compared {
 	size_t size;             /* set by the library */
-	uint64_t index;          /* of the node in the graph */
+	uint64_t index;          /* the number of the node in the graph */
 	struct weir_tensor a, b; /* in host memory, of one layout */
-	double nmse;             /* sum of (a - b)^2 / sum of b^2; 0: equal;
-				    infinite: b is 0, or it is over the range */
-	double max;              /* greatest difference of two elements, as a
-				    double, which may be infinite */
-	uint64_t at;             /* the element that has it */
-	uint64_t odd; /* elements, or blocks of a dtype without numbers,
-			       that differ otherwise: one is NaN, say; they
-			       do not count for the others */
+	double nmse;             /* sum of (a - b)^2 / sum of b^2. 0: they are
+				    equal; infinite: b is 0, or the quotient
+				    exceeds the range of a double */
+	double max;              /* greatest difference between two elements;
+				    may be infinite */
+	uint64_t at;             /* the index of these elements */
+	uint64_t odd; /* number of elements of which one is NaN or infinite and
+			 the other is not the same, or of blocks that differ if
+			 elements are not compared as numbers; they are not part
+			 of nmse and max */
 };
 /*
- * Called for each node on the thread of weir_graph_compare(). The tensors are
- * valid during the call. It may call weir. 0: go on; any other value ends the
- * comparison, which returns it.
+ * Called for each operation, on the thread of weir_graph_compare(). The
+ * tensors are valid during the call. The function may call weir. It returns 0
+ * to continue; any other value ends the comparison, which returns it.
  */
 typedef int weir_compare_fn(void *arg, const struct weir_compared *compared);
 
 /*
  * Compute @g on the devices @a and @b, node by node in the order in which they
- * were made, whether anything needs them or not, and call @fn with both results
- * of each operation. Both devices have copies of the leaves
- * (weir_graph_copy()), so nothing of the program changes, and keep all results:
- * this is for finding mistakes, not for speed. @a and @b may be one device.
+ * were made, whether anything needs them or not, and call @fn with both
+ * results of each operation. Both devices have copies of the leaves
+ * (weir_graph_copy()), so nothing of the program changes, and keep all
+ * results: this is for finding mistakes, not for speed. @a and @b may be one
+ * device.
  *
- * Blocks until the end. One thread at a time uses @g. What @fn returns, or a
- * failure of one device, whose sentence names device and node. -EINVAL: an
- * input is missing or has another size, a leaf that is not placed is used, or
- * invalid options. -EOPNOTSUPP: a device does not compute, or not this
- * operation. -ENOMEM. Errors of weir_graph_copy().
+ * Blocks until the comparison has ended. One thread at a time uses @g. Returns
+ * 0, what @fn has returned, or the failure of a device, whose sentence names
+ * the device and the node. -EINVAL: an input is missing or has another size,
+ * an operation uses a leaf that is not placed, or the options are invalid.
+ * -EOPNOTSUPP: a device does not compute, or does not have an operation.
+ * -ENOMEM. Errors of weir_graph_copy().
  */
 WEIR_API int weir_graph_compare(struct weir_dev *a, struct weir_dev *b,
 				const struct weir_graph *g,

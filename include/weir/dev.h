@@ -17,7 +17,7 @@ enum weir_dev_type {
 	WEIR_DEV_CPU = 0,
 	WEIR_DEV_GPU = 1,  /* a GPU with its own memory */
 	WEIR_DEV_IGPU = 2, /* a GPU that shares the host's memory */
-	WEIR_DEV_ACCEL = 3 /* uses host memory (a BLAS library) */
+	WEIR_DEV_ACCEL = 3 /* uses host memory, as a BLAS library does */
 };
 
 /* What a device can do: weir_dev_info.caps. */
@@ -61,9 +61,9 @@ enum weir_mem {
  *
  * The library also searches for modules itself, in the first call that needs
  * other devices than the CPU: files weir-*.so in the directories of
- * weir_opts.module_path or WEIR_MODULE_PATH, in the library's own directory and
- * its subdirectory weir, and in the directory configured at build time. If one
- * of them cannot be loaded, this is logged, and the others are loaded.
+ * weir_opts.module_path or WEIR_MODULE_PATH, in the library's own directory
+ * and its subdirectory weir, and in the directory configured at build time. If
+ * one of them cannot be loaded, this is logged, and the others are loaded.
  *
  * -EINVAL: a relative path. -ENOEXEC: not a module. -EPROTO: built for another
  * backend ABI; the sentence has both numbers. -EEXIST: this module, or a
@@ -98,8 +98,8 @@ WEIR_API int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
 	WEIR_NONNULL(1, 2);
 
 /*
- * Path of the @i-th module, from 0, that the search found but did not load, and
- * a sentence that says why. Searches first, if no call has done so. Both
+ * Path of the @i-th module, from 0, that the search found but did not load,
+ * and a sentence that says why. Searches first, if no call has done so. Both
  * strings exist as long as the root.
  *
  * -ENOENT: @i is past the end.
@@ -109,8 +109,10 @@ WEIR_API int weir_module_refused(struct weir *weir, unsigned i,
 	WEIR_NONNULL(1, 3, 4);
 
 /*
- * The number of devices, and device @i of them; NULL if @i is past the end.
- * Device 0 is the CPU. The number of a device never changes.
+ * weir_dev_count() returns the number of devices, and weir_dev_get() device
+ * @i, or NULL if @i is past the end. Device 0 is the CPU. The number of a
+ * device never changes. The first call that needs other devices than the CPU
+ * searches for modules, and blocks while they are loaded.
  */
 WEIR_API unsigned weir_dev_count(struct weir *weir) WEIR_NONNULL(1);
 WEIR_API struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
@@ -143,7 +145,8 @@ WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
  * Find a device by "name" or "name:key=value,key=value", as a user would write
  * it. The parameters configure the device; they must be given before its first
  * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0; "CPU:devices=2"
- * divides the CPUs between two devices, CPU and CPU1.
+ * divides the CPUs between two devices, CPU and CPU1. With parameters the call
+ * may make the context of the device, and block meanwhile.
  *
  * -ENODEV: no device has this name. -EINVAL: a parameter is unknown or
  * malformed; the sentence lists the known ones. -EBUSY: the device is already
@@ -176,8 +179,8 @@ WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 			   struct weir_buft **ret_buft) WEIR_NONNULL(1, 3);
 
 /*
- * Get a function that only this device's backend has, by name. The caller casts
- * it to its type. NULL: the backend has no function of this name.
+ * Get a function that only this device's backend has, by name. The caller
+ * casts it to its type. NULL: the backend has no function of this name.
  */
 WEIR_API void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 	WEIR_NONNULL(1, 2);
@@ -192,15 +195,15 @@ struct weir_rates {
 
 /* The threads that compute on a device. */
 struct weir_threads {
-	size_t size;       /* set by the caller */
-	uint32_t count;    /* at most 1024; 0: the CPUs of the process */
+	size_t size;    /* set by the caller */
+	uint32_t count; /* at most 1024; 0: one for each CPU of the process */
 	uint32_t reserved; /* 0 */
 	/*
-	 * NULL: threads of the library, which sleep between runs. Else the
-	 * program's function: call task(task_arg, i) once for each i below
-	 * @n, on as many threads at once as it has, and return when all have
-	 * returned. Tasks wait for each other; one that is called more than
-	 * 0.1 ms after the first returns at once.
+	 * NULL: threads of the library, which sleep between runs. Otherwise a
+	 * function of the program. It calls task(task_arg, i) once for each i
+	 * below @n, on as many threads at once as it has, and returns when all
+	 * these calls have returned. Tasks wait for each other; one that is
+	 * called more than 0.1 ms after the first returns at once.
 	 */
 	void (*run)(void *arg, uint32_t n,
 		    void (*task)(void *task_arg, uint32_t i), void *task_arg);
@@ -208,11 +211,11 @@ struct weir_threads {
 };
 
 /*
- * Choose the threads that compute on a device, from the next run on; the CPU's
- * are otherwise those of its parameter threads=N, or one for each CPU that the
- * process may use (weir-io(7), and the quotas of its cgroups). Blocks until the
- * device has computed what it is computing. An executable graph that was made
- * for fewer threads does not use the additional ones.
+ * Choose the threads that compute on a device, from the next run on. Without
+ * this call the CPU has as many as its parameter threads=N says, or one for
+ * each CPU that the process may use (weir-io(7), and the quotas of its
+ * cgroups). Blocks until the device has computed what it is computing. An
+ * executable graph that was made for fewer threads does not use more.
  *
  * -EOPNOTSUPP: the device has no threads of the host. -EINVAL: too many, or
  * reserved is not 0.

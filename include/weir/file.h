@@ -13,35 +13,37 @@ WEIR__BEGIN
 struct weir_file_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_FILE_* */
-	uint32_t mode;  /* permissions of a new file, less the umask; 0: 0666 */
+	uint32_t mode;  /* permissions of a new file, without those of the
+			   umask; 0: 0666 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_file_opts)
 #define WEIR_FILE_OPTS_INIT WEIR__OPTS_INIT(weir_file_opts)
 
 #define WEIR_FILE_WRITE 0x01u    /* open for reading and writing */
-#define WEIR_FILE_CREATE 0x02u   /* create it if missing; needs WRITE */
+#define WEIR_FILE_CREATE 0x02u   /* create a missing file; needs WRITE */
 #define WEIR_FILE_NODIRECT 0x04u /* never use O_DIRECT */
 
 struct weir_file_info {
 	size_t size;        /* set by the caller */
-	const char *path;   /* as given; exists as long as the file object */
+	const char *path;   /* that was opened; exists as long as the object */
 	uint64_t bytes;     /* size of the file when it was opened */
 	uint32_t direct;    /* 1: O_DIRECT works, as far as is known yet */
 	uint32_t nowait;    /* 1: the file system supports RWF_NOWAIT */
-	uint32_t mem_align; /* alignment of memory for O_DIRECT, bytes */
-	uint32_t off_align; /* of file offsets and lengths for it, bytes */
-	uint32_t network;   /* 1: NFS, FUSE and the like, which get more bytes
-			       in flight */
+	uint32_t mem_align; /* bytes: alignment of memory for O_DIRECT */
+	uint32_t off_align; /* bytes: the same for offsets and lengths */
+	uint32_t network;   /* 1: on a network file system, or on FUSE */
 	uint32_t reserved;
 	char why[120]; /* why O_DIRECT is not used; "" if it is */
 };
 
 /*
  * Open a regular file; symbolic links are followed. Close it at any time:
- * queued work, mappings and models have their own references to it.
+ * queued work, mappings and models have their own references to it. Any
+ * thread; blocks as open(2) does.
  *
- * -EISDIR: a directory. -EINVAL: a pipe, socket or device (the call does not
- * block on it), or invalid flags. Errors of open(2).
+ * -EISDIR: the file is a directory. -EINVAL: it is a pipe, socket or device
+ * (the call does not block on it), or the flags are invalid. Errors of
+ * open(2).
  */
 WEIR_API int weir_file_open(struct weir *weir, const char *path,
 			    const struct weir_file_opts *opts,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Graphs: computations that are described before they run. A graph is a list of
- * nodes in the order in which they were made, so the sources of a node come
+ * Graphs: computations that are described before they run. A graph is a list
+ * of nodes in the order in which they were made, so the sources of a node come
  * before it. ops.h has a function for each operation, which makes its node.
  *
- * Each call that makes a node returns it, or NULL. The first failure is kept in
- * the graph, with its sentence: weir_graph_error(). From then on these calls
- * return NULL and do nothing else, so a program checks once, when the graph is
- * complete.
+ * Each call that makes a node returns it, or NULL. The first failure is kept
+ * in the graph, with its sentence: weir_graph_error(). From then on these
+ * calls return NULL and do nothing else, so a program checks once, when the
+ * graph is complete.
  *
  * One thread at a time uses a graph and its nodes. Nothing here blocks, uses a
  * device, or reads or writes the bytes of a tensor.
@@ -26,8 +26,8 @@ struct weir_node;
 
 /*
  * The operation of a node. ops.h describes the sources, the parameters and the
- * result of each operation. The numbers are part of the ABI; new operations are
- * added at the end.
+ * result of each operation. The numbers are part of the ABI; new operations
+ * are added at the end.
  */
 enum weir_op {
 	WEIR_OP_LEAF = 0,  /* weir_graph_leaf() */
@@ -68,8 +68,8 @@ WEIR_API int weir_graph_new(struct weir_graph **ret_graph)
 /* Frees the nodes too. NULL is allowed. */
 WEIR_API void weir_graph_free(struct weir_graph *g);
 /*
- * Remove all nodes and the failure, and keep the memory for new nodes. Pointers
- * to the nodes are invalid from now on.
+ * Remove all nodes and the failure, and keep the memory for new nodes.
+ * Pointers to the nodes are invalid from now on.
  */
 WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
 
@@ -92,11 +92,11 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 /*
  * Make a node for a tensor whose bytes are in @file, from byte @offset on; @t
  * is not placed. The leaf is constant. The first run that needs it reads it to
- * memory of the device, which keeps it; if weir_sched_opts.weights is too small
- * for all such leaves, each run reads some of them again. The program keeps
- * @file open as long as the graph is used; executable graphs reference it. A
- * run that has read @file fails with -ESTALE if it has changed since it was
- * opened.
+ * memory of the device, which keeps it; if weir_sched_opts.weights is too
+ * small for all such leaves, each run reads some of them again. The program
+ * keeps @file open as long as the graph is used; executable graphs reference
+ * it. A run that has read @file fails with -ESTALE if it has changed since it
+ * was opened.
  *
  * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file
  * is NULL, or the tensor ends after the end of the file; the sentence has both
@@ -115,16 +115,16 @@ weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
 		 unsigned ndim, const int64_t *shape) WEIR_NONNULL(1);
 /*
  * Make a node for the result of operation @op on the sources src[0] to
- * src[n - 1]. @params is the operation's struct (ops.h), of @params_size bytes,
- * and is copied; bytes that it lacks count as 0.
+ * src[n - 1]. @params is the operation's struct (ops.h), of @params_size
+ * bytes, and is copied; bytes that it lacks are treated as 0.
  *
  * Kept in the graph: -EINVAL: a source is missing, of another graph or from
  * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
- * parameters are not as the operation needs them; the sentence names operation,
- * sources and shapes. -EROFS: it writes a leaf that is constant, or in memory
- * of kind MAPPED. -E2BIG: a parameter that this library does not know is not 0.
- * -EOPNOTSUPP: the library does not know @op. -EOVERFLOW: the result is too
- * large. -ENOMEM.
+ * parameters are not as the operation needs them; the sentence names
+ * operation, sources and shapes. -EROFS: it writes a leaf that is constant, or
+ * in memory of kind MAPPED. -E2BIG: a parameter that this library does not
+ * know is not 0. -EOPNOTSUPP: the library does not know @op. -EOVERFLOW: the
+ * result is too large. -ENOMEM.
  */
 WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 					 const void *params, size_t params_size,
@@ -132,12 +132,12 @@ WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 					 unsigned n) WEIR_NONNULL(1);
 
 /*
- * Mark a node as an output, whose result a run keeps until the program has read
- * it; or as observed: a run reports when its result is complete. Marking twice
- * changes nothing. A run computes outputs, observed nodes, writes, and the
- * nodes that these need; it computes no others. Return @node, or NULL. Kept in
- * the graph: -EINVAL: @node is NULL, of another graph, or has the bytes of a
- * leaf in a file.
+ * Mark a node as an output, whose result the program reads after the run
+ * (weir_run_output()), or as observed: a run passes its result to the observer
+ * as soon as it is complete. Marking twice changes nothing. A run computes
+ * outputs, observed nodes, writes, and the nodes that these need; it computes
+ * no others. Return @node, or NULL. Kept in the graph: -EINVAL: @node is NULL,
+ * of another graph, or has the bytes of a leaf in a file.
  */
 WEIR_API struct weir_node *weir_graph_output(struct weir_graph *g,
 					     struct weir_node *node)
@@ -146,9 +146,9 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 					      struct weir_node *node)
 	WEIR_NONNULL(1);
 /*
- * Mark a leaf as constant: its bytes do not change while an executable graph of
- * the graph exists. So a device that cannot use the leaf where it is, in host
- * memory, keeps a copy, or copies it ahead of its use if
+ * Mark a leaf as constant: its bytes do not change while an executable graph
+ * of the graph exists. So a device that cannot use the leaf where it is, in
+ * host memory, keeps a copy, or copies it ahead of its use if
  * weir_sched_opts.weights is too small. A leaf that is not in host memory is
  * copied in each run nevertheless. Returns @leaf, or NULL. Kept in the graph:
  * -EINVAL: @leaf is no leaf, or an operation writes it.
@@ -167,17 +167,20 @@ WEIR_API int weir_graph_error(const struct weir_graph *g,
 			      struct weir_failure *ret_failure) WEIR_NONNULL(1);
 
 /*
- * 128 bits that are equal for graphs with equal operations, parameters, shapes,
- * edges, marks, dtypes, and places of leaves in memory or in files. Names, and
- * the events of leaves, do not count. Do not compare them with those of another
- * process. Returns as weir_graph_error() does; a graph with a failure has no
- * fingerprint.
+ * Compute 128 bits that are equal for graphs with equal operations,
+ * parameters, shapes, edges, marks, dtypes, and places of leaves in memory or
+ * in files. Names, and the events of leaves, make no difference. Do not
+ * compare them with those of another process. A graph with a failure has no
+ * fingerprint: the call returns what weir_graph_error() does.
  */
 WEIR_API int weir_graph_fingerprint(const struct weir_graph *g,
 				    uint64_t ret_fingerprint[2])
 	WEIR_NONNULL(1, 2);
 
-/* The number of nodes; and node @i, or NULL if there is no node @i. */
+/*
+ * weir_graph_count() returns the number of nodes, and weir_graph_node() node
+ * @i, or NULL if there is no node @i.
+ */
 WEIR_API size_t weir_graph_count(const struct weir_graph *g) WEIR_NONNULL(1);
 WEIR_API struct weir_node *weir_graph_node(const struct weir_graph *g, size_t i)
 	WEIR_NONNULL(1);
@@ -185,9 +188,9 @@ WEIR_API struct weir_node *weir_graph_node(const struct weir_graph *g, size_t i)
 /*
  * The tensor of a node: dtype, shape, strides, name. It is placed if the node
  * is a leaf that is placed, or is stored in such a leaf, as a view is. The
- * tensor of a view of another node is not placed; its offset counts from the
- * beginning of that node's bytes. Valid until weir_graph_reset(). NULL: @node
- * is NULL.
+ * tensor of a view of another node is not placed; its offset is relative to
+ * the beginning of that node's bytes. Valid until weir_graph_reset(). NULL:
+ * @node is NULL.
  */
 WEIR_API const struct weir_tensor *
 weir_node_tensor(const struct weir_node *node);
@@ -205,14 +208,15 @@ WEIR_API struct weir_node *weir_node_set_name(struct weir_node *node,
 
 struct weir_node_info {
 	size_t size;         /* set by the caller */
-	uint64_t index;      /* of the node, for weir_graph_node() */
+	uint64_t index;      /* its number, for weir_graph_node() */
 	uint32_t op;         /* enum weir_op */
 	uint32_t flags;      /* WEIR_NODE_* */
 	uint32_t n_src;      /* number of sources */
 	uint32_t reserved;   /* 0 */
 	const char *op_name; /* "mul_mat"; constant */
-	uint64_t bytes;      /* that it reads and writes, estimated */
-	uint64_t flops;      /* operations on elements, estimated; CALL: 0 */
+	uint64_t bytes;      /* estimate of the bytes it reads and writes */
+	uint64_t flops;      /* estimate of its operations on elements; CALL:
+				0 */
 };
 /* Describe a node. -EINVAL: the size is not set. */
 WEIR_API int weir_node_info(const struct weir_node *node,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap hands out blocks of large buffers. All bookkeeping is outside of the
+ * A heap divides large buffers into blocks. All bookkeeping is outside of the
  * buffers, so the memory may be of any kind; the library does not access it. A
- * heap is stream-ordered: a block may be freed while queued work still uses it,
- * and its memory may be allocated again before that work has run.
+ * heap is stream-ordered: a block may be freed while queued work still uses
+ * it, and its memory may be allocated again before that work has run. Any
+ * thread may use a heap, and free blocks that another thread has allocated.
  *
  * The free event of a block is the position in a stream at which it was freed.
  * The event is done when all work before it is done. The memory is allocated
@@ -36,11 +37,11 @@ struct weir_heap_opts {
 	struct weir_buf *buf; /* the first buffer; referenced; NULL: none */
 	uint64_t grow;  /* least size of a further buffer, bytes; 0: 64 MiB, or
 			   no further buffer if buf is set */
-	uint64_t limit; /* of all buffers together, bytes; 0: none */
+	uint64_t limit; /* most bytes of all buffers together; 0: no limit */
 	size_t align;   /* least alignment of a block's address, a power of two
 			   from 16 to 4096; sizes are rounded up to it. 0: that
 			   of the memory, from 64 to 256 */
-	uint32_t flags; /* WEIR_BUF_*, of further buffers */
+	uint32_t flags; /* of further buffers: WEIR_BUF_* */
 	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
 	/*
 	 * The heap calls this when it has no memory for a block of @bytes, on
@@ -75,32 +76,31 @@ WEIR_API void weir_heap_destroy(struct weir_heap *heap);
 struct weir_block {
 	struct weir_heap *heap;
 	struct weir_buf *buf; /* not referenced: it lives as long as the heap */
-	uint64_t offset;      /* of the block in buf, bytes */
-	uint64_t addr;        /* of the host or, for memory of a device, in the
-				 device */
-	size_t bytes;         /* of the block: at least those asked for */
-	uint64_t id;          /* differs from that of every other used block */
+	uint64_t offset;      /* bytes from the beginning of buf */
+	uint64_t addr;        /* its address, in the host or in the device */
+	size_t bytes;         /* its size, at least that which was requested */
+	uint64_t id; /* no other used block of the heap has this number */
 };
 
 /*
  * Allocate a block of @size bytes whose address is a multiple of @align, a
- * power of two (if it is 0 or less than the heap's alignment, that one is
- * used). Work of @stream may use the block; NULL: anything may use it at once.
+ * power of two; if that is less than the alignment of the heap, the latter is
+ * used. Work of @stream may use the block; NULL: anything may use it at once.
  * The call never waits for work. It looks in this order for
  *
  * - memory that was freed in @stream, or whose free event is done;
- * - memory that was freed in another stream: it makes @stream wait for the free
- *   event, if the wait can be queued without blocking;
+ * - memory that was freed in another stream: it makes @stream wait for the
+ *   free event, if the wait can be queued without blocking;
  * - a new buffer, whose allocation may block;
  * - several neighbouring blocks that were freed in different streams;
  * - a new buffer after empty buffers were given back.
  *
- * If all that fails it calls opts.on_full.
+ * If all of this fails, it calls opts.on_full.
  *
- * -EINVAL: @size is 0 or too large, @align is no power of two, or @stream is of
- * another root. -ENOMEM: the sentence says how many bytes are free, how large
- * the largest free block is, which streams the heap waits for, and why it does
- * not grow.
+ * -EINVAL: @size is 0 or too large, @align is no power of two, or @stream is
+ * of another root. -ENOMEM: the sentence says how many bytes are free, how
+ * large the largest free block is, which streams the heap waits for, and why
+ * it does not grow.
  */
 WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 			     struct weir_stream *stream,
@@ -109,8 +109,8 @@ WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 
 /*
  * Free a block. Work that is queued in @stream may still use it; NULL: no work
- * uses it any more. Work of other streams that uses it must be done, or @stream
- * must wait for that work. The call never waits.
+ * uses it any more. Work of other streams that uses it must be done, or
+ * @stream must wait for that work. The call never waits.
  *
  * -EINVAL: the block was freed before, or is not a block of its heap. -ENOMEM:
  * the first call with @stream had no memory; the block stays in use.
@@ -120,29 +120,31 @@ WEIR_API int weir_heap_free(const struct weir_block *block,
 
 /*
  * Find the used block that begins at @addr, in constant time. The first call
- * makes an index of all blocks, which from then on makes weir_heap_alloc() and
- * weir_heap_free() a little slower. -ENOENT: there is no such block. -ENOMEM:
- * the first call had no memory for the index.
+ * makes an index of all blocks; from then on weir_heap_alloc() and
+ * weir_heap_free() are a little slower. -ENOENT: there is no such block.
+ * -ENOMEM: the first call had no memory for the index.
  */
 WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 			    struct weir_block *ret_block) WEIR_NONNULL(1, 3);
 
 struct weir_heap_stats {
-	size_t size;
+	size_t size;            /* set by the caller */
 	uint64_t used;          /* bytes of used blocks */
-	uint64_t peak;          /* the most of used, cached and shards' bytes */
+	uint64_t peak;          /* the most that used, cached and the parts
+				   that threads divide themselves have been */
 	uint64_t cached;        /* bytes of free blocks in caches of threads */
 	uint64_t pending;       /* free bytes whose free events are not done */
 	uint64_t reserved;      /* bytes of all buffers */
 	uint64_t reserved_peak; /* the most that reserved has been */
-	uint64_t span;          /* from the begin of each buffer to the highest
-				   end of a block in it so far; the sum */
+	uint64_t span;          /* the sum over all buffers of the bytes up to
+				   the highest end of a block so far */
 	uint64_t largest;       /* bytes of the largest free block */
-	uint64_t blocks;        /* used blocks */
-	uint64_t buffers;
-	uint64_t allocs, frees, failures; /* calls so far; failed allocs */
-	uint64_t waits;       /* that weir_heap_alloc() has queued */
-	uint64_t grown;       /* buffers allocated so far */
+	uint64_t blocks;        /* number of used blocks */
+	uint64_t buffers;       /* number of buffers */
+	uint64_t allocs, frees; /* number of calls so far */
+	uint64_t failures;      /* allocations that failed for lack of memory */
+	uint64_t waits;         /* waits that weir_heap_alloc() has queued */
+	uint64_t grown;         /* buffers that were allocated so far */
 	double fragmentation; /* 1 - largest / (free bytes); 0: none is free */
 };
 /*
@@ -162,10 +164,11 @@ WEIR_API int weir_heap_trim(struct weir_heap *heap, size_t keep)
 /*
  * Record all further calls in the file @fd, which the heap duplicates, until
  * weir_heap_record(heap, -1) or weir_heap_destroy(). weir_heap(3) has the
- * format. The calls then take a lock, and write(2) from time to time.
+ * format. Meanwhile the calls take a lock, and write to the file from time to
+ * time.
  *
- * With -1 the result is 0, or the first error of writing. -EBUSY: calls are
- * recorded already. Errors of dup(2) and write(2). -ENOMEM.
+ * With -1 the call returns 0, or the first error of write(2). -EBUSY: calls
+ * are recorded already. Errors of dup(2). -ENOMEM.
  */
 WEIR_API int weir_heap_record(struct weir_heap *heap, int fd) WEIR_NONNULL(1);
 

@@ -15,28 +15,30 @@ WEIR__BEGIN
 struct weir_load_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_LOAD_* */
-	uint32_t depth; /* most chunks in flight of all selections of the load,
-			   and of each sink; 0: the root's */
+	uint32_t depth; /* most chunks in flight, of all selections and targets
+			   together and of each sink; 0: that of the root */
 	struct weir_weights *into; /* weights of an earlier load by an equal
-				      plan: load into their memory again, in the
-				      ways and order of that plan. NULL: new
-				      memory */
+				   plan: load into their memory again, in the
+				   ways and with the priorities of that plan.
+				   NULL: new memory */
 };
 WEIR__DECLARE_OPTS_INIT(weir_load_opts)
 #define WEIR_LOAD_OPTS_INIT WEIR__OPTS_INIT(weir_load_opts)
 
 /*
  * Do not check, after the last read, whether the files have changed (device,
- * inode, size, mtime, ctime). For files that may be renamed, linked or removed
- * during the load.
+ * inode, size, mtime, ctime). This is for files that may be renamed, linked or
+ * removed during the load.
  */
 #define WEIR_LOAD_UNCHECKED 0x01u
 
 /*
  * Start the load that @plan describes: allocate the memory, queue the reads in
  * the I/O engine, and return without waiting for a read. The plan may be freed
- * or used again at once. A load of up to 1 MiB may be copied out of the page
- * cache on the calling thread, within the same limit as weir_stream_read().
+ * or used again at once. The calling thread may copy a load of up to 1 MiB out
+ * of the page cache, within the same limit as weir_stream_read(). Any thread;
+ * blocks while memory is allocated and, the first time, while the engine
+ * starts.
  *
  * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC,
  * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it is
@@ -55,20 +57,21 @@ WEIR_API int weir_load_start(struct weir_plan *plan,
 WEIR_API void weir_load_free(struct weir_load *load);
 
 /*
- * Get the weights, with a reference for the caller, before their bytes have
- * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
- * weights is the i-th of those that weir_plan_add() and weir_plan_sink() chose,
- * in the order of the model; the targets of weir_plan_add_tensors() follow, in
- * their order.
+ * Get the weights, with a reference for the caller, perhaps before their bytes
+ * have arrived: weir_load_record() and weir_load_wait() report that. Their
+ * tensors are first those that weir_plan_add() and weir_plan_sink() have
+ * selected, in the order of the model, and then the targets of
+ * weir_plan_add_tensors(), in their order. Never blocks.
  */
 WEIR_API int weir_load_weights(struct weir_load *load,
 			       struct weir_weights **ret_weights)
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 
 /*
- * The number of the tensor of this name, for weir_load_record(),
- * weir_load_error() and weir_weights_get(). Of several with one name: that of
- * weir_plan_add() or weir_plan_sink(), else the first target. -ENOENT.
+ * Get the number of the tensor with this name, for weir_load_record(),
+ * weir_load_error() and weir_weights_get(). If several tensors have the name:
+ * that of weir_plan_add() or weir_plan_sink(), else the first target. -ENOENT:
+ * the load has no such tensor.
  */
 WEIR_API int weir_load_find(struct weir_load *load, const char *name,
 			    size_t *ret_i) WEIR_NONNULL(1, 2, 3);
@@ -77,8 +80,8 @@ WEIR_API int weir_load_find(struct weir_load *load, const char *name,
 /*
  * Record @event: it is done when tensor @i of the weights has arrived, or with
  * WEIR_ALL when the whole load has succeeded. -EINVAL: @i is past the end, or
- * an event of another root. -ENOMEM: the event is timed or has a descriptor;
- * the event is as before.
+ * the event is of another root. -ENOMEM: the event is timed or has a
+ * descriptor, and there is no memory; the event is as before.
  */
 WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 			      struct weir_event *event) WEIR_NONNULL(1, 3);
@@ -96,17 +99,17 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 
-#define WEIR_NEXT_ARRIVED 1 /* weir_load_next: the tensor has arrived */
-#define WEIR_NEXT_FAILED 2  /* ... or has failed */
+#define WEIR_NEXT_ARRIVED 1 /* weir_load_next(): the tensor has arrived */
+#define WEIR_NEXT_FAILED 2  /* weir_load_next(): the tensor has failed */
 /*
  * Take the next tensor that has arrived or failed, in the order in which they
- * do; blocks for at most @timeout_ns (0 only asks, negative is for ever).
+ * do; blocks for at most @timeout_ns (0: do not wait; negative: no limit).
  * Several threads may call: each tensor is returned once, to one of them.
  * Mapped and empty tensors arrive at the start, in order.
  *
  * WEIR_NEXT_ARRIVED: tensor *ret_i has arrived. WEIR_NEXT_FAILED: it has
- * failed, and weir_load_error() says why. 0: all tensors have been returned and
- * the load has ended, so weir_load_wait() returns its outcome at once.
+ * failed, and weir_load_error() says why. 0: all tensors have been returned
+ * and the load has ended, so weir_load_wait() returns its outcome at once.
  * -ETIMEDOUT: neither a tensor nor the end is there yet.
  */
 WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
@@ -114,18 +117,19 @@ WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
 /*
  * Returns a file descriptor that is readable while weir_load_next() would not
  * block, at the end of the load too, for poll(2) and epoll(7). The first call
- * makes it. It belongs to the load, and weir_load_free() closes it: do not read
- * from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
+ * makes it. It belongs to the load, and weir_load_free() closes it: do not
+ * read from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
  */
 WEIR_API int weir_load_fd(struct weir_load *load) WEIR_NONNULL(1);
 
 struct weir_progress {
-	size_t size;    /* set by the caller */
-	uint64_t bytes; /* arrived; for a moment a chunk less than events say */
-	uint64_t total; /* bytes of all tensors of the load, in the files */
-	uint64_t tensors; /* number that have arrived */
-	uint64_t failed;  /* number that have failed */
-	uint64_t count;   /* number of all */
+	size_t size;      /* set by the caller */
+	uint64_t bytes;   /* bytes that have arrived; for a moment a chunk less
+			   than events say */
+	uint64_t total;   /* bytes of all tensors of the load, in the files */
+	uint64_t tensors; /* number of tensors that have arrived */
+	uint64_t failed;  /* number of tensors that have failed */
+	uint64_t count;   /* number of all tensors */
 	int64_t elapsed;  /* ns since weir_load_start() */
 };
 /* Get the progress of the load. Never blocks. */
@@ -133,10 +137,12 @@ WEIR_API int weir_load_progress(struct weir_load *load,
 				struct weir_progress *ret_progress)
 	WEIR_NONNULL(1, 2);
 /*
- * Why tensor @i failed: returns the errno, or 0 if it has not failed so far.
- * For WEIR_ALL: the first failure so far. ret_failure->number is the number of
- * the tensor that failed; if all tensors arrived but the load failed, since a
- * file has changed, it is weir_weights_count().
+ * Returns 0 and sets *ret_failure to zeroes if tensor @i has not failed so
+ * far. Otherwise returns the errno of the failure, which *ret_failure
+ * describes. For WEIR_ALL this is the first failure so far.
+ * ret_failure->number is the number of the tensor that failed; if all tensors
+ * arrived but the load failed, because a file has changed, it is
+ * weir_weights_count().
  */
 WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 			     struct weir_failure *ret_failure)
@@ -144,8 +150,8 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 
 struct weir_load_report {
 	size_t size;         /* set by the caller */
-	uint64_t bytes;      /* of tensors that arrived, as in the files: before
-				a conversion, and without what slices omit */
+	uint64_t bytes;      /* bytes of tensors that arrived, as in the files:
+			       before a conversion, for slices only their own */
 	uint64_t in_place;   /* bytes read directly into their final memory, or
 				into the buffer of a sink */
 	uint64_t staged;     /* bytes read into a slot and copied from there */
@@ -163,21 +169,25 @@ struct weir_load_report {
 	uint32_t fallbacks; /* number of files without O_DIRECT */
 	char note[240];     /* why it was slower than it could be, or "" */
 };
-/* How the bytes were read. Complete when weir_load_wait() has returned. */
+/*
+ * Say how the bytes were read. The report is complete when weir_load_wait()
+ * has returned. Never blocks.
+ */
 WEIR_API int weir_load_report(struct weir_load *load,
 			      struct weir_load_report *ret_report)
 	WEIR_NONNULL(1, 2);
 /*
- * Cancel: start no more reads. Returns at once; reads that are running finish,
- * and weir_load_wait() waits for them. Tensors that have not arrived fail with
+ * Cancel the load: it starts no more reads. Reads that are running finish, and
+ * weir_load_wait() waits for them. Tensors that have not arrived fail with
  * -ECANCELED.
+ * Never blocks.
  */
 WEIR_API int weir_load_cancel(struct weir_load *load) WEIR_NONNULL(1);
 
 /*
  * Open the model at @path, load all of its tensors into memory of @buft, as
- * weir_plan_add() with @opts (NULL: defaults) places them, and wait. Blocks.
- * Has the errors of all these steps.
+ * weir_plan_add() with @opts (NULL: defaults) places them, and block until
+ * they have arrived. Errors of all these steps.
  */
 WEIR_API int weir_load_all(struct weir *weir, const char *path,
 			   struct weir_buft *buft,
@@ -193,9 +203,10 @@ WEIR_API int weir_load_all(struct weir *weir, const char *path,
 WEIR_API size_t weir_weights_count(const struct weir_weights *weights)
 	WEIR_NONNULL(1);
 /*
- * A tensor by number or by name; it exists as long as the weights. NULL: past
- * the end, or no tensor has this name. Its bytes may not have arrived yet. Of
- * several with one name: that of a selection or sink, else the first target.
+ * A tensor by number or by name, which exists as long as the weights. NULL: @i
+ * is past the end, or no tensor has this name. Its bytes may not have arrived
+ * yet. If several tensors have the name: that of a selection or sink, else the
+ * first target. weir_load_find() returns the number of a name.
  */
 WEIR_API const struct weir_tensor *
 weir_weights_get(const struct weir_weights *weights, size_t i) WEIR_NONNULL(1);
@@ -203,13 +214,16 @@ WEIR_API const struct weir_tensor *
 weir_weights_find(const struct weir_weights *weights, const char *name)
 	WEIR_NONNULL(1, 2);
 /*
- * Describe where tensor @i came from, as weir_model_tensor() does. -EINVAL:
- * past the end.
+ * Describe where tensor @i came from, as weir_model_tensor() does. -EINVAL: @i
+ * is past the end.
  */
 WEIR_API int weir_weights_entry(const struct weir_weights *weights, size_t i,
 				struct weir_entry *ret_entry)
 	WEIR_NONNULL(1, 3);
-/* Take a reference and return @weights; drop a reference (NULL is allowed). */
+/*
+ * weir_weights_ref() takes a reference and returns @weights.
+ * weir_weights_free() drops one (NULL is allowed) and never blocks.
+ */
 WEIR_API struct weir_weights *weir_weights_ref(struct weir_weights *weights)
 	WEIR_NONNULL(1);
 WEIR_API void weir_weights_free(struct weir_weights *weights);
@@ -219,12 +233,12 @@ enum weir_digest {
 	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
 };
 /*
- * Compute the digest of tensor @i from the bytes in memory; of a view, from
- * those of its elements. Blocks until the tensor has arrived, then while it
- * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
- * end, or a tensor of a sink; or @kind is not an enum weir_digest. -ENOMEM: no
- * memory to copy device memory through. If the tensor failed to load: its
- * error.
+ * Compute the digest of tensor @i from the bytes of its elements in memory;
+ * bytes between the elements of a view are not part of it. Blocks until the
+ * tensor has arrived, then while it computes. Returns the size of the digest
+ * in bytes, or the error of the tensor if it failed to load. -EINVAL: @i is
+ * past the end, or a tensor of a sink; or @kind is not an enum weir_digest.
+ * -ENOMEM: there is no host memory through which device memory is copied.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

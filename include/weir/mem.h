@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory. A buffer type (struct weir_buft) is a kind of memory of one device; a
- * buffer (struct weir_buf) is an allocation of it. Buffers are reference
+ * Memory. A buffer type (struct weir_buft) is a kind of memory of one device;
+ * a buffer (struct weir_buf) is an allocation of it. Buffers are reference
  * counted.
  */
 #ifndef WEIR_MEM_H
@@ -24,8 +24,8 @@ struct weir_buft_info {
 			   weir_select_opts.align says */
 	size_t max;      /* largest buffer, bytes; SIZE_MAX: no limit */
 	uint64_t used;   /* bytes of the buffers that weir has allocated */
-	uint64_t budget; /* most bytes of them: weir_buft_set_budget(); 0: no
-			    limit */
+	uint64_t budget; /* the most bytes that they may have, as
+			    weir_buft_set_budget() set it; 0: no limit */
 };
 #define WEIR_BUFT_HOST 0x01u     /* host code may access it */
 #define WEIR_BUFT_LOCKED 0x02u   /* the kernel does not swap it out */
@@ -36,28 +36,29 @@ WEIR_API int weir_buft_info(const struct weir_buft *buft,
 			    struct weir_buft_info *ret_info) WEIR_NONNULL(1, 2);
 
 /*
- * Bytes that @t takes in a buffer of @buft, with padding: at least its size.
- * 0: the tensor is empty or invalid; weir_tensor_bytes() says which.
+ * The bytes that @t takes in a buffer of @buft, with padding: at least its
+ * size. 0: the tensor is empty or invalid; weir_tensor_bytes() says which.
  */
 WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 				     const struct weir_tensor *t)
 	WEIR_NONNULL(1, 2);
 
 /*
- * Let the buffers of @buft that weir allocates have at most @bytes together; 0:
- * no limit. Buffers that exist stay, even if they are more. An allocation that
+ * Limit the buffers of @buft that weir allocates to @bytes together; 0: no
+ * limit. Buffers that exist stay, even if they exceed it. An allocation that
  * exceeds the budget fails with -ENOMEM, and the sentence has both numbers.
- * Memory that the caller wraps does not count. weir_opts.budget limits all host
- * memory of a root. Any thread; never blocks.
+ * Memory that the caller wraps does not count. weir_opts.budget limits all
+ * host memory of a root. Any thread; never blocks.
  */
 WEIR_API int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 	WEIR_NONNULL(1);
 
 /*
- * Bytes of this kind of memory that are free, and all of them. Of kinds HBM and
- * FAR these are those of their NUMA nodes; of other host memory the CPU's, of
- * device memory the device's, as weir_dev_memory() returns them. Never makes a
- * device context. -ENODATA: the numbers cannot be read without a context.
+ * The free and the total bytes of this kind of memory: for kinds HBM and FAR
+ * those of their NUMA nodes, for other host memory those of the CPU, and for
+ * device memory those of the device, as weir_dev_memory() returns them. Never
+ * makes a device context. -ENODATA: the numbers cannot be read without a
+ * context.
  */
 WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 			      uint64_t *ret_total) WEIR_NONNULL(1, 2, 3);
@@ -65,50 +66,53 @@ WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 struct weir_buf_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_BUF_* */
-	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's. Of
-			   kinds HBM and FAR: the nearest of the kind to it */
+	int32_t node;   /* 1 + the NUMA node to which it is bound; 0: that of
+			   the device. Memory of kind HBM or FAR is bound to the
+			   nodes of its kind that are nearest to this node */
 };
 WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 #define WEIR_BUF_OPTS_INIT WEIR__OPTS_INIT(weir_buf_opts)
 
 /*
  * Fail if the memory cannot have huge pages, be locked or be bound to its NUMA
- * node as asked for. Without this flag the buffer does without, and
- * weir_buf_info() says so.
+ * node as requested. Without this flag the buffer is made without the
+ * property, and weir_buf_info() says so.
  */
 #define WEIR_BUF_STRICT 0x01u
 /* Back the memory with pages before returning: 0.2 to 1.5 s per GiB. */
 #define WEIR_BUF_PREFAULT 0x02u
 /*
  * Write-combined: the CPU does not cache the memory, and reads it very slowly.
- * Only for kind PINNED; else -EINVAL.
+ * -EINVAL: the memory is not of kind PINNED.
  */
 #define WEIR_BUF_WRITE_COMBINED 0x04u
 /*
- * Use huge pages that the system has reserved (hugetlb), of 2 MiB, or of 1 GiB
- * and where there are none of 2 MiB. Without them the buffer gets transparent
- * huge pages, else small ones; with WEIR_BUF_STRICT -EOPNOTSUPP (if both flags
- * are set, either size satisfies it). Such memory is backed before the call
- * returns, never swapped out, and rounded up to whole pages. Only for kinds of
- * host memory other than PLAIN; else -EINVAL.
+ * Use huge pages that the system has reserved (hugetlb): with the first flag
+ * of 2 MiB, with the second of 1 GiB, or of 2 MiB if there are none of 1 GiB.
+ * If the reserve has too few, the buffer gets transparent huge pages or,
+ * without these, small ones; with WEIR_BUF_STRICT the call fails with
+ * -EOPNOTSUPP (if both flags are set, either size satisfies it). Such memory
+ * is backed before the call returns, is never swapped out, and is rounded up
+ * to whole pages. -EINVAL: the memory is of kind PLAIN, or not host memory.
  */
 #define WEIR_BUF_HUGETLB 0x08u
 #define WEIR_BUF_HUGETLB_1G 0x10u
 /*
- * Memory that weir_buf_share() can share with other processes: a memfd. Only
- * for kinds of host memory; else -EINVAL.
+ * Memory that weir_buf_share() can share with other processes: a memfd.
+ * -EINVAL: it is not host memory.
  */
 #define WEIR_BUF_SHARED 0x20u
 
 struct weir_buf_info {
 	size_t size;            /* set by the caller */
 	size_t bytes;           /* size of the buffer */
-	struct weir_buft *buft; /* of a joined buffer: of its first member */
+	struct weir_buft *buft; /* for a joined buffer that of its first
+				   member */
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
-	uint32_t members;       /* of a joined buffer; 0: not joined */
-	int32_t node; /* NUMA node it is bound to; -1: none, or several */
+	uint32_t members;       /* number of its members; 0: it is not joined */
+	int32_t node; /* NUMA node to which it is bound; -1: none, or several */
 	uint32_t reserved;
-	char why[240]; /* why it lacks what was asked for, or "" */
+	char why[240]; /* why it lacks a property that was requested, or "" */
 };
 #define WEIR_GOT_HUGE 0x01u   /* has huge pages */
 #define WEIR_GOT_LOCKED 0x02u /* is locked into RAM */
@@ -124,9 +128,10 @@ struct weir_buf_info {
  * be dereferenced.
  *
  * -ENOMEM: the sentence has the size and the available memory, or the budget
- * (weir_opts.budget, weir_buft_set_budget()) and its use. -EOPNOTSUPP: of kind
- * MAPPED (use weir_buf_map()), or WEIR_BUF_STRICT is set and there are no huge
- * pages. -EINVAL: @size exceeds the largest buffer, or invalid options. With
+ * (weir_opts.budget, weir_buft_set_budget()) and its use. -EOPNOTSUPP: @buft
+ * is of kind MAPPED (use weir_buf_map()), or WEIR_BUF_STRICT is set and there
+ * are no huge pages. -EINVAL: @size exceeds the largest buffer, or invalid
+ * options. Blocks while memory is allocated, or freed by another thread. With
  * WEIR_BUF_SHARED also errors of memfd_create(2).
  */
 WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
@@ -136,14 +141,16 @@ WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
 
 /*
  * Make a buffer of @size bytes of the caller's memory at @ptr, which may have
- * any alignment. When the last reference to the buffer is dropped and no device
- * can access the memory any more, the library calls @release(@arg), possibly on
- * a thread of its own; the memory must stay valid until then. If @release is
- * NULL, until weir_buf_free() has dropped the last reference: the caller's must
- * be the last. With @buft of kind MAPPED the memory is only read.
+ * any alignment. When the last reference to the buffer is dropped and no
+ * device can access the memory any more, the library calls @release(@arg),
+ * possibly on a thread of its own; the memory must stay valid until then. If
+ * @release is NULL, the memory must stay valid until weir_buf_free() has
+ * dropped the last reference, which must be one of the caller's. If @buft is
+ * of kind MAPPED, the memory is only read.
  *
- * -EINVAL: NULL, or past the end of the address space. -EOPNOTSUPP: the device
- * cannot use the caller's memory. If the call fails, @release is not called.
+ * -EINVAL: @ptr is NULL, or the range exceeds the address space.
+ * -EOPNOTSUPP: the device cannot use the caller's memory.
+ * If the call fails, @release is not called.
  */
 WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 			   void (*release)(void *arg), void *arg,
@@ -151,13 +158,13 @@ WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
 
 /*
- * Map bytes [@off, @off + @size) of a file read-only into a buffer. @buft is of
- * kind MAPPED; @off need not be aligned. The file must not change while the
+ * Map bytes [@off, @off + @size) of a file read-only into a buffer. @buft is
+ * of kind MAPPED; @off need not be aligned. The file must not change while the
  * buffer exists: if it shrinks, an access to the lost pages kills the process
  * (SIGBUS).
  *
- * -EINVAL: the range exceeds the file, @buft is not of kind MAPPED, or @file is
- * of another root. -ENOMEM and other errors of mmap(2).
+ * -EINVAL: the range exceeds the file, @buft is not of kind MAPPED, or @file
+ * is of another root. -ENOMEM and other errors of mmap(2).
  */
 WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
 			  uint64_t off, size_t size, struct weir_buf **ret_buf)
@@ -165,9 +172,9 @@ WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
 
 /*
  * Get a descriptor of the memory of @buf, which was allocated with
- * WEIR_BUF_SHARED, to send it to another process (SCM_RIGHTS), which makes a
- * buffer of it by weir_buf_wrap_fd(). Byte 0 of the buffer is byte 0 of the
- * descriptor. It can neither shrink nor grow. The caller closes it.
+ * WEIR_BUF_SHARED. A process that gets it (SCM_RIGHTS) makes a buffer of it by
+ * weir_buf_wrap_fd(). Byte 0 of the buffer is byte 0 of the descriptor, which
+ * can neither shrink nor grow. The caller closes it. Any thread; never blocks.
  *
  * Without WEIR_SHARE_WRITABLE no process can map the memory writable from now
  * on; the buffer itself can still be written to, and its later bytes are seen
@@ -175,8 +182,9 @@ WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
  * library does not use it again for another buffer.
  *
  * -EINVAL: unknown flags, or a joined buffer; share its members. -EOPNOTSUPP:
- * not allocated with WEIR_BUF_SHARED. -EROFS: WEIR_SHARE_WRITABLE after a call
- * without it. -EMFILE.
+ * the buffer was not allocated with WEIR_BUF_SHARED. -EROFS:
+ * WEIR_SHARE_WRITABLE is set, and an earlier call was made without it.
+ * -EMFILE.
  */
 WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 	WEIR_NONNULL(1, 3);
@@ -184,20 +192,22 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 
 /*
  * Make a buffer of bytes [@off, @off + @size) of the memory of @fd: a memfd of
- * weir_buf_share() or of memfd_create(2), or a file in tmpfs or hugetlbfs. @off
- * need not be aligned. With @buft of kind MAPPED the memory is only read; with
- * other kinds of host memory it can be written to. @fd may be closed
+ * weir_buf_share() or of memfd_create(2), or a file in tmpfs or hugetlbfs.
+ * @off need not be aligned. With @buft of kind MAPPED the memory is only read;
+ * with other kinds of host memory it can be written to. @fd may be closed
  * afterwards.
  *
  * A process that accesses memory which a descriptor has lost is killed
- * (SIGBUS). So one that can shrink is refused, unless WEIR_WRAP_UNSEALED is
- * set: then no process may shrink it while the buffer exists.
+ * (SIGBUS). So a descriptor that can shrink is refused, unless
+ * WEIR_WRAP_UNSEALED is set: then no process may shrink it while the buffer
+ * exists. Blocks while pages are backed.
  *
- * -EINVAL: unknown flags; the range exceeds the file; it can shrink. -EACCES:
- * @fd is not open for what @buft needs. -EROFS: sealed against writing; use
- * kind MAPPED. -EOPNOTSUPP: memory of a device, or not a file in memory.
- * -EBADF. -ENOMEM, -EFAULT: reserved pages, or pages of holes in a tmpfs, are
- * missing; all of them are backed at once. Other errors of mmap(2).
+ * -EINVAL: unknown flags; @size is 0, or the range exceeds the file; it can
+ * shrink. -EACCES: @fd is not open for what @buft needs. -EROFS: it is sealed
+ * against writing; use kind MAPPED. -EOPNOTSUPP: @buft is memory of a device,
+ * or @fd is not a file in memory. -EBADF. -ENOMEM, -EFAULT: reserved pages, or
+ * pages of holes in a tmpfs, are missing; all of them are backed before the
+ * call returns. Other errors of mmap(2).
  */
 WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 			      size_t size, uint32_t flags,
@@ -216,17 +226,20 @@ WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 WEIR_API int weir_buf_join(struct weir_buf *const *bufs, unsigned n,
 			   struct weir_buf **ret_buf)
 	WEIR_NONNULL(3) WEIR_NODISCARD;
-/* Member @i, without a reference; NULL: @i is past the end, or not joined. */
+/*
+ * Member @i, without a reference for the caller. NULL: @i is past the end, or
+ * @buf is not joined.
+ */
 WEIR_API struct weir_buf *weir_buf_member(struct weir_buf *buf, unsigned i)
 	WEIR_NONNULL(1);
 
 /*
- * Take a reference and return @buf; drop a reference (NULL is allowed). Freeing
- * does not block: queued work, loads and weights have references of their own,
- * and a thread of the library frees memory whose freeing waits for a device.
- * Two cases may block until a device has done its work: the last reference to a
- * buffer that wraps memory without a release function, and any after
- * weir_close().
+ * weir_buf_ref() takes a reference and returns @buf; weir_buf_free() drops one
+ * (NULL is allowed). It does not block: queued work, loads and weights have
+ * references of their own, and a thread of the library frees memory whose
+ * freeing waits for a device. In two cases it may block until a device has
+ * done its work: for the last reference to a buffer that wraps memory without
+ * a release function, and after weir_close().
  */
 WEIR_API struct weir_buf *weir_buf_ref(struct weir_buf *buf) WEIR_NONNULL(1);
 WEIR_API void weir_buf_free(struct weir_buf *buf);
@@ -240,7 +253,10 @@ WEIR_API int weir_buf_info(const struct weir_buf *buf,
  * -EROFS: memory of kind MAPPED.
  */
 WEIR_API int weir_buf_clear(struct weir_buf *buf, uint8_t byte) WEIR_NONNULL(1);
-/* Its address; NULL if host code may not access it, or if it is joined. */
+/*
+ * The address of the buffer. NULL: host code may not access it, or it is
+ * joined.
+ */
 WEIR_API void *weir_buf_data(struct weir_buf *buf) WEIR_NONNULL(1);
 
 WEIR__END

@@ -23,8 +23,8 @@ struct weir_model_opts {
 	size_t size;
 	uint32_t flags;    /* WEIR_MODEL_* */
 	uint32_t reserved; /* 0 */
-	uint64_t memory;   /* most bytes for headers and their tables; 0: 256
-			      MiB */
+	uint64_t memory;   /* most bytes for headers and the tables made from
+			      them, of all files together; 0: 256 MiB */
 };
 WEIR__DECLARE_OPTS_INIT(weir_model_opts)
 #define WEIR_MODEL_OPTS_INIT WEIR__OPTS_INIT(weir_model_opts)
@@ -70,8 +70,8 @@ enum weir_value_type {
 };
 
 /*
- * A key of the metadata and its value, or an item of an array. Members that the
- * type does not use are 0 or NULL.
+ * A key of the metadata and its value, or an item of an array. Members that
+ * the type does not use are 0 or NULL.
  */
 struct weir_value {
 	size_t size;        /* set by the caller */
@@ -80,7 +80,7 @@ struct weir_value {
 	const char *str;    /* STRING: the value; ends with a NUL */
 	size_t len;         /* STRING: bytes of str; ARRAY: number of items */
 	uint32_t type;      /* enum weir_value_type */
-	uint32_t item_type; /* ARRAY: that of its items */
+	uint32_t item_type; /* ARRAY: the type of its items */
 	uint64_t u;         /* BOOL (0 or 1) and integers: modulo 2^64 */
 	int64_t i;          /* the same, as a signed number */
 	double f; /* BOOL, integers, F32 and F64: rounded to a double */
@@ -98,11 +98,12 @@ struct weir_model_info {
 	size_t size;         /* set by the caller */
 	const char *path;    /* of the file or index that was found */
 	const char *format;  /* "safetensors" or "GGUF" */
-	uint64_t bytes;      /* of all tensors */
+	uint64_t bytes;      /* bytes of all tensors */
 	uint64_t count;      /* number of tensors */
 	uint64_t meta;       /* number of metadata keys */
 	uint64_t unlisted;   /* tensors in shards that the index omits */
-	uint64_t total_size; /* bytes, as the index says; 0: it does not */
+	uint64_t total_size; /* bytes according to the index; 0: it has no such
+				number */
 	uint32_t shards;     /* number of files with tensors */
 	uint32_t reserved;
 };
@@ -110,19 +111,20 @@ struct weir_model_info {
 /*
  * Open a model and read its headers, not its tensors. @path is a safetensors
  * or GGUF file, an index of safetensors shards (*.index.json), any file of a
- * split GGUF model (NAME-00001-of-00003.gguf), or a directory that contains one
- * model. Every number in a header is checked before it is used.
+ * split GGUF model (NAME-00001-of-00003.gguf), or a directory that contains
+ * one model. Every number in a header is checked before it is used.
  *
- * Blocks. If a file was written to just now, the call waits a few milliseconds
- * (2 s on file systems that store whole seconds; three times as long at most if
- * it is written to meanwhile), so that weir_load_wait() can detect later
+ * Blocks. If a file was written to just before, it waits a few milliseconds
+ * (2 s on file systems that store whole seconds; three times as long at most
+ * if it is written to meanwhile), so that weir_load_wait() can detect later
  * changes: see weir-io(7).
  *
  * -EBADMSG: the content violates the format; the sentence names the file, the
  * tensor and the numbers. -EOPNOTSUPP: another format. -ESTALE: a file changed
- * while it was read. -EINVAL: not a regular file, or a directory with several
- * models. -ENOMEM, also if opts->memory or the root's budget is exceeded.
- * -ENOENT and other errors of open(2) and read(2).
+ * while it was read. -EINVAL: @path is not a regular file, or is a directory
+ * with several models. -ENOMEM: there is no memory, or opts->memory or the
+ * root's budget would be exceeded. -ENOENT and other errors of open(2) and
+ * read(2).
  */
 WEIR_API int weir_model_open(struct weir *weir, const char *path,
 			     const struct weir_model_opts *opts,
@@ -136,19 +138,20 @@ struct weir_model_fd {
 	const char *name;  /* for sentences; NULL: "descriptor FD" */
 };
 /*
- * Open a model whose @n files the caller has opened: one file, or the shards in
- * their order, without an index; the model has the tensors of all. Descriptors
- * stay the caller's, with their offsets and flags, and may be closed when the
- * call returns. Memory files (memfd_create(2)) and removed files work, too.
- * weir_model_info.path is the name of the first.
+ * Open a model whose @n files the caller has opened: one file, or the shards
+ * in their order, without an index; the model has the tensors of all.
+ * Descriptors stay the caller's, with their offsets and flags, and may be
+ * closed when the call returns. Memory files (memfd_create(2)) and removed
+ * files work, too. weir_model_info.path is the name of the first.
  *
  * Each file is opened again through /proc/self/fd. Where that is refused, the
  * descriptor is duplicated, and there are no direct reads.
  *
- * Blocks, and has the errors of weir_model_open(). -EBADF: not an open
- * descriptor, or it does not allow reads. -EISDIR: a directory. -EINVAL: @n is
- * 0; or a pipe, socket or device; or O_DIRECT or O_NONBLOCK is set and the file
- * cannot be opened again. -EBADMSG also: two files have a tensor of one name.
+ * Blocks as weir_model_open() does, and has its errors. -EBADF: a descriptor
+ * is not open, or does not allow reads. -EISDIR: it is of a directory.
+ * -EINVAL: @n is 0; it is of a pipe, socket or device; or O_DIRECT or
+ * O_NONBLOCK is set and the file cannot be opened again. -EBADMSG: two files
+ * have a tensor of the same name.
  */
 WEIR_API int weir_model_open_fds(struct weir *weir,
 				 const struct weir_model_fd *fds, unsigned n,
@@ -167,15 +170,19 @@ WEIR_API int weir_model_info(const struct weir_model *model,
 /* The number of tensors. */
 WEIR_API size_t weir_model_count(const struct weir_model *model)
 	WEIR_NONNULL(1);
-/* Describe tensor @i, in order of shard and offset. -EINVAL: past the end. */
+/*
+ * Describe tensor @i, in the order of shards and offsets. -EINVAL: @i is past
+ * the end.
+ */
 WEIR_API int weir_model_tensor(const struct weir_model *model, size_t i,
 			       struct weir_entry *ret_entry) WEIR_NONNULL(1, 3);
-/* The number of the tensor with this name. -ENOENT: there is none. */
+/* Get the number of the tensor with this name. -ENOENT: there is none. */
 WEIR_API int weir_model_find(const struct weir_model *model, const char *name,
 			     size_t *ret_i) WEIR_NONNULL(1, 2, 3);
 /*
- * A value of the metadata, by key or by number. -ENOENT: no such key. -EINVAL:
- * @i is past the end.
+ * Get a value of the metadata, by key or by number; if several files have a
+ * key, the value in the first of them. -ENOENT: no such key. -EINVAL: @i is
+ * past the end.
  */
 WEIR_API int weir_model_meta(const struct weir_model *model, const char *key,
 			     struct weir_value *ret_value)
@@ -184,11 +191,11 @@ WEIR_API int weir_model_meta_at(const struct weir_model *model, size_t i,
 				struct weir_value *ret_value)
 	WEIR_NONNULL(1, 3);
 /*
- * Item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a key.
- * Takes the same time for each item, and copies no strings; the first call for
- * an array of strings makes an index of it. @array comes from one of these
- * calls, with its full size, and is not changed.
- * -EINVAL: @array is not an array, or @i is past its end. -ENOMEM.
+ * Get item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a
+ * key. Takes the same time for each item, and copies no strings; the first
+ * call for an array of strings makes an index of it. One of these calls has
+ * returned @array, in a struct of the full size, and the program has not
+ * changed it. -EINVAL: @array is not an array, or @i is past its end. -ENOMEM.
  */
 WEIR_API int weir_model_meta_item(const struct weir_model *model,
 				  const struct weir_value *array, size_t i,

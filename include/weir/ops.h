@@ -2,10 +2,11 @@
 /*
  * Operations of graphs: their parameters, and a function for each that makes
  * its node by weir_graph_op(). weir_ops(3) has the rules of shapes and dtypes.
- * Shapes are written with the outermost dimension first: in [.., R, C] C is the
- * last dimension, whose elements are neighbours in memory, and a row has C
- * elements. If two sources differ in their number of dimensions, the last ones
- * belong together, and those that are missing are 1.
+ * Shapes are written with the outermost dimension first: in [.., R, C] C is
+ * the last dimension, whose elements are neighbours in memory, and a row has C
+ * elements. Dimensions of two sources are compared from the last one on; a
+ * dimension that one of them lacks is treated as 1. Each function returns the
+ * node, or NULL, and the graph keeps the failure (graph.h).
  */
 #ifndef WEIR_OPS_H
 #define WEIR_OPS_H
@@ -24,26 +25,26 @@ enum weir_view {
 };
 struct weir_op_view {
 	uint32_t how;                  /* enum weir_view */
-	uint32_t ndim;                 /* of the view; of SLICE: 3 */
+	uint32_t ndim;                 /* of the view; for SLICE: 3 */
 	int64_t shape[WEIR_MAX_DIMS];  /* elements */
 	int64_t stride[WEIR_MAX_DIMS]; /* bytes, as in struct weir_tensor */
-	uint64_t offset;               /* bytes from the source's first */
+	uint64_t offset;               /* bytes from the source's first byte */
 };
 
 /*
  * How exact products are, and what their bits depend on. FAST is the fastest:
- * it may round b, and the way depends on the number of columns (rows of b).
- * INVARIANT is as exact as FAST is with one column, and batch-invariant: what
- * is computed with a row, or a token, does not change the bits of its result.
- * F32 is invariant too, and rounds b nowhere. weir_mul_mat_precision(3) has
- * bounds of the errors.
+ * it may round b, and the way depends on the number of rows of b. INVARIANT is
+ * as exact as FAST is with one row of b, and batch-invariant: the other rows,
+ * or tokens, that are computed together with one do not change the bits of its
+ * result. F32 is invariant too, and does not round b.
+ * weir_mul_mat_precision(3) has bounds of the errors.
  */
 enum weir_precision {
 	WEIR_PRECISION_FAST = 0,
 	WEIR_PRECISION_INVARIANT = 1,
 	WEIR_PRECISION_F32 = 2
 };
-struct weir_op_mul_mat {    /* of mul_mat_id too */
+struct weir_op_mul_mat {    /* for mul_mat_id too */
 	uint32_t precision; /* enum weir_precision */
 };
 
@@ -80,7 +81,8 @@ struct weir_op_rope {
 struct weir_op_attention {
 	float scale;    /* 0: 1 / sqrt(D) */
 	float max_bias; /* of ALiBi; 0: none */
-	float softcap;  /* w becomes softcap * tanh(w / softcap); 0: it stays */
+	float softcap;  /* w becomes softcap * tanh(w / softcap); 0: w is not
+			   changed */
 	uint32_t precision; /* enum weir_precision */
 };
 
@@ -110,10 +112,10 @@ struct weir_operand {
 	int64_t stride[WEIR_MAX_DIMS]; /* bytes */
 };
 /*
- * The program's own operation: compute part @part of @parts, equal ones say, of
- * @dst from the @n sources. Several threads of the library may call it at once,
- * for different parts. It may not call weir. < 0: a negative errno, which ends
- * the run.
+ * An operation of the program: compute part @part of @parts parts of @dst from
+ * the @n sources; the function decides what a part is. Several threads of the
+ * library may call it at once, for different parts. It may not call weir. It
+ * returns 0, or a negative errno, which ends the run.
  */
 typedef int weir_call_fn(void *arg, const struct weir_operand *dst,
 			 const struct weir_operand *src, unsigned n,
@@ -146,7 +148,7 @@ WEIR_API struct weir_node *weir_permute(struct weir_graph *g,
 					struct weir_node *a, unsigned ndim,
 					const int64_t *dim) WEIR_NONNULL(1);
 
-/* The last two dimensions change places. */
+/* Exchange the last two dimensions. */
 WEIR_API struct weir_node *weir_transpose(struct weir_graph *g,
 					  struct weir_node *a) WEIR_NONNULL(1);
 
@@ -162,8 +164,8 @@ WEIR_API struct weir_node *weir_get_rows(struct weir_graph *g,
 
 /*
  * Write rows of a leaf: row ids[i] of @dst [.., R, C] becomes row i of @b
- * [.., n, C], converted to the dtype of @dst. The result has the bytes of @dst.
- * @b and @ids may not overlap @dst: -EINVAL where that is known now.
+ * [.., n, C], converted to the dtype of @dst. The result has the bytes of
+ * @dst. -EINVAL: @b or @ids overlaps @dst, as far as that is known now.
  */
 WEIR_API struct weir_node *weir_set_rows(struct weir_graph *g,
 					 struct weir_node *dst,
@@ -176,14 +178,15 @@ WEIR_API struct weir_node *weir_mul_mat(struct weir_graph *g,
 					struct weir_node *b) WEIR_NONNULL(1);
 
 /*
- * A product with chosen matrices: as [E, M, K], b [T, n or 1, K], ids I32
- * [T, n] -> F32 [T, n, M]; row (t, i) is b's times matrix ids[t, i].
+ * A product with chosen matrices: as [E, M, K], b [T, m, K], where m divides
+ * n, ids I32 [T, n] -> F32 [T, n, M]; row (t, i) is row (t, i modulo m) of b
+ * times matrix ids[t, i].
  */
 WEIR_API struct weir_node *
 weir_mul_mat_id(struct weir_graph *g, struct weir_node *as, struct weir_node *b,
 		struct weir_node *ids) WEIR_NONNULL(1);
 
-/* The same with an enum weir_precision; the calls above have FAST. */
+/* The same products with a precision; the calls above have FAST. */
 WEIR_API struct weir_node *
 weir_mul_mat_precision(struct weir_graph *g, struct weir_node *a,
 		       struct weir_node *b, enum weir_precision precision)
@@ -194,7 +197,10 @@ weir_mul_mat_id_precision(struct weir_graph *g, struct weir_node *as,
 			  struct weir_node *b, struct weir_node *ids,
 			  enum weir_precision precision) WEIR_NONNULL(1);
 
-/* @b is repeated to the shape of @a, which the result has. */
+/*
+ * Add, subtract, multiply or divide elements. @a is floating-point, @b is F32;
+ * @b is repeated to the shape of @a, which is that of the result.
+ */
 WEIR_API struct weir_node *weir_add(struct weir_graph *g, struct weir_node *a,
 				    struct weir_node *b) WEIR_NONNULL(1);
 
@@ -228,24 +234,27 @@ WEIR_API struct weir_node *weir_swiglu(struct weir_graph *g,
 				       struct weir_node *gate,
 				       struct weir_node *up) WEIR_NONNULL(1);
 
-/* Of each row: a / sqrt(mean(a^2) + eps). */
+/* For each row: a / sqrt(mean(a^2) + eps). */
 WEIR_API struct weir_node *weir_rms_norm(struct weir_graph *g,
 					 struct weir_node *a, float eps)
 	WEIR_NONNULL(1);
 
-/* Of each row: (a - mean(a)) / sqrt(variance(a) + eps). */
+/* For each row: (a - mean(a)) / sqrt(variance(a) + eps). */
 WEIR_API struct weir_node *weir_norm(struct weir_graph *g, struct weir_node *a,
 				     float eps) WEIR_NONNULL(1);
 
-/* Of each row of a [.., H, T, S]: softmax(scale * a + slope(H) * mask). */
+/*
+ * For each row of a [.., H, T, S]: softmax(scale * a + slope(h) * mask), where
+ * mask is [.., T or more, S], or NULL.
+ */
 WEIR_API struct weir_node *weir_soft_max(struct weir_graph *g,
 					 struct weir_node *a,
 					 struct weir_node *mask, float scale,
 					 float max_bias) WEIR_NONNULL(1);
 
 /*
- * The same, as if each row of head h had one more element, sinks[h] of F32 [H],
- * which is neither scaled nor masked, and whose result is dropped.
+ * The same, as if each row of head h had one more element, sinks[h] of F32
+ * [H], which is neither scaled nor masked, and whose result is dropped.
  */
 WEIR_API struct weir_node *
 weir_soft_max_sinks(struct weir_graph *g, struct weir_node *a,
@@ -259,8 +268,8 @@ weir_rope(struct weir_graph *g, struct weir_node *a, struct weir_node *pos,
 	WEIR_NONNULL(1);
 
 /*
- * q [.., H, T, D], k [.., Hk, S, D], v [.., Hk, S, Dv], mask [.., T, S] or NULL
- * -> F32 [.., T, H, Dv].
+ * q [.., H, T, D], k [.., Hk, S, D], v [.., Hk, S, Dv], mask [.., T or more,
+ * S] or NULL -> F32 [.., T, H, Dv].
  */
 WEIR_API struct weir_node *
 weir_attention(struct weir_graph *g, struct weir_node *q, struct weir_node *k,
@@ -276,8 +285,8 @@ weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
 
 /*
  * Write the elements of @a, in their order, to @dst, a leaf or a view of one,
- * converted to its dtype. The result has the bytes of @dst. @a may not overlap
- * @dst: -EINVAL where that is known now.
+ * converted to its dtype. The result has the bytes of @dst. -EINVAL: @a
+ * overlaps @dst, as far as that is known now.
  */
 WEIR_API struct weir_node *weir_copy(struct weir_graph *g, struct weir_node *a,
 				     struct weir_node *dst) WEIR_NONNULL(1);
@@ -290,7 +299,7 @@ WEIR_API struct weir_node *weir_cont(struct weir_graph *g, struct weir_node *a)
 WEIR_API struct weir_node *weir_cast(struct weir_graph *g, struct weir_node *a,
 				     enum weir_dtype dtype) WEIR_NONNULL(1);
 
-/* @a, and then @b, along dimension @dim; the others are equal. */
+/* @a and after it @b, along dimension @dim; all other dimensions are equal. */
 WEIR_API struct weir_node *weir_concat(struct weir_graph *g,
 				       struct weir_node *a, struct weir_node *b,
 				       unsigned dim) WEIR_NONNULL(1);
@@ -316,7 +325,7 @@ WEIR_API struct weir_node *weir_argmax(struct weir_graph *g,
 WEIR_API struct weir_node *weir_top_k(struct weir_graph *g, struct weir_node *a,
 				      int64_t k) WEIR_NONNULL(1);
 
-/* The program's own operation, on any number of sources. */
+/* An operation of the program, on any number of sources. */
 WEIR_API struct weir_node *weir_call(struct weir_graph *g,
 				     const struct weir_op_call *call,
 				     struct weir_node *const *src, unsigned n)

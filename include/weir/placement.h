@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Placements: offsets that are computed from lifetimes. A program describes the
- * tensors of a graph as items with lifetimes; items whose lifetimes do not
+ * Placements: offsets that are computed from lifetimes. A program describes
+ * the tensors of a graph as items with lifetimes; items whose lifetimes do not
  * overlap may have the same bytes. A placement never changes: it is computed
  * once, compared, and applied to buffers as often as the program likes. Its
  * computation allocates no memory of a device and changes no buffer.
@@ -40,23 +40,26 @@ struct weir_lifetime {
 /* The item may take the place of item @over: it is computed in place. */
 #define WEIR_PLACE_OVER 0x04u
 
-/* A memory for items, with its own addresses: for instance that of a device. */
+/*
+ * A memory for items, with its own addresses: for instance that of a device.
+ */
 struct weir_place_memory {
 	uint64_t align;    /* default of its items; a power of two, 0: 1 */
 	uint64_t capacity; /* bytes for all of its items; 0: no limit */
 	uint64_t max;      /* largest buffer, bytes; 0: no limit */
-	uint64_t enough;   /* the search ends when the items fit into this;
-				 to exceed it is no error; 0: the capacity */
+	uint64_t enough;   /* the search ends when the items fit in so many
+				 bytes, but they may exceed it without an error;
+				 0: the capacity */
 	uint64_t reserved; /* 0 */
 };
 
 struct weir_placement_opts {
 	size_t size;
 	const struct weir_place_memory *memory; /* NULL: one, all 0 */
-	uint32_t n_memories;                    /* length of @memory */
-	uint32_t threads; /* number of threads of the exact search; 0: one */
-	int64_t time_ns;  /* time limit of the exact search; 0: none, only the
-			     greedy planner; -1: until the result is proved */
+	uint32_t n_memories;                    /* number of them */
+	uint32_t threads; /* number of threads that search; 0: one */
+	int64_t time_ns;  /* ns for the exact search; 0: only the greedy
+			     planner is used; -1: until the result is proved */
 };
 WEIR__DECLARE_OPTS_INIT(weir_placement_opts)
 #define WEIR_PLACEMENT_OPTS_INIT WEIR__OPTS_INIT(weir_placement_opts)
@@ -88,13 +91,13 @@ struct weir_placement_info {
 	size_t size;       /* set by the caller */
 	uint64_t items;    /* number of items in this memory */
 	uint64_t in_place; /* items that took another item's place */
-	uint64_t bytes;    /* height: the end of the highest item */
-	uint64_t bound;    /* no placement is lower */
-	uint64_t align;    /* the greatest of any item */
+	uint64_t bytes;    /* that the items need: the end of the highest */
+	uint64_t bound;    /* a lower bound of bytes for any placement */
+	uint64_t align;    /* the greatest alignment of an item */
 	uint64_t nodes;    /* nodes that the exact search visited */
-	int64_t time_ns;   /* time to compute the placement of all memories */
-	uint32_t members;  /* buffers that it needs: over 1 if @bytes exceeds
-			      the largest buffer */
+	int64_t time_ns;   /* ns to compute the placement, of all memories */
+	uint32_t members;  /* number of buffers: over 1 if @bytes exceeds the
+			      largest buffer */
 	uint32_t flags;    /* WEIR_PLACED_* */
 	uint64_t fingerprint[2]; /* hash of items, memories and offsets */
 };
@@ -143,7 +146,7 @@ WEIR_API int weir_placement_alloc(const struct weir_placement *p,
  * If the call fails, no tensor has changed.
  *
  * -EINVAL: @n is less than the number of items, or a view is invalid. -ENOSPC:
- * a tensor is larger than its item, or a buffer too small; the sentence has
+ * a tensor is larger than its item, or a buffer is too small; the sentence has
  * both numbers.
  */
 WEIR_API int weir_placement_apply(const struct weir_placement *p,

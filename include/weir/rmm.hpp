@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A heap as a memory resource of RMM: weir_rmm_resource, see weir-hooks(7).
- * Needs C++17 and RMM of 24.04 or newer. Up to 26.04 it is derived from
- * rmm::mr::device_memory_resource; RMM of 26.06 and newer has no such class, and
- * takes any class that fulfils the concept cuda::mr::resource.
+ * Needs C++17 and RMM 24.04 or newer. Up to RMM 26.04 it is derived from
+ * rmm::mr::device_memory_resource; RMM 26.06 and newer has no such class, and
+ * accepts any class that fulfils the concept cuda::mr::resource.
  */
 #ifndef WEIR_RMM_HPP
 #define WEIR_RMM_HPP
@@ -34,14 +34,14 @@
 #include <weir/heap.h>
 
 /*
- * A heap of device memory, and a weir stream around each CUDA stream that it was
- * used with. A stream of NULL means none here (see weir/heap.h). Takes no lock.
+ * A heap of device memory, and a weir stream around each CUDA stream with which
+ * it was used. A weir stream of NULL means that there is none (see weir/heap.h).
+ * Any thread; takes no lock.
  */
 class weir_rmm_heap
 {
       public:
-	weir_rmm_heap(weir_dev *dev, weir_heap *heap)
-	    : dev_(dev), heap_(heap)
+	weir_rmm_heap(weir_dev *dev, weir_heap *heap) : dev_(dev), heap_(heap)
 	{
 	}
 
@@ -57,7 +57,7 @@ class weir_rmm_heap
 			}
 	}
 
-	/* The weir stream of a CUDA stream. */
+	/* The weir stream around a CUDA stream, which is made at the first use. */
 	weir_stream *stream(CUstream_st *cuda)
 	{
 		auto key = reinterpret_cast<std::uintptr_t>(cuda) >> 4;
@@ -77,7 +77,7 @@ class weir_rmm_heap
 		return made.release()->stream;
 	}
 
-	/* Without memory this waits for what is pending. */
+	/* If there is no memory, wait for the memory that is pending. */
 	void *allocate(std::size_t bytes, std::size_t align,
 		       weir_stream *stream)
 	{
@@ -141,9 +141,9 @@ class weir_rmm_heap
 	}
 
 	/*
-	 * A trim marks the present ends of the streams, for those with an older
-	 * mark only when that is done: so there are two. What fails here is left
-	 * to the next allocation.
+	 * Wait for all work. A trim marks the present ends of the streams, but
+	 * those of streams with an older mark only when that is done, so there
+	 * are two rounds. Failures are ignored: the next allocation fails.
 	 */
 	void wait()
 	{
@@ -163,10 +163,10 @@ class weir_rmm_heap
 };
 
 /*
- * The resource. Copies share the heap's streams. The heap belongs to the caller,
- * and must exist until the last copy is destroyed. Allocating throws
- * rmm::out_of_memory with the sentence of weir_error(). A block that cannot be
- * freed stays allocated, since work may still use it.
+ * The resource. Its copies share the wrapped streams. The heap belongs to the
+ * caller, and must exist until the last copy is destroyed. An allocation that
+ * fails throws rmm::out_of_memory with the sentence of weir_error(). A block that
+ * cannot be freed stays allocated, since work may still use it.
  */
 #ifdef WEIR__RMM_BASE
 class weir_rmm_resource final : public rmm::mr::device_memory_resource
@@ -226,13 +226,13 @@ class weir_rmm_resource
 		}
 	}
 
-	/* For memory that any stream may use at once. */
+	/* Allocate memory that any stream may use at once. */
 	void *allocate_sync(std::size_t bytes, std::size_t align = 256)
 	{
 		return heap_->allocate(bytes, align, nullptr);
 	}
 
-	/* No work uses the memory any more. */
+	/* Free memory that no work uses any more. */
 	void deallocate_sync(void *ptr, std::size_t, std::size_t = 256) noexcept
 	{
 		try {

@@ -36,7 +36,9 @@ struct weir_save_opts {
 WEIR__DECLARE_OPTS_INIT(weir_save_opts)
 #define WEIR_SAVE_OPTS_INIT WEIR__OPTS_INIT(weir_save_opts)
 
-/* Fail with -EEXIST if there is a file of that path, rather than replace it. */
+/*
+ * Fail with -EEXIST if there is a file of that path, rather than replace it.
+ */
 #define WEIR_SAVE_NEW 0x01u
 /*
  * Do not wait until the bytes are on the disk: after a power failure neither
@@ -44,8 +46,8 @@ WEIR__DECLARE_OPTS_INIT(weir_save_opts)
  */
 #define WEIR_SAVE_NOSYNC 0x02u
 /*
- * Leave nothing in the page cache, neither of the files that are written nor of
- * those that weir_save_copy() reads.
+ * Leave nothing in the page cache, neither of the files that are written nor
+ * of those that weir_save_copy() reads.
  */
 #define WEIR_SAVE_DROP 0x04u
 
@@ -137,7 +139,8 @@ WEIR_API int weir_save_info(struct weir_save *save,
 
 /*
  * Make the files, queue the work in the I/O engine, and return. @after: an
- * event after which the tensors may be read; NULL: now. A save is started once.
+ * event after which the tensors may be read; NULL: now. A save is started
+ * once.
  *
  * -EEXIST: with WEIR_SAVE_NEW, or files of a split GGUF model of these names
  * exist, which cannot be replaced at once. -ENOSPC, -EDQUOT: the file system
@@ -152,8 +155,8 @@ WEIR_API int weir_save_start(struct weir_save *save, struct weir_event *after)
  *
  * -ETIMEDOUT: not finished yet; the call returns it for no other reason.
  * -ECANCELED: weir_save_cancel() was called. -ESTALE: a file of a model that
- * weir_save_copy() reads has changed. -ESHUTDOWN: the root was closed. -ENOSPC,
- * -EIO and other errors of write(2), fsync(2) and rename(2).
+ * weir_save_copy() reads has changed. -ESHUTDOWN: the root was closed.
+ * -ENOSPC, -EIO and other errors of write(2), fsync(2) and rename(2).
  */
 WEIR_API int weir_save_wait(struct weir_save *save, int64_t timeout_ns)
 	WEIR_NONNULL(1);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs and runs. A scheduler has the devices, and what is decided
- * once for all graphs. An executable graph is the plan for one graph: the order
- * of its operations and the place of every result. It is made once and never
- * changes. A run executes an executable graph, as often as the program likes,
- * in memory that was allocated when the executable graph was made.
+ * Executable graphs and runs. A scheduler has the devices, and limits for the
+ * memory that graphs use. An executable graph holds what was decided for one
+ * graph: the device and the order of its operations, and the place of every
+ * result. It never changes. A run executes an executable graph, as often as
+ * the program likes, in memory that was allocated when the executable graph
+ * was made.
  *
  *	weir_sched_new(&dev, 1, NULL, &sched);
  *	weir_exec_new(sched, graph, &exec);
@@ -14,8 +15,8 @@
  *	weir_run_wait(run, -1);
  *	weir_run_output(run, logits, &tensor);
  *
- * Where a call takes a node of a run, its number counts: it is a node of the
- * graph that the executable graph was made for, or the node with the same
+ * Only the number of a node that is passed to a run matters: it is a node of
+ * the graph for which the executable graph was made, or the node with the same
  * number of an equal graph.
  */
 #ifndef WEIR_SCHED_H
@@ -34,43 +35,44 @@ struct weir_exec;
 struct weir_run;
 
 /*
- * Called by each run when the result @t of an observed node is complete, on a
- * thread of the library; the device continues when it returns. Several runs,
- * and several devices of one run, may call it at the same time. @node is the
- * number of the node in the graph. @t is valid during the call;
- * weir_tensor_data() returns its bytes if they are in host memory. If it
- * returns a negative errno, the run fails with it.
+ * The observer. A run calls it when the result @t of an observed node is
+ * complete, on a thread of the library; the device continues when it returns.
+ * Several runs, and several devices of one run, may call it at the same time.
+ * @node is the number of the node in the graph. @t is valid during the call;
+ * weir_tensor_data() returns its bytes if they are in host memory. If the
+ * observer returns a negative errno, the run fails with it.
  *
- * It may call weir, but may not wait for the run, nor access memory that the
- * run writes by a call that blocks (weir_tensor_get(), say): both wait for the
- * observer itself.
+ * It may call weir, but may not wait for the run, nor use a call that blocks
+ * on memory that the run writes, such as weir_tensor_get(): these would wait
+ * for the observer itself.
  */
 typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
 			    const struct weir_tensor *t);
 
 struct weir_sched_opts {
 	size_t size;
-	uint32_t copies;   /* of inputs and outputs: as many runs of an
-			      executable graph exist at a time, at most 1024;
-			      0: 1 */
-	uint32_t place_ms; /* how long the exact planner searches for places of
-			      results that need less memory, for each graph
-			      that is planned; 0: not at all */
+	uint32_t copies;   /* copies of the inputs and outputs, and so the
+			      number of runs of an executable graph that can
+			      exist at a time, at most 1024; 0: 1 */
+	uint32_t place_ms; /* ms for which the exact planner searches for places
+			      of results that need less memory, for each graph
+			      that is compiled; 0: it is not used */
 	uint64_t budget;   /* bytes of memory, of all devices together, for all
 			      executable graphs of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	/*
-	 * For each device: bytes of its memory for all executable graphs. 0: no
-	 * limit; NULL: no device has a limit.
+	 * For each device: bytes of its memory for all executable graphs. 0:
+	 * no limit; NULL: no device has a limit.
 	 */
 	const uint64_t *budgets;
 	/*
 	 * For each device: bytes of its memory for copies of constant leaves
 	 * that are in files, or in memory that it cannot use. If the copies do
 	 * not fit, the device keeps some; the others are prefetched: each run
-	 * reads them again, in the order of use, ahead of the operations. 0: no
-	 * limit; NULL: no device has a limit. Does not count for the budgets.
+	 * reads them again, in the order of use, ahead of the operations. 0:
+	 * no limit; NULL: no device has a limit. These bytes do not count
+	 * towards the budgets.
 	 */
 	const uint64_t *weights;
 };
@@ -78,11 +80,12 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
 
 /*
- * Make a scheduler for the @n devices. Any thread may use it. Free it with
- * weir_sched_free(): its executable graphs and runs keep what they need of it.
+ * Make a scheduler for the @n devices. Any thread may use it. The options are
+ * copied. Free it with weir_sched_free(): its executable graphs and runs keep
+ * what they need of it.
  *
- * A device that cannot compute only has leaves in its memory, which are copied
- * to the devices that use them.
+ * Leaves in memory of a device that cannot compute are copied to the devices
+ * that use them.
  *
  * -EOPNOTSUPP: no device computes. -EINVAL: no device, more than 64, the same
  * device twice, or invalid options. -ENOMEM. Errors of weir_dev_configure().
@@ -97,25 +100,25 @@ WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
  * Pin nodes to @dev: executable graphs that are made from now on compute there
  * each node whose name matches @pattern, as in fnmatch(3), and each node that
  * reads or writes a leaf whose name matches. If several pins match a name, the
- * last one counts; the pin of a node counts before those of its leaves. A pin
- * stays until it is removed: @dev NULL removes the pin with exactly this
+ * last one decides; the pin of a node has precedence over those of its leaves.
+ * A pin stays until it is removed: @dev NULL removes the pin with exactly this
  * pattern; if @pattern is NULL too, all pins are removed.
  *
  * weir_exec_new() returns -EOPNOTSUPP if the device of a pin does not have the
  * operation, or cannot use the leaf that the node writes.
  *
- * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
- * is NULL and @dev is not. -ENOMEM.
+ * -EINVAL: @dev is no device of the scheduler, or does not compute; or
+ * @pattern is NULL and @dev is not. -ENOMEM.
  */
 WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 			    struct weir_dev *dev) WEIR_NONNULL(1);
 /*
  * Get the rates of device @i of the scheduler, or replace them for executable
  * graphs that are made from now on. Nodes whose device neither pins nor leaves
- * decide are assigned by rates. The library measures each device once, when its
- * rates are first needed, which may block for some milliseconds; then they do
- * not change, so equal graphs are planned alike. A scheduler with one device
- * needs no rates.
+ * decide are assigned by rates. The library measures each device once, when
+ * its rates are first needed, which may block for some milliseconds; then they
+ * do not change, so equal graphs are planned alike. A scheduler with one
+ * device needs no rates.
  *
  * -EINVAL: there is no device @i, or a rate is not positive and finite.
  */
@@ -130,14 +133,14 @@ struct weir_exec_info {
 	size_t size; /* set by the caller */
 
 	/* Bytes of memory that devices allocate. */
-	uint64_t bytes;     /* the sum of the next three: counts for budgets */
-	uint64_t results;   /* results of operations, which share bytes */
-	uint64_t inputs;    /* all copies of the inputs, and of the outputs if
+	uint64_t bytes;   /* the sum of the next three; the budgets limit it */
+	uint64_t results; /* results of operations, which share bytes */
+	uint64_t inputs;  /* all copies of the inputs, and of the outputs if
 			       there are several copies */
 	uint64_t workspace; /* what the devices need besides */
-	uint64_t lowest;    /* no placement has fewer bytes for the results */
+	uint64_t lowest;    /* least bytes of any placement of the results */
 
-	/* Bytes that do not count for budgets. */
+	/* Bytes that do not count towards the budgets. */
 	uint64_t leaves;     /* tensors of the program that are used in place */
 	uint64_t kept;       /* constant leaves that devices keep */
 	uint64_t prefetched; /* constant leaves that each run reads again */
@@ -163,38 +166,41 @@ struct weir_exec_info {
 };
 /*
  * Estimate what weir_exec_new() would need. Changes nothing: no memory of a
- * device is allocated, and executable graphs and runs stay as they are. Budgets
- * do not limit it, and leaves need not be placed. Otherwise errors of
+ * device is allocated, and executable graphs and runs stay as they are.
+ * Budgets do not limit it, and leaves need not be placed. Otherwise errors of
  * weir_exec_new().
  */
 WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_exec_info *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
-/* Only the part of device @i of the scheduler. -EINVAL: there is none. */
+/*
+ * Estimate only the part of device @i of the scheduler. -EINVAL: there is no
+ * device @i.
+ */
 WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 				     const struct weir_graph *g, unsigned i,
 				     struct weir_exec_info *ret_estimate)
 	WEIR_NONNULL(1, 2, 4);
 
 /*
- * Make an executable graph for @g, or take an existing one: the scheduler keeps
- * those in use and a few others, and finds them by the graph's fingerprint. An
- * executable graph that is taken again has the leaves' buffers and events of
- * @g, and the names of the graph for which it was made first. @g may then be
- * changed, reset or freed. The executable graph references the buffers of
- * leaves; the program keeps the events.
+ * Make an executable graph for @g, or take an existing one: the scheduler
+ * keeps those in use and a few others, and finds them by the graph's
+ * fingerprint. An executable graph that is taken again has the leaves' buffers
+ * and events of @g, and the names of the graph for which it was made first. @g
+ * may then be changed, reset or freed. The executable graph references the
+ * buffers of leaves; the program keeps the events.
  *
  * May block: allocates memory and prepares the operations on the device. If it
  * fails, all other executable graphs are as before.
  *
- * The graph's own failure. -EOPNOTSUPP: no device has an operation, or a pin
+ * The failure of the graph. -EOPNOTSUPP: no device has an operation, or a pin
  * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf
- * is not placed, or a device that needs it can neither use its memory nor get a
- * copy, because the scheduler does not have the device of that memory. -ENOMEM:
- * no memory, or a budget is exceeded: found before anything is allocated; the
- * sentence has both numbers. -EOVERFLOW: on a device, all copies of the inputs
- * and the results are over 2^63 - 1 bytes.
+ * is not placed, or a device that needs it can neither use its memory nor get
+ * a copy, because the scheduler does not have the device of that memory.
+ * -ENOMEM: no memory, or a budget would be exceeded, which is checked before
+ * anything is allocated; the sentence has both numbers. -EOVERFLOW: on a
+ * device, all copies of the inputs and the results are over 2^63 - 1 bytes.
  */
 WEIR_API int weir_exec_new(struct weir_sched *sched, const struct weir_graph *g,
 			   struct weir_exec **ret_exec)
@@ -208,7 +214,7 @@ WEIR_API int weir_exec_info(const struct weir_exec *exec,
 
 /* Where the bytes of a node are. */
 enum weir_node_where {
-	WEIR_NODE_NOWHERE = 0, /* it is not computed: nothing needs it */
+	WEIR_NODE_NOWHERE = 0, /* the node is not computed: nothing needs it */
 	WEIR_NODE_LEAF = 1,    /* in a tensor of the program */
 	WEIR_NODE_INPUTS = 2,  /* planned memory, a part of each copy */
 	WEIR_NODE_RESULTS = 3  /* planned memory that all runs share */
@@ -239,12 +245,12 @@ struct weir_node_place {
 	struct weir_dev *dev; /* that computes it; NULL: nothing is computed */
 	uint32_t where;       /* enum weir_node_where */
 	uint32_t why;         /* enum weir_node_why */
-	uint64_t offset;      /* in its memory; of a leaf: its address */
-	uint64_t bytes;
+	uint64_t offset;      /* in its memory; for a leaf its address */
+	uint64_t bytes;       /* of its tensor */
 	int64_t over;   /* number of the node whose place it takes; -1: none */
-	uint64_t step;  /* number among the nodes that its device computes, or
-			   of the next one */
-	uint64_t until; /* the step from which its bytes are used for others;
+	uint64_t step;  /* position among the nodes that its device computes; if
+			   it is not computed, that of the next one that is */
+	uint64_t until; /* the step from which on its bytes are used for others;
 			   UINT64_MAX: they are kept */
 	uint32_t cause; /* enum weir_node_cause: why it is computed there */
 	uint32_t reserved;
@@ -256,7 +262,7 @@ WEIR_API int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 
 /*
  * A split: nodes that one device computes and that follow each other in the
- * graph; views and leaves between them do not count.
+ * graph, with nothing but views and leaves between them.
  */
 struct weir_split {
 	size_t size;          /* set by the caller */
@@ -265,13 +271,15 @@ struct weir_split {
 	uint64_t n;           /* number of its nodes */
 	uint64_t inputs;      /* tensors that it gets from elsewhere: results of
 				 other devices, and copies for its device */
-	uint64_t bytes;       /* of these tensors */
+	uint64_t bytes;       /* the bytes of these tensors */
 };
 /* Describe split @i. Any thread. -EINVAL: there is no split @i. */
 WEIR_API int weir_exec_split(const struct weir_exec *exec, uint64_t i,
 			     struct weir_split *ret_split) WEIR_NONNULL(1, 3);
 
-/* How a device gets the bytes of a tensor that it cannot use where they are. */
+/*
+ * How a device gets the bytes of a tensor that it cannot use where they are.
+ */
 enum weir_transfer_how {
 	WEIR_TRANSFER_INPUT = 0, /* an input: it is set there too */
 	WEIR_TRANSFER_COPY = 1,  /* copied in each run */
@@ -320,9 +328,10 @@ WEIR_API void weir_run_free(struct weir_run *run);
  *
  * -EINVAL: @node is no input of the executable graph, or @bytes or the tensor
  * do not fit; the sentence has both numbers. -EBUSY: the run has not ended.
- * Errors of weir_tensor_set(), or of weir_stream_copy() and weir_stream_wait():
- * if a copy had begun, the input has to be set again. If @event fails, so does
- * the run, with -ECANCELED, and the input has to be set again.
+ * Errors of weir_tensor_set(), or of weir_stream_copy() and
+ * weir_stream_wait(): if a copy had begun, the input has to be set again. If
+ * @event fails, so does the run, with -ECANCELED, and the input has to be set
+ * again.
  */
 WEIR_API int weir_run_input(struct weir_run *run, const struct weir_node *node,
 			    const void *data, size_t bytes) WEIR_NONNULL(1, 2);
@@ -333,18 +342,18 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 
 /*
  * Start the run, for the first time or again after it has ended, and return
- * without waiting for it: on a stream of the scheduler's, or as one operation
- * of a managed stream @stream of the device. The events of leaves count as they
- * are recorded now: operations that read a leaf begin when its event is done,
- * those before need not wait.
+ * without waiting for it: on a stream of the scheduler, or as one operation of
+ * @stream, which is a stream of the device and not native. Operations that use
+ * a leaf begin when its event, as it is recorded now, is done; operations
+ * before them need not wait.
  *
  * If an operation, the observer or an event fails, the run ends with that
- * failure: -ECANCELED, with the cause, for an event; -EAGAIN if the thread of a
- * CPU's stream cannot be started. A run in @stream that fails or is cancelled
- * makes the stream fail, as other operations do.
+ * failure: -ECANCELED, with the cause, for an event; -EAGAIN if the thread of
+ * a CPU's stream cannot be started. A run in @stream that fails or is
+ * cancelled makes the stream fail, as other operations do.
  *
- * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is of
- * another device. -EOPNOTSUPP: @stream is native, or the executable graph
+ * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is
+ * of another device. -EOPNOTSUPP: @stream is native, or the executable graph
  * computes on several devices. -ECANCELED: @stream has failed. -ENOMEM: only
  * the first start of a run allocates.
  */
@@ -379,14 +388,14 @@ WEIR_API int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
  * End the run: no further operation begins, and it fails with -ECANCELED. Any
- * thread; never blocks. No effect if it is not running.
+ * thread; never blocks. The call has no effect if the run is not running.
  */
 WEIR_API int weir_run_cancel(struct weir_run *run) WEIR_NONNULL(1);
 
 /*
- * The tensor of an output, in planned memory: its bytes are there when the run
- * has ended, until it is started again or freed; with one copy, until another
- * run of the executable graph is started. A stream's work that reads it after
+ * Get the tensor of an output. Its bytes are valid from the end of the run
+ * until the run is started again or freed and, if the executable graph has one
+ * copy, until any of its runs is started. Work of a stream that reads it after
  * weir_stream_compute() waits for the run. -EINVAL: @node is not marked as an
  * output.
  */
@@ -401,18 +410,17 @@ WEIR_API int weir_run_output(struct weir_run *run, const struct weir_node *node,
 struct weir_run_report {
 	size_t size;        /* set by the caller */
 	int64_t total_ns;   /* from the start to the end, or to now */
-	int64_t queued_ns;  /* of it: before its first operation could begin */
-	int64_t wait_ns;    /* of it: waiting for events of leaves and inputs */
-	int64_t compute_ns; /* of it: computing, as the library sees it */
-	int64_t observe_ns; /* of it: in the observer */
-	uint64_t nodes;     /* computed so far */
+	int64_t queued_ns;  /* part before the first operation could begin */
+	int64_t wait_ns;    /* part waiting for events of leaves and inputs */
+	int64_t compute_ns; /* part computing, with the time in the queue */
+	int64_t observe_ns; /* part in the observer */
+	uint64_t nodes;     /* number of nodes that were computed so far */
 	uint64_t works;     /* number of work items that were submitted to the
 			       device for this run */
-	uint64_t waits;     /* for events that were not done yet */
+	uint64_t waits;     /* number of events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
-	int64_t prefetch_wait_ns; /* of the total: waiting for constant
-				     leaves */
+	int64_t prefetch_wait_ns; /* part waiting for constant leaves */
 	uint64_t kept; /* bytes of the constant leaves that devices keep */
 	uint64_t prefetched; /* bytes of the others that were read so far */
 };
@@ -443,16 +451,17 @@ WEIR__DECLARE_OPTS_INIT(weir_graph_compute_opts)
 #define WEIR_GRAPH_COMPUTE_OPTS_INIT WEIR__OPTS_INIT(weir_graph_compute_opts)
 
 /*
- * Compute the graph once, and block until the outputs are copied: makes a
- * scheduler, an executable graph and a run, and frees them. Keeps nothing; a
- * program that computes often keeps an executable graph. Any thread; @g is not
- * changed meanwhile.
+ * Compute the graph once, and block until the outputs are copied. The call
+ * makes a scheduler, an executable graph and a run, and frees them; a program
+ * that computes often keeps an executable graph. Any thread; no thread may
+ * change @g meanwhile.
  *
- * Errors of the calls above, and of weir_tensor_get(); the sentence begins with
- * the call that failed. -EINVAL: a node is of another graph, an input that is
- * needed is missing, a node is no input, or is not marked as an output, or
- * @bytes does not fit; or budgets or weights of devices without devs. What
- * @out points to is not written unless the run succeeds.
+ * Errors of the calls above, and of weir_tensor_get(); the sentence begins
+ * with the call that failed. -EINVAL: a node is of another graph, an input
+ * that is needed is missing, a node is no input, or is not marked as an
+ * output, or @bytes does not fit; or the options of the scheduler have budgets
+ * or weights for each device, but there are no devs. The memory at @out is not
+ * written unless the run succeeds.
  */
 WEIR_API int weir_graph_compute(struct weir *weir, const struct weir_graph *g,
 				const struct weir_graph_io *io, size_t n,

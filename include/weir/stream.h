@@ -42,8 +42,8 @@ WEIR__DECLARE_OPTS_INIT(weir_stream_opts)
 #define WEIR_STREAM_NATIVE 0x01u
 
 /*
- * Make a stream of @dev. weir_stream_free() takes NULL and never blocks: queued
- * operations still run.
+ * Make a stream of @dev. weir_stream_free() takes NULL and never blocks:
+ * queued operations still run.
  *
  * -EOPNOTSUPP: WEIR_STREAM_NATIVE on a device without native handles. -EINVAL:
  * invalid options. -ENOMEM. -ENODEV: the device is lost.
@@ -55,15 +55,15 @@ WEIR_API int weir_stream_new(struct weir_dev *dev,
 WEIR_API void weir_stream_free(struct weir_stream *stream);
 
 /*
- * Copy @n bytes from the caller's memory @src to @dst, from its byte @off on,
- * or from the tensor @src to the caller's memory @dst. The tensor is contiguous
- * and placed in memory of the host or of the stream's device.
+ * Copy @n bytes between memory of the caller and a tensor, from byte @off of
+ * the tensor on. The tensor is contiguous, and placed in memory of the host or
+ * of the stream's device.
  *
- * Errors of all operations: -EINVAL: out of bounds, not placed, not contiguous,
- * or memory that the device cannot access. -EROFS: a write to memory of kind
- * MAPPED. -ECANCELED: the stream has failed. -ENOMEM. Kept in a stream of a
- * CPU, whose first operation starts its thread: -EAGAIN: the thread cannot be
- * started.
+ * Errors of all operations: -EINVAL: out of bounds, not placed, not
+ * contiguous, or memory that the device cannot access. -EROFS: a write to
+ * memory of kind MAPPED. -ECANCELED: the stream has failed. -ENOMEM. The
+ * failure of a stream of a CPU, whose first operation starts its thread, may
+ * be -EAGAIN: the thread cannot be started.
  */
 WEIR_API int weir_stream_set(struct weir_stream *stream,
 			     const struct weir_tensor *dst, size_t off,
@@ -73,8 +73,8 @@ WEIR_API int weir_stream_get(struct weir_stream *stream,
 			     void *dst, size_t n) WEIR_NONNULL(1, 2);
 
 /*
- * Copy a rectangle (weir/tensor.h); otherwise as weir_stream_set() and
- * weir_stream_get().
+ * Copy a rectangle (weir/tensor.h), as weir_stream_set() and weir_stream_get()
+ * copy bytes. -EINVAL: a pitch is less than the width.
  */
 WEIR_API int weir_stream_set_2d(struct weir_stream *stream,
 				const struct weir_tensor *dst,
@@ -85,7 +85,7 @@ WEIR_API int weir_stream_get_2d(struct weir_stream *stream,
 				const struct weir_rect *rect, void *dst)
 	WEIR_NONNULL(1, 2, 3);
 
-/* Fill @n bytes of @dst, from its byte @off on, with @byte. */
+/* Fill @n bytes of @dst, from byte @off of it on, with @byte. */
 WEIR_API int weir_stream_fill(struct weir_stream *stream,
 			      const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1, 2);
@@ -102,17 +102,17 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
 /*
  * Read @n bytes at offset @file_off of @file to byte @off of @dst, or write
  * them from byte @off of @src. Consecutive reads and writes of a stream run
- * concurrently unless their ranges overlap. A write does not flush the file: to
- * do so, call fdatasync(2) on a descriptor of your own when it is done.
+ * concurrently unless their ranges overlap. A write does not flush the file:
+ * to do so, call fdatasync(2) on a descriptor of your own when it is done.
  *
  * If weir_opts.io is WEIR_IO_AUTO, a read to host memory on a stream with
  * nothing queued may copy from the page cache on the calling thread, without
  * waiting for the disk: up to 1 MiB in all calls since the thread last waited
- * or asked for an event.
+ * for an event or asked for its state.
  *
- * -EBADF: a write, and the file was opened for reading only. Kept in the stream
- * as its failure: -ENODATA: the file ends before the range. -ETIME: a read did
- * not end within weir_opts.read_timeout. Errors of read(2) and write(2).
+ * -EBADF: a write, and the file was opened for reading only. Failures of the
+ * stream: -ENODATA: the file ends before the end of the range. -ETIME: a read
+ * did not end within weir_opts.read_timeout. Errors of read(2) and write(2).
  */
 WEIR_API int weir_stream_read(struct weir_stream *stream,
 			      struct weir_file *file, uint64_t file_off,
@@ -124,10 +124,10 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
 			       size_t n) WEIR_NONNULL(1, 2, 4);
 /*
  * Read a rectangle: its first row is at offset @file_off of @file, and
- * @rect->host_pitch is the distance between rows in the file. The bytes between
- * the rows of @dst do not change. Rows that are not far apart are read together
- * with the bytes between them. Otherwise as weir_stream_read(), but never on
- * the calling thread.
+ * @rect->host_pitch is the distance between the starts of rows in the file.
+ * The bytes between the rows of @dst do not change. Rows that are not far
+ * apart are read together with the bytes between them. Errors of
+ * weir_stream_read(). The calling thread never copies the bytes itself.
  */
 WEIR_API int weir_stream_read_2d(struct weir_stream *stream,
 				 struct weir_file *file, uint64_t file_off,
@@ -139,44 +139,47 @@ WEIR_API int weir_stream_read_2d(struct weir_stream *stream,
  * Call @fn(@arg) on a thread of the library when all earlier operations of the
  * stream are done. If it returns a negative errno, the stream fails with it.
  *
- * @fn may call weir. While it runs the stream does not continue, so it must not
- * wait for this stream (a deadlock). On a native or wrapped stream it may call
- * neither weir nor the device's own interface. It may not close the root.
+ * @fn may call weir, but not close the root. The stream does not continue
+ * while @fn runs, so @fn must not wait for this stream. On a native or wrapped
+ * stream it may call neither weir nor the device's own interface.
  */
 WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 			      void *arg) WEIR_NONNULL(1, 2);
 
 /*
- * Record @event at the current tail of @stream: the event is done when all work
- * queued before this call is done. Recording it again replaces this record, but
- * waits that have begun keep it.
+ * Record @event at the current tail of @stream: the event is done when all
+ * work queued before this call is done. Recording it again replaces this
+ * record, but waits that have begun keep it.
+ *
  * If the stream has failed, the event is recorded as failed, and the call
- * returns the stream's error. -ENOMEM: a native stream, or an event that is
- * timed or has a descriptor; the event is as before. -EIO: a native stream that
- * is being captured; the event is as before, and the stream has not failed.
+ * returns the stream's error. -ENOMEM: the stream is native, or the event is
+ * timed or has a descriptor; the event is as before. -EIO: the stream is
+ * native and is being captured; the event is as before, and the stream has not
+ * failed.
  */
 WEIR_API int weir_stream_record(struct weir_stream *stream,
 				struct weir_event *event) WEIR_NONNULL(1, 2);
 /*
- * Make later work of @stream wait until @event, as it is recorded now, is done.
- * An event that was never recorded is done. If the event fails, the stream
- * fails with -ECANCELED and a sentence that names the cause.
+ * Make later work of @stream wait until @event, as it is recorded now, is
+ * done. An event that was never recorded is done. If the event fails, the
+ * stream fails with -ECANCELED and a sentence that names the cause.
  * -EINVAL: an event of another root.
  */
 WEIR_API int weir_stream_wait(struct weir_stream *stream,
 			      struct weir_event *event) WEIR_NONNULL(1, 2);
 
 /*
- * Block until everything queued so far is done, for at most @timeout_ns.
+ * Block until everything that was queued so far is done, for at most
+ * @timeout_ns. Returns 0, or the error of the stream if it has failed.
+ *
  * -ETIMEDOUT: it is not done yet; the call returns -ETIMEDOUT for no other
- * reason. If the stream has failed: its error. -ENOMEM: a native stream; the
- * call has not waited.
+ * reason. -ENOMEM: the stream is native; the call has not waited.
  */
 WEIR_API int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
- * Returns 0 and sets *ret_failure to zeroes if the stream has not failed, else
- * returns the failure's errno.
+ * Returns 0 and sets *ret_failure to zeroes if the stream has not failed.
+ * Otherwise returns the errno of the failure, which *ret_failure describes.
  */
 WEIR_API int weir_stream_error(struct weir_stream *stream,
 			       struct weir_failure *ret_failure)
@@ -184,17 +187,18 @@ WEIR_API int weir_stream_error(struct weir_stream *stream,
 /*
  * Make a failed stream usable again. Events that were recorded after the
  * failure and before this call stay failed.
- * -EBUSY: operations are still running; call weir_stream_sync() first. -ENODEV:
- * the device is lost. -ENOMEM.
+ * -EBUSY: operations are still running; call weir_stream_sync() first.
+ * -ENODEV: the device is lost. -ENOMEM.
  */
 WEIR_API int weir_stream_reset(struct weir_stream *stream) WEIR_NONNULL(1);
 
 #define WEIR_EVENT_TIMED 0x01u /* for weir_event_elapsed() */
 
 /*
- * An event is a point in a stream or in a load (weir_load_record()). It belongs
- * to no device. It may be freed at any time, also while streams wait for it.
- * -EINVAL: unknown flags. -ENOMEM.
+ * Make an event, which marks a point in a stream (weir_stream_record()) or in
+ * a load (weir_load_record()), or the end of a run (weir_run_record()). It
+ * belongs to no device. It may be freed at any time, also while streams wait
+ * for it. -EINVAL: unknown flags. -ENOMEM.
  */
 WEIR_API int weir_event_new(struct weir *weir, unsigned flags,
 			    struct weir_event **ret_event)
@@ -202,36 +206,39 @@ WEIR_API int weir_event_new(struct weir *weir, unsigned flags,
 WEIR_API void weir_event_free(struct weir_event *event);
 
 /*
- * Returns 1: done, or never recorded. 0: not done yet. Negative: failed; the
- * errno of the cause, or -ECANCELED after an earlier failure. Never blocks.
+ * Returns 1 if the event is done or was never recorded, 0 if it is not done
+ * yet, and a negative errno if it has failed: that of the cause, or -ECANCELED
+ * after an earlier failure. Never blocks.
  */
 WEIR_API int weir_event_query(struct weir_event *event) WEIR_NONNULL(1);
 /*
- * Block until the event is done (0) or has failed (negative errno), for at most
- * @timeout_ns; 0 only asks. -ETIMEDOUT: not done yet; the call returns it for
- * no other reason, since work that fails with ETIMEDOUT is reported as -EIO.
+ * Block until the event is done or has failed, for at most @timeout_ns (0: do
+ * not wait). Returns 0, or the errno of the failure. -ETIMEDOUT: it is not
+ * done yet; the call returns it for no other reason, since work that fails
+ * with ETIMEDOUT is reported as -EIO.
  */
 WEIR_API int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
- * Returns a file descriptor that is readable while the event is done or failed,
- * for poll(2) and epoll(7). The first call makes it. It belongs to the event:
- * do not read from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
+ * Returns a file descriptor that is readable while the event is done or
+ * failed, for poll(2) and epoll(7). The first call makes it. It belongs to the
+ * event: do not read from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
  */
 WEIR_API int weir_event_fd(struct weir_event *event) WEIR_NONNULL(1);
 /*
- * Why the event failed: returns the errno and sets *ret_failure, or returns 0
- * and sets it to zeroes if the event has not failed. After an earlier failure
- * of the stream the errno is -ECANCELED, and the text names the cause.
+ * Returns 0 and sets *ret_failure to zeroes if the event has not failed.
+ * Otherwise returns the errno of the failure, which *ret_failure describes.
+ * After an earlier failure of the stream the errno is -ECANCELED, and the text
+ * names the cause.
  */
 WEIR_API int weir_event_error(struct weir_event *event,
 			      struct weir_failure *ret_failure)
 	WEIR_NONNULL(1, 2);
 /*
- * Time from the completion of @from to that of @to.
- * -EINVAL: one of them was made without WEIR_EVENT_TIMED or is not recorded in
- * a stream, or the streams are of two devices. -EAGAIN: one of them is not done
- * yet. If one has failed: its error.
+ * The nanoseconds from the completion of @from to that of @to. -EINVAL: one of
+ * them was made without WEIR_EVENT_TIMED or is not recorded in a stream, or
+ * the streams are of different devices. -EAGAIN: one of them is not done yet.
+ * If one of them has failed, the call returns its errno.
  */
 WEIR_API int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
 				int64_t *ret_ns) WEIR_NONNULL(1, 2, 3);

@@ -12,10 +12,10 @@
 WEIR__BEGIN
 
 /*
- * Element types (dtypes): those of safetensors, and the quantised ones of GGML,
- * which are WEIR_DTYPE_GGML + GGML's number. Elements are stored in blocks: see
- * struct weir_dtype_info. The numbers are part of the ABI; new ones are added
- * at the end of their range.
+ * Element types (dtypes): those of safetensors, and the quantised ones of
+ * GGML, which are WEIR_DTYPE_GGML + GGML's number. Elements are stored in
+ * blocks: see struct weir_dtype_info. The numbers are part of the ABI; new
+ * ones are added at the end of their range.
  */
 enum weir_dtype {
 	WEIR_DTYPE_NONE = 0,
@@ -77,8 +77,8 @@ struct weir_dtype_info {
 	const char *name;    /* "BF16", as safetensors or GGML writes it */
 	uint32_t block;      /* elements in a block; 1 for most types */
 	uint32_t bytes;      /* bytes of a block */
-	uint32_t align;      /* that host code needs for an element, bytes */
-	int32_t ggml;        /* GGML's number; -1: GGML does not have it */
+	uint32_t align;      /* bytes: the alignment that host code needs */
+	int32_t ggml;        /* its number in GGML; -1: GGML does not have it */
 	int32_t safetensors; /* 1: safetensors has it under this name */
 	uint32_t reserved;
 };
@@ -88,15 +88,17 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 			     struct weir_dtype_info *ret_info) WEIR_NONNULL(2);
 
 /*
- * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or blocks
- * of a quantised dtype of GGML, to F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K; if
- * both dtypes are the same, copy them. Rounds to the nearest, ties to even:
- * once, or for quantised dtypes as ggml computes F32, then once more; NaNs
- * become quiet. Quantises with the results of ggml's reference. The thread's
- * floating-point environment has no influence. @dst and @src need not be
- * aligned, and may not overlap. Any thread; never blocks. -EOPNOTSUPP: this
- * conversion is not offered; @n may be 0, to ask only that. -EINVAL: not a
- * dtype, NULL with @n above 0, or a part of a block of either dtype.
+ * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or
+ * blocks of a quantised dtype of GGML, to F32, F16, BF16, Q8_0, Q4_0, Q4_K or
+ * Q6_K. If both dtypes are the same, copy them. Elements are rounded to the
+ * nearest, ties to even: once, or from quantised dtypes as ggml computes F32,
+ * then once more; NaNs become quiet. Quantised results are those of ggml's
+ * reference. The thread's floating-point environment has no influence. @dst
+ * and @src need not be aligned, and may not overlap. If @n is 0, the call only
+ * checks whether there is such a conversion. Any thread; never blocks.
+ * -EOPNOTSUPP: there is no such conversion. -EINVAL: not a dtype; an address
+ * is NULL and @n is not 0; or @n elements are not whole blocks of either
+ * dtype.
  */
 WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 			  const void *src, size_t n);
@@ -105,14 +107,14 @@ WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 
 /*
  * A tensor is a plain value, which may be copied. It has no reference to its
- * buffer: the caller keeps the buffer while it uses the tensor. Calls copy what
- * they need of a tensor before they return.
+ * buffer: the caller keeps the buffer while it uses the tensor. Calls copy
+ * what they need of a tensor before they return.
  *
  * shape[0] is the outermost dimension, as in safetensors, NumPy and DLPack.
- * stride[i] is the distance in bytes between neighbours in dimension i; in the
- * last dimension it is that of neighbouring blocks. If a row (the last
- * dimension) does not consist of whole blocks, all strides are 0, and the
- * tensor can have no views.
+ * stride[i] is the distance in bytes between neighbours in dimension i, which
+ * are blocks in the last dimension. If a row (the last dimension) does not
+ * consist of whole blocks, all strides are 0, and the tensor can have no
+ * views.
  */
 struct weir_tensor {
 	struct weir_buf *buf;          /* NULL: not placed yet */
@@ -140,8 +142,8 @@ WEIR_API int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	WEIR_NONNULL(1);
 
 /*
- * Bytes from the first to the last byte of the tensor. For a view these include
- * the gaps between its rows.
+ * The bytes from the first to the last byte of the tensor. For a view they
+ * include the gaps between its rows.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW: members of @t are invalid.
  */
 WEIR_API int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
@@ -167,20 +169,23 @@ WEIR_API int weir_tensor_view(const struct weir_tensor *of, unsigned dim,
 			      int64_t start, int64_t n,
 			      struct weir_tensor *ret_view) WEIR_NONNULL(1, 5);
 
-/* The tensor's address; NULL: not placed, or host code may not access it. */
+/*
+ * The address of the tensor. NULL: it is not placed, or host code may not
+ * access it.
+ */
 WEIR_API void *weir_tensor_data(const struct weir_tensor *t) WEIR_NONNULL(1);
 
 /*
- * Place those of the @n tensors @t that are not placed, one after another, each
- * aligned to weir_buft_info.align. Views (of > 0) take no bytes: each gets the
- * place of its source, which may be anywhere in the list, or placed already. If
- * the call fails, no tensor has changed.
+ * Place those of the @n tensors @t that are not placed, one after another,
+ * each aligned to weir_buft_info.align. Views (of > 0) take no bytes: each
+ * gets the place of its source, which may be anywhere in the list, or placed
+ * already. If the call fails, no tensor has changed.
  *
  * weir_tensors_alloc() allocates the buffer: a joined one, if they exceed the
  * largest buffer; one of 0 bytes, if there is nothing to place. Free it with
- * weir_buf_free(). weir_tensors_place() uses the bytes of @buf from @offset on;
- * in a joined buffer no tensor crosses two members. *ret_end (it may be NULL)
- * is where the last one ends.
+ * weir_buf_free(). weir_tensors_place() uses the bytes of @buf from @offset
+ * on; in a joined buffer no tensor crosses two members. *ret_end (it may be
+ * NULL) is where the last one ends.
  *
  * -EINVAL: a view does not end inside its source, or is a view of itself.
  * -ENOSPC: @buf is too small; the sentence has the tensor and both numbers.
@@ -196,15 +201,15 @@ WEIR_API int weir_tensors_place(struct weir_buf *buf, uint64_t offset,
 
 struct weir_tensors_info {
 	size_t size;       /* set by the caller */
-	uint64_t bytes;    /* that weir_tensors_alloc() would allocate */
-	uint64_t tensors;  /* that it would place, without views */
-	uint32_t members;  /* in so many buffers; 0: nothing to place */
+	uint64_t bytes;    /* bytes that weir_tensors_alloc() would allocate */
+	uint64_t tensors;  /* number of tensors to place, without views */
+	uint32_t members;  /* number of buffers; 0: nothing to place */
 	uint32_t reserved; /* 0 */
 };
 /*
- * Compute what weir_tensors_alloc() would allocate. Fails as it does before it
- * allocates. Allocates nothing, and changes no tensor. If there is no tensor to
- * place this is no error.
+ * Compute what weir_tensors_alloc() would allocate, without allocating it or
+ * changing a tensor. It is no error if there is no tensor to place. Errors of
+ * weir_tensors_alloc(), except those of the allocation.
  */
 WEIR_API int weir_tensors_measure(struct weir_buft *buft,
 				  const struct weir_tensor *t, size_t n,
@@ -218,8 +223,8 @@ WEIR_API int weir_tensors_measure(struct weir_buft *buft,
  * the bytes are transferred. Buffers that wrap the same memory do not know of
  * each other's work. @n may be 0.
  *
- * -EINVAL: not placed, not contiguous, or the range exceeds the tensor. -EROFS:
- * a write to memory of kind MAPPED. -EIO, -ENODEV: the device failed.
+ * -EINVAL: not placed, not contiguous, or the range exceeds the tensor.
+ * -EROFS: a write to memory of kind MAPPED. -EIO, -ENODEV: the device failed.
  */
 WEIR_API int weir_tensor_set(const struct weir_tensor *dst, size_t off,
 			     const void *src, size_t n) WEIR_NONNULL(1);
@@ -230,7 +235,7 @@ WEIR_API int weir_tensor_fill(const struct weir_tensor *dst, size_t off,
 
 /*
  * A rectangle of bytes: @rows rows of @width bytes each. A pitch is the
- * distance in bytes from the start of a row to that of the next.
+ * distance in bytes from the start of one row to the start of the next.
  */
 struct weir_rect {
 	uint64_t off;        /* of the first row in the tensor, bytes */
@@ -240,11 +245,11 @@ struct weir_rect {
 	uint64_t host_pitch; /* in the caller's memory or the file, >= width */
 };
 /*
- * Write or read a rectangle; otherwise as weir_tensor_set() and
- * weir_tensor_get(), blocking included. Bytes between the rows do not change.
- * With memory of a device each row is a copy of its own, unless there are no
- * gaps between the rows: for many rows weir_stream_set_2d() is faster. -EINVAL
- * also: a pitch is less than the width.
+ * Write or read a rectangle, blocking, as weir_tensor_set() and
+ * weir_tensor_get() do. Bytes between the rows do not change. With memory of a
+ * device each row is a copy of its own, unless there are no gaps between the
+ * rows: for many rows weir_stream_set_2d() is faster. Errors of
+ * weir_tensor_set(). -EINVAL: a pitch is less than the width.
  */
 WEIR_API int weir_tensor_set_2d(const struct weir_tensor *dst,
 				const struct weir_rect *rect, const void *src)
@@ -256,10 +261,11 @@ WEIR_API int weir_tensor_get_2d(const struct weir_tensor *src,
 /*
  * Copy @src to @dst. Both have the same dtype, shape and strides; they may be
  * of different devices. Bytes in the gaps of views do not change. If both have
- * the same place, nothing is copied. Blocks in the same way.
+ * the same place, nothing is copied. Blocks as weir_tensor_set() does.
  *
- * -EINVAL, -EROFS: as above, or dtypes, shapes or strides differ, or the places
- * overlap, gaps included. -ENOMEM: no memory for a copy through the host.
+ * Errors of weir_tensor_set(), except that views need not be contiguous.
+ * -EINVAL: dtypes, shapes or strides differ, or the places overlap, including
+ * the gaps of views. -ENOMEM: no memory for a copy through the host.
  */
 WEIR_API int weir_tensor_copy(const struct weir_tensor *dst,
 			      const struct weir_tensor *src) WEIR_NONNULL(1, 2);
