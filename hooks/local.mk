@@ -2,7 +2,7 @@
 # libweir-torch.so, which programs open with dlopen(3); so it has no version.
 if HAVE_CUDA
 lib_LTLIBRARIES += %D%/libweir-torch.la
-%C%_libweir_torch_la_SOURCES = %D%/torch.c %D%/torch.h %D%/torch_free.c
+%C%_libweir_torch_la_SOURCES = %D%/torch.c
 %C%_libweir_torch_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/torch.map

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../../hooks/torch.c"
-#include "../../hooks/torch_free.c"
 #include "gpu.h"
 #include "heap/heap.h"
 #include "said.h"
