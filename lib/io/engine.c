@@ -449,6 +449,11 @@ void weir__engine_long_task(struct weir__engine *eng, struct weir__task *task)
 		weir__pool_push(eng->readers, task);
 }
 
+void weir__check_again(struct weir__engine *eng, struct weir__check *check)
+{
+	weir__pool_push(eng->copiers, check->task);
+}
+
 bool weir__engine_is_late(const struct weir__engine *eng,
 			  const struct weir__reads *reads, int64_t now)
 {

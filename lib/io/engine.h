@@ -108,6 +108,14 @@ enum weir__chunk_way {
 	WEIR__CHUNK_BUFFERED  /* copied out of the page cache */
 };
 
+/* A chunk whose bytes have been read, and are checked by job->check. */
+struct weir__check {
+	struct weir__task *task; /* the engine's */
+	/* For the caller, while it keeps the check: */
+	struct weir__check *next;
+	uint64_t at;
+};
+
 struct weir__job {
 	/* Set by the caller: */
 	struct weir__extent *ext;
@@ -146,6 +154,19 @@ struct weir__job {
 	int (*fill)(struct weir__job *job, size_t ext, uint64_t lo, uint64_t hi,
 		    unsigned char *room, unsigned char **ret_bytes);
 	/*
+	 * Of reads: called for bytes [lo, hi) of extent @ext when they have
+	 * been read, before they are converted or copied to a device; if
+	 * extents are merged, hi is the end of the last one, from the offset of
+	 * @ext. @bytes has them as in the file, gaps included. Returns true if
+	 * the chunk goes on. False: the caller keeps @check until an earlier
+	 * chunk of the job has been checked or has failed, and then calls
+	 * weir__check_again(); then this is called again. On a thread of the
+	 * engine; may compute, and must not wait. NULL: nothing is checked.
+	 */
+	bool (*check)(struct weir__job *job, size_t ext, uint64_t lo,
+		      uint64_t hi, const unsigned char *bytes,
+		      struct weir__check *check);
+	/*
 	 * Called when the copy of these bytes is submitted to the device's
 	 * driver; the chunk is completed later. Optional; not called for every
 	 * chunk. Otherwise as chunk_done.
@@ -175,7 +196,14 @@ struct weir__job {
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor;    /* next chunk to dispatch */
+	_Atomic uint64_t cursor; /* next chunk to dispatch */
+	/*
+	 * With check, chunks start in their order, so that a chunk that keeps
+	 * its op and its slot waits only for chunks that have theirs, too: the
+	 * next chunk to start, and whether a reactor waits for an earlier one.
+	 */
+	_Atomic uint64_t in_order;
+	_Atomic bool order_waits;
 	_Atomic uint64_t remaining; /* chunks and links not finished */
 	_Atomic uint32_t out;       /* chunks in flight */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
@@ -210,6 +238,8 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);
 /* Something that deferred chunks waited for has changed. Any thread. */
 void weir__job_wake(struct weir__job *job);
+/* Call job->check again for a chunk that the caller has kept. Any thread. */
+void weir__check_again(struct weir__engine *eng, struct weir__check *check);
 
 /*
  * Call @fn for each of the engine's queues with the functions @ops, until it

@@ -120,6 +120,27 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 				    e->addr + chunk->hi);
 }
 
+/*
+ * True if the chunk has to wait until an earlier one has started, which then
+ * wakes this reactor.
+ */
+static bool waits_for_order(struct weir__job *job, uint64_t number)
+{
+	if (!job->check || atomic_load(&job->in_order) == number)
+		return false;
+	atomic_store(&job->order_waits, true);
+	return atomic_load(&job->in_order) != number;
+}
+
+static void started_in_order(struct weir__job *job, uint64_t number)
+{
+	if (!job->check)
+		return;
+	atomic_store(&job->in_order, number + 1);
+	if (atomic_exchange(&job->order_waits, false))
+		weir__reactors_wake(job->eng);
+}
+
 static enum dispatched start_op(struct weir__loop *loop,
 				struct weir__job_link *link,
 				const struct weir__chunk *chunk)
@@ -130,7 +151,8 @@ static enum dispatched start_op(struct weir__loop *loop,
 
 	if (!cached && weir__owner_is_borrowed(&loop->reactor.owner))
 		return FOR_THREAD;
-	if (!has_room(loop, job, e, chunk))
+	if (waits_for_order(job, link->deferred) ||
+	    !has_room(loop, job, e, chunk))
 		return BLOCKED;
 	if (cached)
 		link_file_put(loop, link);
@@ -138,6 +160,7 @@ static enum dispatched start_op(struct weir__loop *loop,
 		link_file_get(loop, link, e->file);
 	if (!weir__op_start(loop, job, chunk, link->fixed >= 0))
 		return BLOCKED;
+	started_in_order(job, link->deferred);
 	link->deferred = NONE;
 	return DISPATCHED;
 }

@@ -31,6 +31,7 @@ bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *))
 		return false;
 	op->msg.kind = WEIR__MSG_OP;
 	op->task.run = run;
+	op->check.task = &op->task;
 	op->reactor = &loop->reactor;
 	op->track = ++loop->n_tracks; /* track 0 has the reactor's waits */
 	op->next_all = loop->ops;
@@ -120,7 +121,7 @@ static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
 	const struct weir__extent *e = op->extent;
 
 	op->direct = false;
-	if (loop->reactor.eng->only_ring)
+	if (weir__op_reads_whole(op))
 		return aim_slot_rows(loop, op, false);
 	op->off = e->off + op->lo;
 	op->end = e->off + weir__chunk_data_end(e, op->hi);
@@ -467,8 +468,11 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 			     way_of(op));
 }
 
+static void place_bytes(struct weir__loop *loop, struct weir__op *op);
+
 /*
- * The copy out of the slot or into it, the conversion, or job->fill, has ended.
+ * The copy out of the slot or into it, the check, the conversion, or job->fill,
+ * has ended.
  */
 static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 {
@@ -482,6 +486,8 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 	} else if (fetched || op->state == WEIR__OP_FILLING) {
 		op->state = WEIR__OP_QUEUED;
 		op_route(loop, op);
+	} else if (op->state == WEIR__OP_CHECKING) {
+		place_bytes(loop, op);
 	} else if (op->state == WEIR__OP_CONVERTING) {
 		loop->bytes_out -= op->hi - op->lo;
 		start_copy(loop, op, WEIR__OP_COPYING);
@@ -491,8 +497,8 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 }
 
 /*
- * Copy or convert the bytes in the slot: a copier does it, or the owner if they
- * are few.
+ * Check, copy or convert the bytes: a copier does it, or the owner if they are
+ * few.
  */
 static void start_task(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
@@ -501,20 +507,19 @@ static void start_task(struct weir__loop *loop, struct weir__op *op,
 	if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(loop->reactor.eng->copiers, &op->task);
 	} else {
-		weir__op_execute(op);
-		op_copied(loop, op, 0);
+		if (weir__op_execute(op))
+			op_copied(loop, op, 0);
 	}
 }
 
 /*
- * All bytes of lo..hi have been read or written. Bytes that were read to a slot
- * are copied from there, and are no longer counted in the window.
+ * Bytes that were read to a slot are copied from there, and are no longer
+ * counted in the window.
  */
-static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
+static void place_bytes(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 
-	stop_counting(op);
 	if (!op->slot || op->write) {
 		weir__op_finish(loop, op, &done);
 		return;
@@ -528,6 +533,16 @@ static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 		start_copy(loop, op, WEIR__OP_COPYING);
 	else
 		start_task(loop, op, WEIR__OP_COPYING);
+}
+
+/* All bytes of lo..hi have been read or written. */
+static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
+{
+	stop_counting(op);
+	if (op->job->check && !op->write)
+		start_task(loop, op, WEIR__OP_CHECKING);
+	else
+		place_bytes(loop, op);
 }
 
 static void op_retry(struct weir__loop *loop, struct weir__op *op)

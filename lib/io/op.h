@@ -34,9 +34,12 @@ struct weir__slot;
  *				that the job has named
  *	QUEUED -> QUEUED	the read or write was short, interrupted or
  *				refused: the rest is requested again
- *	QUEUED -> COPYING	it was read into a slot, and is copied out
- *	QUEUED -> CONVERTING	it was read into a slot, is for a device, and is
- *				converted in the slot first
+ *	QUEUED -> CHECKING	it was read, and job->check looks at its bytes,
+ *				perhaps after those of an earlier chunk
+ *	QUEUED, CHECKING -> COPYING	it was read into a slot, and is copied
+ *				out
+ *	QUEUED, CHECKING -> CONVERTING	it was read into a slot, is for a
+ *				device, and is converted in the slot first
  *	CONVERTING -> COPYING	the result is copied to the device
  *	all but ORPHANED -> FREE
  *				the chunk was completed
@@ -51,6 +54,7 @@ enum weir__op_state {
 	WEIR__OP_FETCHING,
 	WEIR__OP_FILLING,
 	WEIR__OP_QUEUED,
+	WEIR__OP_CHECKING,
 	WEIR__OP_CONVERTING,
 	WEIR__OP_COPYING,
 	WEIR__OP_ORPHANED
@@ -95,6 +99,7 @@ struct weir__op {
 	 */
 	bool packed;
 	struct weir_backend_work work; /* the copy to or from a device */
+	struct weir__check check;
 
 	int64_t res;            /* of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
@@ -127,9 +132,10 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
 
 /*
- * op_task.c. Read, write or copy, blocking; the result is in op->res. Runs on a
- * pool's thread or, for a small copy, on the owner's. Returns false if the op
- * was orphaned before a thread ran it: it must not be posted.
+ * op_task.c. Read, write, copy or check, blocking; the result is in op->res.
+ * Runs on a pool's thread or, for a small copy or check, on the owner's. Returns
+ * false if the op must not be used further: it was orphaned before a thread ran
+ * it, or its check is made later, by a thread that may have begun already.
  */
 bool weir__op_execute(struct weir__op *op);
 /*
@@ -137,6 +143,11 @@ bool weir__op_execute(struct weir__op *op);
  * ring.
  */
 bool weir__op_is_cached(const struct weir__op *op);
+/*
+ * True if a chunk that is unpacked is first read as a whole to a slot, also from
+ * the page cache.
+ */
+bool weir__op_reads_whole(const struct weir__op *op);
 /* Bytes of the slot that a cached read to a device reserves. */
 uint64_t weir__op_slot_bytes(const struct weir__op *op);
 /* Bytes that were read and belong to no extent of the chunk. */

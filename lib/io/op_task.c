@@ -334,8 +334,12 @@ static uint64_t unpack_cached_gaps(const struct weir__extent *e,
  */
 static bool unpacks_cached(const struct weir__op *op)
 {
-	return op->extent->unpack && !op->direct &&
-	       !op->reactor->eng->only_ring;
+	return op->extent->unpack && !op->direct && !weir__op_reads_whole(op);
+}
+
+bool weir__op_reads_whole(const struct weir__op *op)
+{
+	return op->reactor->eng->only_ring || op->job->check;
 }
 
 uint64_t weir__op_slot_bytes(const struct weir__op *op)
@@ -384,6 +388,25 @@ static void copy_out(struct weir__op *op)
 	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->track,
 			 "copy", begun, e->off + op->lo, op->hi - op->lo);
 	op->res = 0;
+}
+
+/* Let the job look at the bytes. False: it looks later. */
+static bool check_bytes(struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__job *job = op->job;
+	struct weir *weir = op->reactor->eng->weir;
+	unsigned index = op->reactor->index, track = op->track;
+	int64_t begun = weir__trace_now(weir);
+	uint64_t lo = op->lo, hi = op->hi;
+
+	op->res = 0;
+	if (!job->check(job, weir__extent_index(job, e), lo, hi,
+			op->slot ? op->payload : e->addr + lo, &op->check))
+		return false;
+	weir__trace_span(weir, WEIR__TRACK_COPIER, index, track, "check", begun,
+			 e->off + lo, hi - lo);
+	return true;
 }
 
 /*
@@ -532,6 +555,8 @@ bool weir__op_execute(struct weir__op *op)
 		      weir__reads_ended(op->job->reads);
 	if (op->skipped)
 		return true;
+	if (op->state == WEIR__OP_CHECKING)
+		return check_bytes(op);
 	if (op->state == WEIR__OP_COPYING || op->state == WEIR__OP_CONVERTING)
 		copy_out(op);
 	else if (op->state == WEIR__OP_FILLING)
