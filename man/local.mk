@@ -10,9 +10,11 @@ dist_man_MANS = \
 	%D%/weir_heap.3 %D%/weir_load.3 %D%/weir_model.3 %D%/weir_module_load.3 \
 	%D%/weir_mul_mat_precision.3 \
 	%D%/weir_open.3 %D%/weir_ops.3 %D%/weir_placement.3 %D%/weir_plan.3 \
-	%D%/weir_plan_add_tensors.3 %D%/weir_plan_sink.3 %D%/weir_run.3 %D%/weir_save.3 \
+	%D%/weir_plan_add_tensors.3 %D%/weir_plan_sink.3 %D%/weir_plan_verify.3 %D%/weir_run.3 \
+	%D%/weir_save.3 \
 	%D%/weir_sched.3 %D%/weir_sched_pin.3 %D%/weir_stream.3 \
 	%D%/weir_tensor.3 %D%/weir_trace.3 %D%/weir_weights.3 \
+	%D%/weir-manifest.5 \
 	%D%/weir.7 %D%/weir-backend.7 %D%/weir-hooks.7 %D%/weir-io.7
 EXTRA_DIST += %D%/links %D%/README.md
 

@@ -4,6 +4,7 @@
 #define WEIR_LOAD_H
 
 #include <weir/base.h>
+#include <weir/digest.h>
 #include <weir/mem.h>
 #include <weir/model.h>
 #include <weir/plan.h>
@@ -228,10 +229,6 @@ WEIR_API struct weir_weights *weir_weights_ref(struct weir_weights *weights)
 	WEIR_NONNULL(1);
 WEIR_API void weir_weights_free(struct weir_weights *weights);
 
-enum weir_digest {
-	WEIR_DIGEST_XXH3 = 0,  /* XXH3-128, big-endian: 16 bytes */
-	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
-};
 /*
  * Compute the digest of tensor @i from the bytes of its elements in memory;
  * bytes between the elements of a view are not part of it. Blocks until the
@@ -243,6 +240,25 @@ enum weir_digest {
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])
 	WEIR_NONNULL(1, 4);
+
+/*
+ * The digest of tensor @i of a load whose plan has weir_plan_digest() or
+ * weir_plan_verify(): of its bytes in the file, computed as they were read.
+ * Returns the size of the digest in bytes. Never blocks. -EAGAIN: the tensor
+ * has not been read yet. -EINVAL: @i is past the end, or the plan has neither.
+ * If the tensor was not read: its error.
+ */
+WEIR_API int weir_load_digest(struct weir_load *load, size_t i,
+			      uint8_t ret_digest[32]) WEIR_NONNULL(1, 3);
+/*
+ * Make a manifest of the digests that such a load has computed: it must have
+ * ended, and have read every tensor of the model. -EINVAL: the load lacks a
+ * tensor of the model, or its plan has no digests. -EAGAIN: it has not ended.
+ * -ENOMEM. If a tensor failed: its error.
+ */
+WEIR_API int weir_load_manifest(struct weir_load *load,
+				struct weir_manifest **ret_manifest)
+	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 
 WEIR__END
 

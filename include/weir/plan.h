@@ -4,6 +4,7 @@
 #define WEIR_PLAN_H
 
 #include <weir/base.h>
+#include <weir/digest.h>
 #include <weir/mem.h>
 #include <weir/model.h>
 #include <weir/tensor.h>
@@ -117,7 +118,8 @@ struct weir_sink {
 	size_t size;
 	/*
 	 * Bytes [off, off + n) of tensor @i of the weights, in @data until the
-	 * call returns. A negative errno fails the tensor.
+	 * call returns. A negative errno fails the tensor. NULL: the bytes are
+	 * read, for weir_plan_verify() and weir_plan_digest(), and dropped.
 	 */
 	int (*chunk)(void *arg, size_t i, uint64_t off, const void *data,
 		     size_t n);
@@ -144,11 +146,10 @@ WEIR__DECLARE_OPTS_INIT(weir_sink)
  * has failed, or after weir_load_cancel(), no more of its bytes are passed on.
  * Whether a file has changed is checked at the end of the load, after chunk
  * has received the bytes. Calls with an equal sink are one sink, with one
- * thread.
+ * thread; if it has no chunk, with several, which read different tensors.
  *
  * Returns the number of selected tensors. -ENOENT: no tensor of the model
- * matches @glob. -EINVAL: there is no chunk, or the way is unknown or
- * WEIR_WAY_MAP. -ENOMEM.
+ * matches @glob. -EINVAL: the way is unknown or WEIR_WAY_MAP. -ENOMEM.
  */
 WEIR_API int weir_plan_sink(struct weir_plan *plan, const char *glob,
 			    const struct weir_sink *sink) WEIR_NONNULL(1, 3);
@@ -189,6 +190,35 @@ struct weir_target {
 WEIR_API int weir_plan_add_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)
 	WEIR_NONNULL(1);
+
+/*
+ * Let loads of the plan compute the digest of each tensor as they read it, for
+ * weir_load_digest() and weir_load_manifest(). The last call of this and
+ * weir_plan_verify() decides. A load with a slice of a tensor does not start:
+ * the digest is of whole tensors. -EINVAL: @kind is not an enum weir_digest.
+ * -ENOMEM.
+ */
+WEIR_API int weir_plan_digest(struct weir_plan *plan, enum weir_digest kind)
+	WEIR_NONNULL(1);
+/*
+ * Let loads of the plan check each tensor against @manifest as they read it,
+ * without another read: before conversions and copies to devices, and before
+ * the tensor's event. A tensor that does not match fails with -EBADMSG, and its
+ * sentence has both digests; what is in its memory then is not specified. The
+ * other tensors are loaded. A sink does not receive the last bytes of a tensor
+ * that does not match. Mapped tensors are read once, through the page cache,
+ * and arrive when they have been checked.
+ *
+ * A load with a slice of a tensor does not start (-EINVAL): it does not read
+ * what the digest is of. The plan keeps the manifest; the caller may close it.
+ *
+ * -EBADMSG: manifest and model do not have the same tensors, with the same
+ * dtypes and shapes; the sentence has the first ten that differ, and their
+ * number. -ENOMEM.
+ */
+WEIR_API int weir_plan_verify(struct weir_plan *plan,
+			      struct weir_manifest *manifest)
+	WEIR_NONNULL(1, 2);
 
 /*
  * Compute places for the tensors in one block of memory of the program, so

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md %D%/HANGS.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
+	%D%/file.c %D%/file_digest.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
 	%D%/caller_read.c %D%/caller_read.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/outcome.c %D%/outcome.h \

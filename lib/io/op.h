@@ -133,9 +133,10 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 
 /*
  * op_task.c. Read, write, copy or check, blocking; the result is in op->res.
- * Runs on a pool's thread or, for a small copy or check, on the owner's. Returns
- * false if the op must not be used further: it was orphaned before a thread ran
- * it, or its check is made later, by a thread that may have begun already.
+ * Runs on a pool's thread or, for a small copy or check, on the owner's.
+ * Returns false if the op must not be used further: it was orphaned before a
+ * thread ran it, or its check is made later, by a thread that may have begun
+ * already.
  */
 bool weir__op_execute(struct weir__op *op);
 /*
@@ -144,8 +145,8 @@ bool weir__op_execute(struct weir__op *op);
  */
 bool weir__op_is_cached(const struct weir__op *op);
 /*
- * True if a chunk that is unpacked is first read as a whole to a slot, also from
- * the page cache.
+ * True if a chunk that is unpacked is first read as a whole to a slot, also
+ * from the page cache.
  */
 bool weir__op_reads_whole(const struct weir__op *op);
 /* Bytes of the slot that a cached read to a device reserves. */

@@ -47,6 +47,7 @@ static struct weir_model *model;
 static struct weir_plan *plan_of_all;
 static struct weir_save *save;
 static struct weir_load *load;
+static struct weir_manifest *manifest;
 static struct weir_weights *weights;
 static const struct weir_lifetime lifetime = { .upper = 1, .bytes = 1 };
 static struct weir_placement *placement;
@@ -217,6 +218,7 @@ static void heaps(void)
 
 static void models(void)
 {
+	uint8_t digest[32];
 	struct weir_file_info file_info = { .size = sizeof(file_info) };
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_entry entry = { .size = sizeof(entry) };
@@ -228,6 +230,7 @@ static void models(void)
 
 	fails(weir_file_open, weir, path, NULL, &f);
 	fails(weir_file_info, file, &file_info);
+	fails(weir_file_digest, file, WEIR_DIGEST_XXH3, digest);
 	fails(weir_model_open, weir, path, NULL, &m);
 	fails(weir_model_open_fds, weir, &fd, 1, NULL, &m);
 	fails(weir_model_info, model, &info);
@@ -246,7 +249,10 @@ static void loads(void)
 	struct weir_load_report report = { .size = sizeof(report) };
 	struct weir_progress progress = { .size = sizeof(progress) };
 	struct weir_entry entry = { .size = sizeof(entry) };
+	struct weir_manifest_info manifest_info = { .size = sizeof(
+							    manifest_info) };
 	struct weir_sink sink = WEIR_SINK_INIT;
+	struct weir_manifest *other;
 	struct weir_weights *w;
 	struct weir_failure f;
 	struct weir_plan *p;
@@ -261,6 +267,8 @@ static void loads(void)
 	fails(weir_plan_set_align, plan_of_all, 64);
 	fails(weir_targets_layout, model, NULL, 0, 0, 0, NULL, &bytes);
 	fails(weir_plan_sink, plan_of_all, NULL, &sink);
+	fails(weir_plan_digest, plan_of_all, WEIR_DIGEST_XXH3);
+	fails(weir_plan_verify, plan_of_all, manifest);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
 	fails(weir_load_start, plan_of_all, NULL, &l);
 	fails(weir_load_weights, load, &w);
@@ -269,6 +277,11 @@ static void loads(void)
 	fails(weir_load_next, load, -1, &i);
 	fails(weir_load_find, load, "x", &i);
 	fails(weir_load_fd, load);
+	fails(weir_load_digest, load, 0, digest);
+	fails(weir_load_manifest, load, &other);
+	fails(weir_manifest_open, weir, path, &other);
+	fails(weir_manifest_info, manifest, &manifest_info);
+	fails(weir_manifest_write, manifest, 1);
 	fails(weir_load_progress, load, &progress);
 	fails(weir_load_error, load, WEIR_ALL, &f);
 	fails(weir_load_report, load, &report);
@@ -348,6 +361,7 @@ static void the_root(void)
 	ends(weir_load_free, load);
 	ends(weir_weights_free, weights);
 	ends(weir_plan_free, plan_of_all);
+	ends(weir_manifest_close, manifest);
 	ends(weir_model_close, model);
 	ends(weir_file_close, file);
 	ends(weir_heap_destroy, heap);
@@ -437,10 +451,12 @@ static void make_objects(void)
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan_of_all));
 	must(weir_plan_add(plan_of_all, NULL, buft, NULL));
+	must(weir_plan_digest(plan_of_all, WEIR_DIGEST_XXH3));
 	must(weir_load_start(plan_of_all, NULL, &load));
 	must(weir_load_weights(load, &weights));
 	must(weir_load_wait(load, -1));
 	must(weir_save_new(weir, "x.gguf", NULL, &save));
+	must(weir_load_manifest(load, &manifest));
 	must(weir_stream_record(stream, event));
 	make_run();
 }
@@ -544,6 +560,7 @@ int main(void)
 	weir_save_free(save);
 	weir_load_free(load);
 	weir_weights_free(weights);
+	weir_manifest_close(manifest);
 	weir_plan_free(plan_of_all);
 	weir_model_close(model);
 	weir_file_close(file);

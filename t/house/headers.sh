@@ -3,7 +3,7 @@
 # The public headers compile in other programs, under strict flags.
 . "${0%/*}/../tap.inc"
 
-headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
+headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h weir/digest.h
 	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/save.h
 	weir/cuda.h weir/placement.h weir/graph.h weir/ops.h weir/sched.h
 	weir/compare.h weir/backend.h'

@@ -10,7 +10,7 @@ cd "$srcdir/man" || exit 1
 lint()
 {
 	# Its two outputs would be mixed in the middle of a line.
-	mandoc -T lint -W style ./*.[137] >"$tmp/lint" 2>"$tmp/lint.err"
+	mandoc -T lint -W style ./*.[1357] >"$tmp/lint" 2>"$tmp/lint.err"
 	cat "$tmp/lint" "$tmp/lint.err" |
 		grep -v -e 'referenced manual not found' \
 			-e 'outdated mandoc.db lacks'
@@ -20,7 +20,7 @@ lint()
 # "[EMFILE, [ENFILE]]".
 entangled()
 {
-	for page in *.[137]; do
+	for page in *.[1357]; do
 		mandoc -T ascii "$page" 2>/dev/null | col -bx | tr '\n' ' ' |
 			grep -oE '\[E[A-Z0-9]+,? *\[[^]]*\]*' |
 			sed "s/^/$page: /"
@@ -30,7 +30,7 @@ entangled()
 # "NAME SECTION" of every name that has a page.
 known()
 {
-	for page in *.[137]; do
+	for page in *.[1357]; do
 		echo "${page%.*} ${page##*.}"
 		awk -v s="${page##*.}" '/^\.Sh / { on = $2 == "NAME" }
 			on && $1 == ".Nm" { print $2, s }' "$page"
@@ -40,7 +40,7 @@ known()
 unresolved()
 {
 	known >"$tmp/known"
-	grep -HE '^\.Xr weir' ./*.[137] |
+	grep -HE '^\.Xr weir' ./*.[1357] |
 		awk '{ print $2, $3, $1 }' |
 		while read -r name section where; do
 			grep -qx "$name $section" "$tmp/known" ||
@@ -179,8 +179,8 @@ is "$(unresolved)" '' "each reference to a page of weir's leads to one"
 is "$(incomplete)" '' \
 	'each page of calls has sections on ownership, threads, blocking and errors'
 is "$(unlisted)" '' 'each page of calls lists errors'
-is "$(ls ./*.[137] | sed 's:./::' | sort)" \
-	"$(sed -n 's/%D%/\n/gp' local.mk | sed -n 's:^/\(weir[a-z_-]*\.[137]\).*:\1:p' | sort)" \
+is "$(ls ./*.[1357] | sed 's:./::' | sort)" \
+	"$(sed -n 's/%D%/\n/gp' local.mk | sed -n 's:^/\(weir[a-z_-]*\.[1357]\).*:\1:p' | sort)" \
 	'each page is installed'
 is "$(sh ./links | awk '{ print $2 }' | sort | uniq -d)" '' \
 	'no name has two pages'

@@ -87,6 +87,9 @@ arrival_copies_submitted(struct weir__timeline *tl, uint64_t number)
 
 	if (!a->unsubmitted || number == a->n)
 		return NULL;
+	/* All was copied, but it does not match its digest. */
+	if (atomic_load(&a->item[number].cause))
+		return NULL;
 	return atomic_load(&a->unsubmitted[number]) ? NULL : a->copies_by;
 }
 

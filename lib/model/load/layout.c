@@ -54,7 +54,7 @@ static int list_selected(struct weir__layout *l, const struct weir_plan *plan,
 		.off = plan->model->rec[record].off + slice.off,
 		.data = weir__slice_data(&slice),
 	};
-	if (sel->sink.chunk)
+	if (!sel->buft)
 		return 0;
 	if (sel->way == WEIR_WAY_MAP) {
 		place->bytes = weir__slice_file_length(&slice);

@@ -32,8 +32,7 @@ struct weir__extent;
 /* Where a tensor, or a slice of it, is. */
 struct weir__tensor_placement {
 	size_t record;
-	uint32_t buf;   /* number of the buffer; WEIR__NO_BUF: a sink, whose
-			   number is in at */
+	uint32_t buf;   /* number of the buffer; WEIR__NO_BUF: a sink */
 	uint32_t slice; /* number in layout->slice; WEIR__NO_SLICE: it is
 			   plain */
 	uint64_t at;    /* offset in the buffer */
@@ -79,7 +78,11 @@ struct weir__layout_buf {
 	bool foreign; /* the program's memory, not allocated by the library */
 };
 
-/* The tensors of a selection that is a sink: they have no places. */
+/*
+ * The tensors of a selection that is a sink: they have no places. A sink
+ * without a function computes digests of some of the tensors of a selection
+ * without memory, or of a mapped one.
+ */
 struct weir__layout_sink {
 	struct weir_sink call;
 	struct weir__load_span *span; /* spans by file, without buf and at */
@@ -163,6 +166,24 @@ void weir__layout_forget(struct weir_plan *plan);
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* layout_place.c: place the tensors that are listed. -ENOSPC, -ENOMEM. */
 int weir__layout_place(struct weir__layout *l, const struct weir_plan *plan);
+
+/* The tensors of one selection, in the order of the file. */
+struct weir__selected {
+	const struct weir_plan *plan;
+	const struct weir__selection *sel;
+	const size_t *number; /* of their placements */
+	size_t n;
+};
+/*
+ * layout_sink.c: the tensors of a sink have spans, and no places in memory.
+ * -ENOMEM.
+ */
+int weir__layout_sink(struct weir__layout *l, const struct weir__selected *s);
+/*
+ * Divide the tensors, which may have memory, among sinks without a function,
+ * which compute digests at the same time. -ENOMEM.
+ */
+int weir__layout_hashed(struct weir__layout *l, const struct weir__selected *s);
 
 /*
  * Return the arrays that the layout keeps, or new ones. NULL: no memory. Any

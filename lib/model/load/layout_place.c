@@ -43,14 +43,6 @@ static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 		plan->model->path, n, size);
 }
 
-/* The tensors of a selection: numbers of placements, by file. */
-struct selected {
-	const struct weir_plan *plan;
-	const struct weir__selection *sel;
-	const size_t *number;
-	size_t n;
-};
-
 /* The bytes of sel->buf that may be used. New buffers have no bounds. */
 struct bounds {
 	uint64_t from, to;
@@ -58,7 +50,7 @@ struct bounds {
 };
 
 struct placer {
-	const struct selected *s;
+	const struct weir__selected *s;
 	struct weir__layout *l;
 	bool tight;
 	uint64_t base;               /* address of byte 0 of the buffer */
@@ -316,7 +308,7 @@ static int add_tensor(struct placer *p, size_t number)
 /* Tensors without bytes may be anywhere: place them at the start. */
 static void add_empty(struct placer *p)
 {
-	const struct selected *s = p->s;
+	const struct weir__selected *s = p->s;
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct weir__tensor_placement *place =
@@ -346,7 +338,8 @@ static uint64_t largest(const struct weir__selection *sel)
  * spans. *ret_end: their end in the last buffer. After a failure the layout may
  * have a part of them.
  */
-static int place_selected(struct weir__layout *l, const struct selected *s,
+static int place_selected(struct weir__layout *l,
+			  const struct weir__selected *s,
 			  const struct bounds *bounds, uint64_t *ret_end)
 {
 	struct placer p = { .s = s, .l = l };
@@ -399,7 +392,7 @@ static uint64_t new_bytes(const struct weir__layout *l, size_t first)
  * Place a selection in new memory, congruent to the file unless that exceeds
  * its capacity.
  */
-static int place_in_new(struct weir__layout *l, const struct selected *s)
+static int place_in_new(struct weir__layout *l, const struct weir__selected *s)
 {
 	struct mark mark = mark_of(l);
 	struct bounds bounds = { .tight = false };
@@ -414,7 +407,7 @@ static int place_in_new(struct weir__layout *l, const struct selected *s)
 }
 
 /* A selection of WEIR_WAY_MAP has a buffer for each file. */
-static int place_mapped(struct weir__layout *l, const struct selected *s)
+static int place_mapped(struct weir__layout *l, const struct weir__selected *s)
 {
 	struct placer p = { .s = s, .l = l };
 	uint32_t shard = UINT32_MAX;
@@ -441,75 +434,8 @@ static int place_mapped(struct weir__layout *l, const struct selected *s)
 		buf->n++;
 		buf->bytes = place->at + place->bytes;
 	}
-	return 0;
-}
-
-static bool continues_sink_span(const struct weir__layout_sink *sink,
-				uint32_t shard,
-				const struct weir__tensor_placement *place)
-{
-	const struct weir__load_span *last;
-	uint64_t end;
-
-	if (!sink->n_spans)
-		return false;
-	last = &sink->span[sink->n_spans - 1];
-	end = last->off + last->len;
-	return last->shard == shard && place->off >= end &&
-	       place->off - end <= MAX_GAP;
-}
-
-static int add_to_sink(struct weir__layout *l, const struct selected *s,
-		       struct weir__layout_sink *sink, size_t number)
-{
-	const struct weir__tensor_placement *place = &l->placement[number];
-	uint32_t shard = s->plan->model->rec[place->record].shard;
-	struct weir__load_span *span = sink->span;
-
-	if (!continues_sink_span(sink, shard, place)) {
-		span = weir__array_grow(span, &sink->max_spans, sink->n_spans,
-					sizeof(*span));
-		if (!span)
-			return no_memory(s->plan, sink->n_spans, sizeof(*span));
-		sink->span = span;
-		span[sink->n_spans++] = (struct weir__load_span){
-			.shard = shard,
-			.off = place->off,
-			.first = l->n_order,
-			.way = s->sel->way,
-			.placement = (uint32_t)number,
-			.slice = WEIR__NO_SLICE,
-		};
-	}
-	span += sink->n_spans - 1;
-	span->len = place->off + place->data - span->off;
-	span->n++;
-	l->order[l->n_order++] = number;
-	return 0;
-}
-
-/* The tensors of a sink have spans, and no places in memory. */
-static int place_sink(struct weir__layout *l, const struct selected *s)
-{
-	struct weir__layout_sink *sink =
-		weir__grow(l->sink, &l->max_sinks, l->n_sinks, sizeof(*sink));
-	int r = 0;
-
-	if (!sink)
-		return no_memory(s->plan, l->n_sinks, sizeof(*sink));
-	l->sink = sink;
-	sink += l->n_sinks++;
-	*sink = (struct weir__layout_sink){ .call = s->sel->sink };
-	for (size_t i = 0; i < s->n && r >= 0; i++) {
-		struct weir__tensor_placement *place =
-			&l->placement[s->number[i]];
-
-		place->buf = WEIR__NO_BUF;
-		place->at = l->n_sinks - 1;
-		if (place->data)
-			r = add_to_sink(l, s, sink, s->number[i]);
-	}
-	return r;
+	/* A load reads them only to compute digests. */
+	return s->plan->expected ? weir__layout_hashed(l, s) : 0;
 }
 
 /* The memory of a selection in a buffer of the program, by address. */
@@ -536,9 +462,9 @@ struct selections {
 	} room;
 };
 
-static struct selected selected_by(const struct selections *g, size_t i)
+static struct weir__selected selected_by(const struct selections *g, size_t i)
 {
-	return (struct selected){
+	return (struct weir__selected){
 		.plan = g->plan,
 		.sel = &g->plan->selection[i],
 		.number = g->number + g->first[i],
@@ -574,7 +500,8 @@ static int sort_by_selection(struct selections *g)
 	return 0;
 }
 
-static bool has_bytes(const struct selections *g, const struct selected *s)
+static bool has_bytes(const struct selections *g,
+		      const struct weir__selected *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (g->l->placement[s->number[i]].bytes)
@@ -603,14 +530,14 @@ static int place_new(struct selections *g)
 	int r = 0;
 
 	for (unsigned i = 0; i < g->plan->n_selections && r >= 0; i++) {
-		struct selected s = selected_by(g, i);
+		struct weir__selected s = selected_by(g, i);
 
 		if (!s.n)
 			continue;
 		if (s.sel->buf && has_bytes(g, &s))
 			g->given[g->n_given++] = given_memory(s.sel, i);
-		else if (s.sel->sink.chunk)
-			r = place_sink(g->l, &s);
+		else if (!s.sel->buft)
+			r = weir__layout_sink(g->l, &s);
 		else if (s.sel->way == WEIR_WAY_MAP)
 			r = place_mapped(g->l, &s);
 		else
@@ -630,7 +557,7 @@ static int place_same_start(struct selections *g, size_t i, size_t j,
 
 	for (; i < j && r >= 0; i++) {
 		const struct given *given = &g->given[i];
-		struct selected s = selected_by(g, given->selection);
+		struct weir__selected s = selected_by(g, given->selection);
 		uint64_t base = (uintptr_t)s.sel->buf->mem.base;
 		struct bounds bounds = {
 			.from = from - base,

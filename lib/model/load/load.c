@@ -108,17 +108,62 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	uint64_t ours = 0;
 
 	fetch_later(l, ext + COUNTERS_AHEAD);
-	for (; weir__chunk_tensors_next(&p); ours += p.data)
+	for (; weir__chunk_tensors_next(&p); ours += p.data) {
+		if (!arrived && l->verifier)
+			weir__verify_break(l->verifier, l->eng, p.tensor);
 		weir__arrival_add(l->arrival, p.tensor, p.data,
 				  arrived ? NULL
 					  : weir__load_explain(l, &p, e, lo, hi,
 							       outcome));
+	}
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
 	if (hi - lo > ours)
 		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
 					  memory_order_relaxed);
+}
+
+/* Where the bytes of @p begin in their tensor. */
+static uint64_t begin_of(const struct weir_load *l,
+			 const struct weir__chunk_tensors *p)
+{
+	return p->a - l->weights->layout->placement[p->tensor].off;
+}
+
+/*
+ * Hash the bytes of a chunk. If they begin inside a tensor, they wait for the
+ * chunk before; the other tensors of the chunk begin in it.
+ */
+static bool load_check(struct weir__job *job, size_t ext, uint64_t lo,
+		       uint64_t hi, const unsigned char *bytes,
+		       struct weir__check *check)
+{
+	struct weir_load *l = load_of(job);
+	const struct weir__extent *e = &l->arrays->ext[ext];
+	uint32_t n = e->n_merged;
+	uint64_t from = e->off + lo;
+
+	for (uint32_t k = 0; k < n; k++) {
+		struct weir__chunk_tensors p = portions_of(
+			l, ext + k, k ? 0 : lo, n > 1 ? e[k].len : hi);
+		bool first = !k;
+
+		for (; weir__chunk_tensors_next(&p); first = false) {
+			uint64_t at = begin_of(l, &p);
+			const struct weir_failure *why;
+
+			if (first && !weir__verify_in_turn(l->verifier, l->eng,
+							   p.tensor, at, check))
+				return false;
+			why = weir__verify_bytes(l->verifier, l->eng, p.tensor,
+						 at, bytes + (p.a - from),
+						 p.data);
+			if (why)
+				weir__arrival_add(l->arrival, p.tensor, 0, why);
+		}
+	}
+	return true;
 }
 
 static void load_chunk_submitted(struct weir__job *job, size_t ext, uint64_t lo,
@@ -135,6 +180,7 @@ static void load_put(struct weir_load *l)
 {
 	if (!weir__refs_drop(&l->refs))
 		return;
+	weir__verifier_free(l->verifier);
 	if (l->weights)
 		weir__load_arrays_give(l->weights->layout, l->arrays);
 	weir_weights_free(l->weights);
@@ -232,7 +278,10 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 			  m->path, n, size);
 }
 
-/* Mapped and empty tensors arrive at once, the others when they are read. */
+/*
+ * Empty tensors arrive at once, and mapped ones if they are not checked; the
+ * others when they are read.
+ */
 static void count_down(struct weir_load *l)
 {
 	const struct weir__layout *layout = l->weights->layout;
@@ -242,14 +291,19 @@ static void count_down(struct weir_load *l)
 		uint32_t buf = layout->placement[i].buf;
 
 		l->total += bytes;
-		if (buf != WEIR__NO_BUF &&
+		if (!l->verifier && buf != WEIR__NO_BUF &&
 		    layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED) {
 			l->mapped += bytes;
 			bytes = 0;
 		}
 		atomic_init(&l->arrival->item[i].remaining, bytes);
 		if (!bytes)
-			weir__arrival_add(l->arrival, i, 0, NULL);
+			weir__arrival_add(
+				l->arrival, i, 0,
+				l->verifier
+					? weir__verify_bytes(l->verifier, NULL,
+							     i, 0, "", 0)
+					: NULL);
 	}
 }
 
@@ -286,6 +340,21 @@ static bool is_small(const struct weir_load *l)
 	return true;
 }
 
+/* Tensor @i of a small load has been read. */
+static const struct weir_failure *verify_in_memory(struct weir_load *l,
+						   size_t i)
+{
+	const struct weir__tensor_placement *place =
+		&l->weights->layout->placement[i];
+	const struct weir_buf *buf = l->weights->buf[place->buf];
+
+	if (!l->verifier)
+		return NULL;
+	return weir__verify_bytes(l->verifier, NULL, i, 0,
+				  (unsigned char *)buf->mem.base + place->at,
+				  place->data);
+}
+
 static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 {
 	const struct weir__layout *layout = l->weights->layout;
@@ -296,7 +365,8 @@ static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 
 		ours += bytes;
 		if (bytes)
-			weir__arrival_add(l->arrival, i, bytes, NULL);
+			weir__arrival_add(l->arrival, i, bytes,
+					  verify_in_memory(l, i));
 	}
 	atomic_store_explicit(&l->way[WEIR__CHUNK_BUFFERED], ours,
 			      memory_order_relaxed);
@@ -399,6 +469,12 @@ static int load_prepare(struct weir_load *l, struct weir_plan *plan,
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout->n,
 				 sizeof(l->arrival->item[0]));
+	if (plan->expected)
+		r = weir__verifier_new(plan->expected, l->model,
+				       l->weights->layout, l->arrival,
+				       &l->verifier);
+	if (r < 0)
+		return r;
 	count_down(l);
 	if (!is_small(l))
 		r = use_engine(l);
@@ -433,6 +509,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	l->job->depth = depth;
 	l->job->reads = &l->reads;
 	l->job->chunk_done = load_chunk_done;
+	l->job->check = l->verifier ? load_check : NULL;
 	l->job->done = load_job_done;
 	l->job->arg = l;
 	l->task.run = load_end;

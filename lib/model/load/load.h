@@ -24,6 +24,7 @@
 #include "io/engine.h"
 #include "mem/access.h"
 #include "model/load/chunk_tensors.h"
+#include "model/load/verify.h"
 #include "model/load/weights.h"
 
 struct weir_load {
@@ -33,6 +34,7 @@ struct weir_load {
 	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;
 	struct weir__arrival *arrival;
+	struct weir__verifier *verifier;  /* NULL: no digests are computed */
 	uint32_t flags;                   /* WEIR_LOAD_* */
 	struct weir__job *job;            /* NULL if eng is NULL */
 	struct weir__task task;           /* load_end */
@@ -54,7 +56,7 @@ struct weir_load {
 		staging;         /* engine counters: at the start, then since */
 	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
 	_Atomic uint64_t gaps;   /* bytes read that belong to no tensor */
-	uint64_t mapped;
+	_Atomic uint64_t mapped; /* bytes of mapped tensors that have arrived */
 };
 
 /* extents.c: make the extents, each direct or buffered. -ENOMEM. */

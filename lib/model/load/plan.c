@@ -13,6 +13,7 @@
 #include "mem/dtype.h"
 #include "mem/tensor.h"
 #include "model/load/layout.h"
+#include "model/load/verify.h"
 
 #define MAX_ALIGN 4096u /* a page; direct reads need no more */
 /* Most selections that a spare plan has room for. */
@@ -102,6 +103,8 @@ static void plan_clear(struct weir_plan *plan)
 	choices_clear(plan);
 	weir__targets_put(plan->targets);
 	plan->targets = NULL;
+	weir__expected_put(plan->expected);
+	plan->expected = NULL;
 	plan->align = 0;
 	plan->model = NULL;
 }
@@ -287,7 +290,7 @@ static int find_selection(const struct weir_plan *plan,
 	for (unsigned i = plan->n_selections; i--;) {
 		if (same_selection(&plan->selection[i], sel))
 			return (int)i;
-		if (!sel->sink.chunk)
+		if (sel->buft)
 			break;
 	}
 	return -1;
@@ -661,8 +664,6 @@ static int check_sink(const struct weir_sink *sink)
 
 	if (!r && sink->way == WEIR_WAY_MAP)
 		r = weir__fail(-EINVAL, "WEIR_WAY_MAP: a sink has no memory");
-	if (!r && !sink->chunk)
-		r = weir__fail(-EINVAL, "a sink without a function");
 	if (!r && sink->reserved)
 		r = weir__fail(-EINVAL, "reserved is %u, not 0",
 			       sink->reserved);

@@ -23,6 +23,7 @@
 #include "model/format/model.h"
 #include "model/load/slice.h"
 
+struct weir__expected;
 struct weir__layout;
 
 struct weir__selection {
@@ -40,7 +41,7 @@ struct weir__selection {
 	uint64_t capacity;     /* most bytes of new memory; 0: no limit */
 	uint32_t buf_flags;    /* WEIR_BUF_* of new memory */
 	uint64_t tensors;      /* how many it has chosen */
-	struct weir_sink sink; /* if its chunk is not NULL there is no memory */
+	struct weir_sink sink; /* if buft is NULL: there is no memory */
 };
 
 /* A tensor, or a slice of it, and its exact place. */
@@ -89,6 +90,7 @@ struct weir_plan {
 	size_t max_selections;
 	struct weir__targets *targets; /* the targets, or NULL if there are none
 					  yet */
+	struct weir__expected *expected; /* verify.h; referenced, or NULL */
 	/* The layout of an earlier load of the plan, referenced, or NULL. */
 	_Atomic(struct weir__layout *) layout;
 	size_t n;          /* tensors that selections have chosen */

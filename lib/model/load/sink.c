@@ -169,6 +169,14 @@ portions_of(const struct weir__sink *s, const struct weir__load_span *span,
 					 to);
 }
 
+/* True if the tensors of the span have memory: it is mapped. */
+static bool is_mapped(const struct weir_load *l,
+		      const struct weir__load_span *span)
+{
+	return l->weights->layout->placement[span->placement].buf !=
+	       WEIR__NO_BUF;
+}
+
 /* Tensors that failed are not passed on; their bytes are counted then. */
 static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			    uint64_t hi, const struct weir__outcome *outcome,
@@ -189,7 +197,9 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 							     outcome));
 	if (!read)
 		return;
-	atomic_fetch_add_explicit(&w->way[way], ours, memory_order_relaxed);
+	atomic_fetch_add_explicit(is_mapped(l, w->span[ext]) ? &l->mapped
+							     : &w->way[way],
+				  ours, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
 				  memory_order_relaxed);
 }
@@ -312,12 +322,16 @@ static const struct weir_failure *pass_on(struct weir__sink *s,
 		&s->load->weights->layout->placement[p->tensor];
 	const struct weir__record *rec = &m->rec[place->record];
 	const struct weir_failure *why = why_stopped(s);
+	struct weir__verifier *v = s->load->verifier;
 	uint64_t off = p->a - place->off;
 	int r;
 
 	if (!why)
 		why = atomic_load(&a->item[p->tensor].cause);
-	if (why)
+	if (!why && v)
+		why = weir__verify_bytes(v, NULL, p->tensor, off, data,
+					 p->data);
+	if (why || !s->call.chunk)
 		return why;
 	r = s->call.chunk(s->call.arg, p->tensor, off, data, p->data);
 	if (r >= 0)

@@ -128,7 +128,7 @@ int weir_load_cancel(struct weir_load *load)
 /* A tensor may arrive a moment before its bytes are counted here. */
 static uint64_t arrived_bytes(struct weir_load *load)
 {
-	uint64_t bytes = load->mapped;
+	uint64_t bytes = atomic_load(&load->mapped);
 
 	for (int i = 0; i < 3; i++)
 		bytes += atomic_load(&load->way[i]);
@@ -239,7 +239,7 @@ int weir_load_report(struct weir_load *load,
 		.in_place = atomic_load(&load->way[WEIR__CHUNK_IN_PLACE]),
 		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
-		.mapped = load->mapped,
+		.mapped = atomic_load(&load->mapped),
 		.over_read = atomic_load(&load->gaps),
 		.chunks = load->weights->layout->n_spans,
 		.elapsed = atomic_load(&load->elapsed),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* The digest of a whole file, read through the page cache. */
+#include <errno.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/sys.h"
+#include "io/file.h"
+
+#define BLOCK_BYTES ((uint64_t)1 << 20)
+/* Bytes that the kernel reads meanwhile. */
+#define AHEAD ((uint64_t)16 << 20)
+
+static int hash_file(struct weir_file *file, struct weir__hash *h, void *block)
+{
+	uint64_t bytes = file->id.bytes, asked = 0;
+	int r = 0;
+
+	for (uint64_t off = 0; off < bytes && r >= 0; off += BLOCK_BYTES) {
+		uint64_t n = bytes - off;
+
+		for (; asked < bytes && asked < off + AHEAD;
+		     asked += BLOCK_BYTES)
+			weir__sys_fetch(file->fd, asked, BLOCK_BYTES);
+		if (n > BLOCK_BYTES)
+			n = BLOCK_BYTES;
+		r = weir__file_read(file, block, n, off);
+		if (r >= 0)
+			weir__hash_update(h, block, n);
+	}
+	return r < 0 ? r : weir__file_unchanged(file);
+}
+
+int weir_file_digest(struct weir_file *file, enum weir_digest kind,
+		     uint8_t ret_digest[32])
+{
+	struct weir__hash h = { 0 };
+	void *block;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(file->weir);
+	if (r >= 0)
+		r = weir__digest_check((int)kind);
+	if (r < 0)
+		return r;
+	block = weir__malloc(BLOCK_BYTES);
+	if (!block || weir__hash_start(&h, kind) < 0)
+		r = weir__fail(-ENOMEM, "%s: no memory for a digest",
+			       file->base);
+	else
+		r = hash_file(file, &h, block);
+	if (r >= 0)
+		r = weir__hash_finish(&h, ret_digest);
+	weir__hash_drop(&h);
+	weir__free(block);
+	return r;
+}
