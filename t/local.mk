@@ -103,7 +103,7 @@ fuzz:
 
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
-		$(SHELL) $(top_srcdir)/t/install.sh
+		$(SHELL) $(top_srcdir)/t/house/install.sh
 
 # Limited and hostile environments.
 check_PROGRAMS += %D%/deny %D%/misbehave %D%/tokenize
