@@ -152,7 +152,7 @@ run_program()
 # Options that only --help of a subcommand has, or only the page.
 other_options()
 {
-	for command in devices graph inspect load plan run synth; do
+	for command in $(weir --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 		weir $command --help 2>&1 | grep -oE -- '--[a-z][a-z-]*' |
 			sort -u | grep -v -e --help >"$tmp/helped"
 		awk -v c="$command" '/^\.Nm$/ { on = 0 }

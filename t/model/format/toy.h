@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A made-up format of models, for tests of what all formats share. toy.c is all
- * that it needs, besides its row in the list of formats (lib/model/README.md).
+ * that it needs, besides its row in the list of formats: README.md of
+ * lib/model/format has the steps.
  *
  *	struct toy_head, its pairs, its tensors, padding to 64 bytes, data
  *
