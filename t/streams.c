@@ -91,33 +91,33 @@ bool is_pattern(const void *at, size_t n, unsigned seed)
 	return true;
 }
 
-int through_gate(void *arg)
+int hold_until_released(void *arg)
 {
-	struct gate *gate = arg;
+	struct hold *hold = arg;
 
-	sem_post(&gate->entered);
-	while (sem_wait(&gate->open) < 0)
+	sem_post(&hold->entered);
+	while (sem_wait(&hold->released) < 0)
 		;
-	return gate->result;
+	return hold->result;
 }
 
-void gate_init(struct gate *gate, int result)
+void hold_init(struct hold *hold, int result)
 {
-	sem_init(&gate->entered, 0, 0);
-	sem_init(&gate->open, 0, 0);
-	gate->result = result;
+	sem_init(&hold->entered, 0, 0);
+	sem_init(&hold->released, 0, 0);
+	hold->result = result;
 }
 
-void shut(struct weir_stream *s, struct gate *gate)
+void hold_stream(struct weir_stream *s, struct hold *hold)
 {
-	gate_init(gate, 0);
-	must(weir_stream_call(s, through_gate, gate));
-	sem_wait(&gate->entered);
+	hold_init(hold, 0);
+	must(weir_stream_call(s, hold_until_released, hold));
+	sem_wait(&hold->entered);
 }
 
-void open_gate(struct gate *gate)
+void release_stream(struct hold *hold)
 {
-	sem_post(&gate->open);
+	sem_post(&hold->released);
 }
 
 int fail_with(void *arg)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Helpers for tests that use streams: a root, byte tensors in host memory, a
- * gate that blocks a stream, files. They bail out rather than fail.
+ * Helpers for tests that use streams: a root, byte tensors in host memory,
+ * streams that are held, files. They bail out rather than fail.
  */
 #ifndef T_STREAMS_H
 #define T_STREAMS_H
@@ -49,17 +49,17 @@ bool is_pattern(const void *at, size_t n, unsigned seed);
  */
 struct weir_file *temp_file(struct weir *weir, size_t n, unsigned seed);
 
-/* A host function that blocks its stream until the gate is opened. */
-struct gate {
-	sem_t entered, open;
+/* A host function that blocks its stream until release_stream(). */
+struct hold {
+	sem_t entered, released;
 	int result; /* result of the host function */
 };
 
-void gate_init(struct gate *gate, int result);
-int through_gate(void *gate);
-/* Queue the gate on @s and wait until its worker is in it. */
-void shut(struct weir_stream *s, struct gate *gate);
-void open_gate(struct gate *gate);
+void hold_init(struct hold *hold, int result);
+int hold_until_released(void *hold);
+/* Queue the host function on @s, and wait until it has begun. */
+void hold_stream(struct weir_stream *s, struct hold *hold);
+void release_stream(struct hold *hold);
 
 /* Host functions: fail with *@errno_ptr; add 1 to *@counter. */
 int fail_with(void *errno_ptr);

@@ -155,9 +155,9 @@ static void waits(void)
 	struct weir_file *file = temp_file(weir, N, 3);
 	struct weir_event *ev = new_event(weir, 0);
 	int n = 0;
-	struct gate gate;
+	struct hold hold;
 
-	shut(cpu, &gate);
+	hold_stream(cpu, &hold);
 	timed(weir_stream_record(cpu, ev));
 	timed(weir_stream_wait(other, ev));
 	timed(weir_stream_copy(other, &dev2, &pinned));
@@ -172,7 +172,7 @@ static void waits(void)
 	timed(weir_stream_record(other, ev));
 	timed(weir_stream_wait(cpu, ev));
 	timed(weir_stream_call(cpu, count_up, &n));
-	open_gate(&gate);
+	release_stream(&hold);
 	none_blocked(s, "a chain of waits");
 	must(weir_stream_sync(cpu, 50 * SEC));
 	is_int(n, 2, "the host functions of a chain of waits have run");

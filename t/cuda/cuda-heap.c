@@ -167,15 +167,15 @@ static void no_blocking_wait(void)
 {
 	struct weir_heap *heap = new_heap(N);
 	struct weir_block a = alloc(heap, cpu), b;
-	struct gate gate;
+	struct hold hold;
 
-	shut(cpu, &gate);
+	hold_stream(cpu, &hold);
 	must(weir_heap_free(&a, cpu));
 	b = alloc(heap, native);
 	is_int(stats_of(heap).buffers, 2,
 	       "the heap grows where a native stream could only wait by blocking");
 	must(weir_heap_free(&b, native));
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(cpu, -1));
 	weir_heap_destroy(heap);
 }
@@ -206,14 +206,14 @@ static void gone_stream(void)
 	weir_heap_destroy(heap);
 }
 
-/* The wait is pending until the gate opens; then the queue is gone. */
+/* The wait is pending until the stream is released; then the queue is gone. */
 static void gone_before_wait(void)
 {
 	struct weir_heap *heap = new_heap(0);
 	struct weir_block a = alloc(heap, ours);
 	struct weir_event *wait = new_event(weir, 0), *ev;
 	struct weir_stream *wrapped;
-	struct gate gate;
+	struct hold hold;
 	void *stream;
 
 	if (drv.create(&stream, 1))
@@ -221,13 +221,13 @@ static void gone_before_wait(void)
 	must(weir_cuda_stream_wrap(gpu(weir), stream, &wrapped));
 	hang(&a, stream);
 	must(weir_stream_record(wrapped, wait));
-	shut(ours, &gate);
+	hold_stream(ours, &hold);
 	must(weir_stream_wait(ours, wait));
 	ev = fill(&a, ours, 0x22);
 	weir_stream_free(wrapped);
 	if (drv.destroy(stream))
 		bail("cuStreamDestroy");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
 	       "a pending wait for a stream that is destroyed waits for its work");
 	fake.release();

@@ -67,9 +67,9 @@ static void host_first(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct waiting w;
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_fill(s, &dev, 0, N, 0x11));
 	must(weir_stream_record(s, ev));
@@ -77,7 +77,7 @@ static void host_first(void)
 	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
 	       "an event after a blocked host function is not done");
 	ok(!w.returned, "a wait for pending work blocks its caller");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(end_wait(&w), 0,
 	       "a wait for pending work returns when that is in the driver");
 	then_sees(ev, 0x11, "pending work");
@@ -301,13 +301,13 @@ static void failures(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct waiting w;
-	struct gate gate;
+	struct hold hold;
 
-	gate_init(&gate, -5);
-	must(weir_stream_call(s, through_gate, &gate));
+	hold_init(&hold, -5);
+	must(weir_stream_call(s, hold_until_released, &hold));
 	must(weir_stream_record(s, ev));
 	begin_wait(&w, ev);
-	open_gate(&gate);
+	release_stream(&hold);
 	(void)end_wait(&w);
 	is_err(weir_stream_sync(native, 20 * SEC), -ECANCELED, "returned -5",
 	       "a native stream fails when the event it waits for does");

@@ -101,10 +101,10 @@ static void done_event(void)
 	clean("a wait of a native stream for an event that is done orders");
 }
 
-static void *open_later(void *gate)
+static void *open_later(void *hold)
 {
 	usleep(20000);
-	open_gate(gate);
+	release_stream(hold);
 	return NULL;
 }
 
@@ -112,15 +112,15 @@ static void *open_later(void *gate)
 static void blocking_wait(void)
 {
 	struct weir_stream *cpu;
-	struct gate gate;
+	struct hold hold;
 	pthread_t thread;
 
 	begin();
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
-	shut(cpu, &gate);
+	hold_stream(cpu, &hold);
 	must(weir_stream_fill(cpu, &t, 0, 8, 1));
 	must(weir_stream_record(cpu, ev));
-	pthread_create(&thread, NULL, open_later, &gate);
+	pthread_create(&thread, NULL, open_later, &hold);
 	must(weir_stream_wait(n, ev));
 	pthread_join(thread, NULL);
 	must(weir_stream_copy(n, &d, &t));

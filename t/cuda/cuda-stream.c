@@ -210,7 +210,7 @@ static void waits_for_host(void)
 	struct weir_stream *s = gpu_stream(weir, "device", 0), *cpu;
 	struct weir_tensor d = on_gpu(weir, 4 << 20), h = bytes(weir, 16);
 	struct weir_event *ev = new_event(weir, 0);
-	struct gate gate;
+	struct hold hold;
 
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	fake.set("RATE", "1e8");
@@ -221,14 +221,14 @@ static void waits_for_host(void)
 	must(weir_stream_sync(cpu, -1));
 	fake.set("RATE", "0");
 	is_int(weir_event_query(ev), 1, "a CPU stream waits for a CUDA one");
-	shut(cpu, &gate);
+	hold_stream(cpu, &hold);
 	must(weir_stream_record(cpu, ev));
 	must(weir_stream_wait(s, ev));
 	must(weir_stream_fill(s, &d, 0, 16, 7));
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_wait(ev, 5 * MS), -ETIMEDOUT,
 	       "an event of a CUDA stream that waits for a CPU stream is not done");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "a CUDA stream that waits for a CPU stream goes on when that does");
 	weir_event_free(ev);
@@ -365,12 +365,12 @@ static void native_waits(void)
 	struct weir_tensor d = on_gpu(weir, 1 << 20);
 	struct weir_stream *w = wrapped(n);
 	unsigned char byte = 0;
-	struct gate gate;
+	struct hold hold;
 
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
-	shut(cpu, &gate);
+	hold_stream(cpu, &hold);
 	must(weir_stream_record(cpu, ev));
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_stream_wait(w, ev), 0,
 	       "a wait of a native stream for host work returns");
 	is_int(weir_event_query(ev), 1,

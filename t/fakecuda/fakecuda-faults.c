@@ -285,17 +285,17 @@ static int exit_status(int (*body)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void *unblock_later(void *gate)
+static void *unblock_later(void *released)
 {
 	usleep(5000);
-	__atomic_store_n((uint32_t *)gate, 1, __ATOMIC_RELEASE);
+	__atomic_store_n((uint32_t *)released, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
 static int share_a_channel(void)
 {
 	CUstream a, b;
-	uint32_t *gate;
+	uint32_t *released;
 	pthread_t thread;
 	int stuck;
 
@@ -303,13 +303,13 @@ static int share_a_channel(void)
 	cu_start();
 	a = cu_stream();
 	b = cu_stream();
-	gate = cu_pinned(4);
-	*gate = 0;
-	cu.cuStreamWaitValue32(a, (uintptr_t)gate, 1, 0);
-	cu.cuStreamWriteValue32(b, (uintptr_t)gate + 0, 0, 0);
+	released = cu_pinned(4);
+	*released = 0;
+	cu.cuStreamWaitValue32(a, (uintptr_t)released, 1, 0);
+	cu.cuStreamWriteValue32(b, (uintptr_t)released + 0, 0, 0);
 	usleep(5000);
 	stuck = cu.cuStreamQuery(b) == CUDA_ERROR_NOT_READY;
-	pthread_create(&thread, NULL, unblock_later, gate);
+	pthread_create(&thread, NULL, unblock_later, released);
 	pthread_join(thread, NULL);
 	return cu.cuStreamSynchronize(b) == 0 && stuck ? 7 : 1;
 }

@@ -13,17 +13,17 @@
 
 static CUcontext ctx;
 
-/* Block @stream until unblock(@gate). */
-static void block(CUstream stream, uint32_t *gate)
+/* Block @stream until unblock() sets *@released. */
+static void block(CUstream stream, uint32_t *released)
 {
-	*gate = 0;
-	cu.cuStreamWaitValue32(stream, (uintptr_t)gate, 1,
+	*released = 0;
+	cu.cuStreamWaitValue32(stream, (uintptr_t)released, 1,
 			       CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static void unblock(uint32_t *gate)
+static void unblock(uint32_t *released)
 {
-	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(released, 1, __ATOMIC_RELEASE);
 }
 
 static CUevent event_of(CUstream stream, unsigned flags)
@@ -40,13 +40,13 @@ static int byte_at(CUdeviceptr ptr)
 	return *(volatile unsigned char *)cu.fakecuda_at(ptr);
 }
 
-static void queries(uint32_t *gate)
+static void queries(uint32_t *released)
 {
 	CUstream stream = cu_stream();
 	CUevent event, never;
 	float ms;
 
-	block(stream, gate);
+	block(stream, released);
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY,
 	       "a stream with queued work is not ready");
 	event = event_of(stream, CU_EVENT_DISABLE_TIMING);
@@ -58,14 +58,14 @@ static void queries(uint32_t *gate)
 	is_int(cu.cuEventElapsedTime(&ms, event, event),
 	       CUDA_ERROR_INVALID_HANDLE,
 	       "an event without timing has no elapsed time");
-	unblock(gate);
+	unblock(released);
 	cu.cuEventDestroy(event);
 	cu.cuEventDestroy(never);
 	cu.cuStreamDestroy(stream);
 }
 
 /* Stream b waits for an event of a, and for one that is never recorded. */
-static void order(uint32_t *gate)
+static void order(uint32_t *released)
 {
 	CUstream a = cu_stream(), b = cu_stream();
 	CUdeviceptr ptr = cu_device(MIB);
@@ -73,7 +73,7 @@ static void order(uint32_t *gate)
 	CUevent event, never;
 
 	memset(pinned, 1, MIB);
-	block(a, gate);
+	block(a, released);
 	cu.cuMemcpyHtoDAsync(ptr, pinned, MIB, a);
 	event = event_of(a, CU_EVENT_DISABLE_TIMING);
 	cu.cuStreamWaitEvent(b, event, 0);
@@ -83,7 +83,7 @@ static void order(uint32_t *gate)
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
 	cu.cuEventDestroy(event);
-	unblock(gate);
+	unblock(released);
 	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
 	       "a stream that waits for a destroyed event ends");
 	is_int(byte_at(ptr), 2,
@@ -97,42 +97,42 @@ static void order(uint32_t *gate)
 	cu.cuMemFreeHost(pinned);
 }
 
-static void destroyed_with_work(uint32_t *gate)
+static void destroyed_with_work(uint32_t *released)
 {
 	CUstream stream = cu_stream();
 	CUdeviceptr ptr = cu_device(16);
 
-	block(stream, gate);
+	block(stream, released);
 	cu.cuMemsetD8Async(ptr, 7, 16, stream);
 	is_int(cu.cuStreamDestroy(stream), CUDA_SUCCESS,
 	       "a stream with work is destroyed at once");
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
 	       "the handle of a destroyed stream is invalid");
-	unblock(gate);
+	unblock(released);
 	cu.cuCtxSynchronize();
 	is_int(byte_at(ptr), 7, "the work of a destroyed stream still runs");
 	cu.cuMemFree(ptr);
 }
 
-static void stream_zero(uint32_t *gate)
+static void stream_zero(uint32_t *released)
 {
 	CUstream blocking;
 	CUdeviceptr ptr = cu_device(16);
 
 	cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT);
-	block(blocking, gate);
+	block(blocking, released);
 	cu.cuMemsetD8Async(ptr, 9, 16, NULL);
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "stream 0 waits for the blocking streams");
-	unblock(gate);
+	unblock(released);
 	cu.cuStreamSynchronize(NULL);
 	is_int(byte_at(ptr), 9,
 	       "stream 0 runs when the blocking streams are done");
-	block(NULL, gate);
+	block(NULL, released);
 	cu.cuMemsetD8Async(ptr, 8, 16, blocking);
 	usleep(5000);
 	is_int(byte_at(ptr), 9, "a blocking stream waits for stream 0");
-	unblock(gate);
+	unblock(released);
 	cu.cuCtxSynchronize();
 	is_int(byte_at(ptr), 8, "a blocking stream runs when stream 0 is done");
 	cu.cuStreamDestroy(blocking);
@@ -215,30 +215,30 @@ static void engines(void)
 	cu.cuMemFreeHost(host);
 }
 
-static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *gate)
+static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *released)
 {
 	char small[1000];
 
 	memset(small, 3, sizeof(small));
-	block(stream, gate);
+	block(stream, released);
 	cu.cuMemcpyHtoDAsync(dev, small, sizeof(small), stream);
 	memset(small, 4, sizeof(small));
 	ok(cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY,
 	   "a small copy from pageable memory returns before it is done");
-	unblock(gate);
+	unblock(released);
 	cu.cuStreamSynchronize(stream);
 	is_int(byte_at(dev), 3,
 	       "a small copy from pageable memory has read its source when it returns");
 }
 
-static void *unblock_later(void *gate)
+static void *unblock_later(void *released)
 {
 	usleep(20000);
-	unblock(gate);
+	unblock(released);
 	return NULL;
 }
 
-static void pageable(uint32_t *gate)
+static void pageable(uint32_t *released)
 {
 	CUstream stream = cu_stream();
 	CUdeviceptr dev = cu_device(8 * MIB);
@@ -246,10 +246,10 @@ static void pageable(uint32_t *gate)
 	pthread_t thread;
 	double start = cu_ms();
 
-	pageable_small(stream, dev, gate);
+	pageable_small(stream, dev, released);
 	memset(host, 6, 8 * MIB);
-	block(stream, gate);
-	pthread_create(&thread, NULL, unblock_later, gate);
+	block(stream, released);
+	pthread_create(&thread, NULL, unblock_later, released);
 	start = cu_ms();
 	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
 	ok(cu_ms() - start > 15,
@@ -358,26 +358,27 @@ static void CUDA_CB note_result(void *arg)
 	*(int *)arg = (int)cu.cuDeviceGetCount(&n);
 }
 
-static void values_and_functions(uint32_t *gate)
+static void values_and_functions(uint32_t *released)
 {
 	CUstream stream = cu_stream();
 	int result = -1;
 
-	block(stream, gate);
+	block(stream, released);
 	cu.cuLaunchHostFunc(stream, note_result, &result);
-	cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 77, 0);
+	cu.cuStreamWriteValue32(stream, (uintptr_t)released, 77, 0);
 	usleep(2000);
 	is_int(result, -1, "a host function runs after the work before it");
-	unblock(gate);
+	unblock(released);
 	cu.cuStreamSynchronize(stream);
 	is_int(result, CUDA_ERROR_NOT_PERMITTED,
 	       "a host function may not call the driver");
-	is_int(*gate, 77, "a stream writes a value after the work before it");
+	is_int(*released, 77,
+	       "a stream writes a value after the work before it");
 	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)&result, 1, 0),
 	       CUDA_ERROR_INVALID_VALUE,
 	       "a stream refuses to write a value to pageable memory");
 	cu.fakecuda_set("NO", "waitvalue");
-	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 1, 0),
+	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)released, 1, 0),
 	       CUDA_ERROR_NOT_SUPPORTED,
 	       "writes of values can be switched off");
 	cu.fakecuda_set("NO", "");
@@ -438,7 +439,7 @@ static void jitter(void)
 	cu.cuMemFree(dev);
 }
 
-static void changed_sources(uint32_t *gate)
+static void changed_sources(uint32_t *released)
 {
 	CUstream stream = cu_stream();
 	CUdeviceptr dev = cu_device(MIB);
@@ -455,10 +456,10 @@ static void changed_sources(uint32_t *gate)
 	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 1,
 	       "a source that is changed during its copy is counted");
-	block(stream, gate);
+	block(stream, released);
 	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	host[MIB / 2] = 10;
-	unblock(gate);
+	unblock(released);
 	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 1,
 	       "a source that is changed before the stream reaches its copy is not counted");
@@ -478,23 +479,23 @@ const char *__tsan_default_suppressions(void)
 
 int main(void)
 {
-	uint32_t *gate;
+	uint32_t *released;
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	plan(51);
 	ctx = cu_start();
-	gate = cu_pinned(64);
-	queries(gate);
-	order(gate);
-	destroyed_with_work(gate);
-	stream_zero(gate);
+	released = cu_pinned(64);
+	queries(released);
+	order(released);
+	destroyed_with_work(released);
+	stream_zero(released);
 	engines();
-	pageable(gate);
+	pageable(released);
 	shapes();
 	batches();
-	values_and_functions(gate);
+	values_and_functions(released);
 	two_devices();
 	jitter();
-	changed_sources(gate);
+	changed_sources(released);
 	return done_testing();
 }

@@ -17,7 +17,7 @@
 static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_stream *stream[STREAMS];
-static struct gate gate[STREAMS];
+static struct hold hold[STREAMS];
 
 static void unmap(void *arg)
 {
@@ -40,13 +40,13 @@ static struct weir_heap *new_heap(void *at, size_t n)
 static void shut_all(void)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
-		shut(stream[i], &gate[i]);
+		hold_stream(stream[i], &hold[i]);
 }
 
 static void open_all(void)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
-		open_gate(&gate[i]);
+		release_stream(&hold[i]);
 	for (unsigned i = 0; i < STREAMS; i++)
 		must(weir_stream_sync(stream[i], -1));
 }

@@ -38,7 +38,7 @@ static bool run(unsigned n, int fd)
 	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
 	struct weir_block found, large;
 	struct weir_heap *heap;
-	struct gate gate;
+	struct hold hold;
 	bool failed;
 
 	nomem_begin(n);
@@ -51,12 +51,12 @@ static bool run(unsigned n, int fd)
 	again(weir_heap_find(heap, b[7].addr, &found));
 	again(weir_heap_record(heap, fd));
 	again(weir_heap_record(heap, -1));
-	shut(stream, &gate);
+	hold_stream(stream, &hold);
 	for (unsigned i = 0; i < MANY; i++)
 		again(weir_heap_free(&b[i], i & 2 ? stream : NULL));
 	again(weir_heap_alloc(heap, 1 << 20, 0, late, &large));
 	again(weir_heap_free(&large, late));
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(stream, -1));
 	must(weir_stream_sync(late, -1));
 	failed = nomem_end();

@@ -9,7 +9,7 @@
 static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_stream *s1, *s2;
-static struct gate gate;
+static struct hold hold;
 
 static struct weir_heap *new_heap(uint64_t grow, uint64_t limit, uint32_t reuse)
 {
@@ -125,13 +125,13 @@ static void test_waiting(void)
 	weir_buf_free(o.buf);
 	a = alloc(heap, 2 * MIB, s1);
 	b = alloc(heap, MIB, s2);
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	is_err(weir_heap_alloc(heap, 2 * MIB, 0, NULL, &c), -ENOMEM,
 	       "3145728 of 4194304 are free, at most 2097152 in one piece, 2097152 wait for stream 'one'; it does not grow",
 	       "a failure names the stream for which memory waits");
 	free_in(b, s1);
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s1, -1));
 	weir_heap_destroy(heap);
 }
@@ -141,7 +141,7 @@ static void test_no_waits(void)
 	struct weir_heap *heap = new_heap(MIB, 3 * MIB, WEIR_HEAP_NO_WAITS);
 	struct weir_block a = alloc(heap, MIB, s1), b = alloc(heap, MIB, s1), c;
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	free_in(b, s1);
 	c = alloc(heap, MIB, s2);
@@ -152,7 +152,7 @@ static void test_no_waits(void)
 	       "at its limit it fails, rather than wait for another stream");
 	is_int(stats_of(heap).waits, 0, "no stream waits for another");
 	free_in(alloc(heap, MIB, s1), s1);
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s1, -1));
 	is_int(weir_heap_alloc(heap, MIB, 0, s2, &a), 0,
 	       "when the work is done, another stream uses the memory");

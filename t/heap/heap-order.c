@@ -9,7 +9,7 @@
 static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_stream *s1, *s2, *s3;
-static struct gate gate;
+static struct hold hold;
 
 /* A heap of @bytes, with more by @grow up to @limit. */
 static struct weir_heap *new_heap(size_t bytes, size_t grow, size_t limit)
@@ -59,13 +59,13 @@ static void test_same(void)
 	struct weir_heap *heap = new_heap(HALF, 0, 0);
 	struct weir_block a = alloc(heap, HALF, s1), b;
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	b = alloc(heap, HALF, s1);
 	is_int(b.addr, a.addr,
 	       "memory freed in a stream is used again at once in that stream");
 	is_int(stats_of(heap).waits, 0, "the same stream waits for nothing");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	weir_heap_destroy(heap);
 }
@@ -76,7 +76,7 @@ static void test_other(void)
 	struct weir_block a = alloc(heap, HALF, s1), b;
 	int count = 0;
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	is_int(stats_of(heap).pending, HALF,
 	       "memory is pending until the work before its free point is done");
@@ -88,7 +88,7 @@ static void test_other(void)
 	usleep(20000);
 	is_int(__atomic_load_n(&count, __ATOMIC_SEQ_CST), 0,
 	       "work of the second stream does not begin before the free point");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	is_int(count, 1, "work of the second stream runs after the free point");
 	weir_heap_destroy(heap);
@@ -99,11 +99,11 @@ static void test_no_stream(void)
 	struct weir_heap *heap = new_heap(HALF, 0, 0);
 	struct weir_block a = alloc(heap, HALF, s1), b;
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	is_err(weir_heap_alloc(heap, HALF, 0, NULL, &b), -ENOMEM, "1048576",
 	       "without a stream, pending memory is not handed out");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	is_int(weir_heap_alloc(heap, HALF, 0, NULL, &b), 0,
 	       "without a stream, memory is handed out when its free point is done");
@@ -116,12 +116,12 @@ static void test_freed_without_stream(void)
 	struct weir_heap *heap = new_heap(HALF, 0, 0);
 	struct weir_block a = alloc(heap, HALF, s1);
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, NULL);
 	a = alloc(heap, HALF, s2);
 	is_int(stats_of(heap).waits, 0,
 	       "memory freed without a stream is free for every stream");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	weir_heap_destroy(heap);
 }
@@ -132,12 +132,12 @@ static void test_done_first(void)
 	struct weir_block a = alloc(heap, HALF, s1), b = alloc(heap, HALF, s2);
 	struct weir_block c;
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	free_in(b, s2);
 	c = alloc(heap, HALF, s3);
 	is_int(c.addr, b.addr, "memory whose free point is done is preferred");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	weir_heap_destroy(heap);
 }
@@ -146,10 +146,10 @@ static void test_neighbours(void)
 {
 	struct weir_heap *heap = new_heap(2 * HALF, HALF, 3 * HALF);
 	struct weir_block a = alloc(heap, HALF, s1), b = alloc(heap, HALF, s2);
-	struct gate gate2;
+	struct hold hold2;
 
-	shut(s1, &gate);
-	shut(s2, &gate2);
+	hold_stream(s1, &hold);
+	hold_stream(s2, &hold2);
 	free_in(a, s1);
 	free_in(b, s2);
 	a = alloc(heap, 2 * HALF, s3);
@@ -157,8 +157,8 @@ static void test_neighbours(void)
 	       "neighbours freed in two streams become one block if the heap cannot grow");
 	is_int(stats_of(heap).waits, 2, "a wait for each of them is queued");
 	free_in(a, s3);
-	open_gate(&gate);
-	open_gate(&gate2);
+	release_stream(&hold);
+	release_stream(&hold2);
 	sync_all();
 	must(weir_heap_trim(heap, 0));
 	is_int(stats_of(heap).pending, 0,
@@ -171,12 +171,12 @@ static void test_absorbed(void)
 	struct weir_heap *heap = new_heap(2 * HALF, HALF, 0);
 	struct weir_block a = alloc(heap, HALF, s1);
 
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	a = alloc(heap, 2 * HALF, s1);
 	is_int(stats_of(heap).buffers, 1,
 	       "a stream's own memory and unused memory beside it are joined before the heap grows");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	weir_heap_destroy(heap);
 }
@@ -187,12 +187,12 @@ static void test_failure(void)
 	struct weir_block a = alloc(heap, HALF, s1);
 	int count = 0;
 
-	shut(s1, &gate);
-	gate.result = -EIO;
+	hold_stream(s1, &hold);
+	hold.result = -EIO;
 	free_in(a, s1);
 	a = alloc(heap, HALF, s2);
 	must(weir_stream_call(s2, count_up, &count));
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_stream_sync(s1, -1), -EIO, "the freeing stream fails");
 	is_int(weir_stream_sync(s2, -1), 0,
 	       "its failure is not passed on to a stream that uses its memory");
@@ -212,14 +212,14 @@ static void test_failed_user(void)
 
 	must(weir_stream_call(s2, fail_with, &err));
 	is_int(weir_stream_sync(s2, -1), -EIO, "the second stream fails");
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	free_in(a, s1);
 	b = alloc(heap, HALF, s2);
 	is_int(stats_of(heap).buffers, 2,
 	       "a failed stream cannot wait, so the heap grows for it");
 	free_in(b, s2);
 	must(weir_stream_reset(s2));
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	weir_heap_destroy(heap);
 }
@@ -238,7 +238,7 @@ static void test_many_refusals(void)
 	}
 	must(weir_stream_call(s2, fail_with, &err));
 	must(-(weir_stream_sync(s2, -1) != -EIO));
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	for (int i = 0; i < 12; i++) {
 		struct weir_event *ev;
 
@@ -253,7 +253,7 @@ static void test_many_refusals(void)
 	       "an allocation ends if its stream can wait for none of 12 others");
 	alarm(0);
 	must(weir_stream_reset(s2));
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	for (int i = 0; i < 12; i++) {
 		must(weir_stream_sync(many[i], -1));
@@ -280,11 +280,11 @@ static void test_destroy(void)
 	weir_buf_free(o.buf);
 	alloc(heap, HALF / 4, s1);
 	free_in(alloc(heap, HALF / 4, s2), s2);
-	shut(s1, &gate);
+	hold_stream(s1, &hold);
 	weir_heap_destroy(heap);
 	is_int(__atomic_load_n(&released, __ATOMIC_SEQ_CST), 0,
 	       "a destroyed heap keeps its buffers while streams still work");
-	open_gate(&gate);
+	release_stream(&hold);
 	sync_all();
 	for (int i = 0;
 	     i < 5000 && !__atomic_load_n(&released, __ATOMIC_SEQ_CST); i++)
@@ -300,13 +300,13 @@ static void test_freed_stream(void)
 	struct weir_stream *s = new_stream(weir, "short");
 	struct weir_block a = alloc(heap, HALF, s);
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	free_in(a, s);
 	weir_stream_free(s);
 	a = alloc(heap, HALF, s2);
 	is_int(stats_of(heap).waits, 1,
 	       "memory freed in a stream that was freed is still waited for");
-	open_gate(&gate);
+	release_stream(&hold);
 	free_in(a, s2);
 	sync_all();
 	for (int i = 0; i < 100; i++) {

@@ -48,8 +48,8 @@ struct model {
 	struct slot slot[SLOTS];
 	unsigned slots;
 	uint32_t streams; /* so far */
-	struct gate gate[HELD];
-	unsigned n_gates;
+	struct hold hold[HELD];
+	unsigned n_held;
 	/* Events of streams that were freed before their work had ended. */
 	struct weir_event *left[SLOTS];
 	unsigned n_left;
@@ -204,14 +204,14 @@ static void round_begin(struct model *m)
 {
 	unsigned most = m->slots < 4 * HELD ? m->slots / 4 : HELD;
 
-	for (m->n_gates = 0; m->n_gates < most; m->n_gates++) {
+	for (m->n_held = 0; m->n_held < most; m->n_held++) {
 		struct slot *s = &m->slot[draw(m->slots)];
 
 		if (!s->stream)
 			slot_fill(m, s);
 		if (s->blocked)
 			break;
-		shut(s->stream, &m->gate[m->n_gates]);
+		hold_stream(s->stream, &m->hold[m->n_held]);
 		s->blocked = true;
 	}
 }
@@ -219,8 +219,8 @@ static void round_begin(struct model *m)
 /* All work ends. */
 static void round_end(struct model *m)
 {
-	for (unsigned i = 0; i < m->n_gates; i++)
-		open_gate(&m->gate[i]);
+	for (unsigned i = 0; i < m->n_held; i++)
+		release_stream(&m->hold[i]);
 	for (unsigned i = 0; i < m->slots; i++) {
 		if (m->slot[i].stream && m->slot[i].blocked)
 			must(weir_stream_sync(m->slot[i].stream, -1));

@@ -322,7 +322,7 @@ static void test_place(void)
 static void test_order(void)
 {
 	struct weir_block a, b, c, d;
-	struct gate gate;
+	struct hold hold;
 
 	heap_begin();
 	must(weir__shard_want(heap));
@@ -330,7 +330,7 @@ static void test_order(void)
 	c = alloc(LARGE, stream[1]);
 	d = alloc(LARGE, stream[0]);
 	ok(shard_of(a) && shard_of(c), "blocks of streams are of a shard");
-	shut(stream[0], &gate);
+	hold_stream(stream[0], &hold);
 	free_in(a, stream[0]);
 	free_in(c, stream[1]);
 	b = alloc(LARGE, stream[0]);
@@ -350,7 +350,7 @@ static void test_order(void)
 	b = alloc(BYTES, stream[1]);
 	is_int(stats().waits, 1,
 	       "another stream waits for memory that a shard had");
-	open_gate(&gate);
+	release_stream(&hold);
 	free_in(b, stream[1]);
 	must(weir_stream_sync(stream[0], -1));
 	must(weir_stream_sync(stream[1], -1));
@@ -361,20 +361,20 @@ static void test_order(void)
 static void test_before_waits(void)
 {
 	struct weir_block rest, big, b;
-	struct gate gate;
+	struct hold hold;
 
 	heap_begin();
 	rest = alloc(BYTES - 5 * MIB, NULL);
 	big = alloc(4 * MIB, stream[0]);
 	must(weir__shard_want(heap));
 	free_in(alloc(LARGE, NULL), NULL);
-	shut(stream[0], &gate);
+	hold_stream(stream[0], &hold);
 	free_in(big, stream[0]);
 	ok(heap->n_open, "a thread has a shard that it does not use");
 	b = alloc(MIB, stream[1]);
 	ok(b.offset == BYTES - MIB && !stats().waits,
 	   "memory of a shard is used before memory that needs a wait");
-	open_gate(&gate);
+	release_stream(&hold);
 	free_in(b, stream[1]);
 	free_in(rest, NULL);
 	must(weir_stream_sync(stream[0], -1));

@@ -205,9 +205,9 @@ static void test_busy(bool destroy)
 {
 	struct weir_heap *heap = new_heap(16 << 20);
 	unsigned before = threads();
-	/* No later call reuses a gate: only sleep orders it after the work. */
-	static struct gate gates[2][8];
-	struct gate *gate = gates[destroy];
+	/* No hold is reused: only a sleep would order that after the work. */
+	static struct hold holds[2][8];
+	struct hold *hold = holds[destroy];
 	struct weir_stream *s[8];
 
 	for (unsigned i = 0; i < 8; i++) {
@@ -216,7 +216,7 @@ static void test_busy(bool destroy)
 		s[i] = new_stream(weir, "");
 		a = alloc(heap, BLOCK, s[i]);
 		b = alloc(heap, 1000, s[i]);
-		shut(s[i], &gate[i]);
+		hold_stream(s[i], &hold[i]);
 		must(weir_heap_free(&a, s[i]));
 		must(weir_heap_free(&b, s[i]));
 		weir_stream_free(s[i]);
@@ -224,7 +224,7 @@ static void test_busy(bool destroy)
 	if (destroy)
 		weir_heap_destroy(heap);
 	for (unsigned i = 0; i < 8; i++)
-		open_gate(&gate[i]);
+		release_stream(&hold[i]);
 	ok(threads_end(before),
 	   "streams that were freed with work end after it%s",
 	   destroy ? ", also if the heap was destroyed" : "");
@@ -239,14 +239,14 @@ static void test_waited_for(void)
 	unsigned before = threads();
 	struct weir_stream *s = new_stream(weir, ""), *other;
 	struct weir_block b = alloc(heap, 1 << 20, s);
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_heap_free(&b, s));
 	weir_stream_free(s);
 	other = new_stream(weir, "");
 	b = alloc(heap, 1 << 20, other);
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(other, -1));
 	must(weir_heap_free(&b, other));
 	weir_stream_free(other);

@@ -11,7 +11,7 @@
 #include "tap.h"
 
 static _Atomic unsigned begun, ended;
-static _Atomic bool gate;
+static _Atomic bool released;
 
 static void count(struct weir__task *task)
 {
@@ -20,11 +20,11 @@ static void count(struct weir__task *task)
 	atomic_fetch_add(&ended, 1);
 }
 
-static void wait_at_gate(struct weir__task *task)
+static void wait_for_release(struct weir__task *task)
 {
 	(void)task;
 	atomic_fetch_add(&begun, 1);
-	while (!atomic_load(&gate))
+	while (!atomic_load(&released))
 		usleep(100);
 	atomic_fetch_add(&ended, 1);
 }
@@ -39,7 +39,8 @@ static bool becomes(_Atomic unsigned *word, unsigned n)
 /* Two threads that sleep. */
 static struct weir__pool *make_idle(void)
 {
-	struct weir__task task[2] = { { wait_at_gate }, { wait_at_gate } };
+	struct weir__task task[2] = { { wait_for_release },
+				      { wait_for_release } };
 	struct weir__pool *p;
 
 	if (weir__pool_new("t", 2, 16, &p) < 0)
@@ -48,10 +49,10 @@ static struct weir__pool *make_idle(void)
 	weir__pool_push(p, &task[1]);
 	if (!becomes(&begun, 2))
 		bail("there are no two threads");
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	if (!becomes(&ended, 2) || !becomes(&p->idle, 2))
 		bail("tasks do not end");
-	atomic_store(&gate, false);
+	atomic_store(&released, false);
 	return p;
 }
 
@@ -63,7 +64,7 @@ static void let_them_sleep(void)
 
 static void after_a_gap(unsigned n)
 {
-	struct weir__task first = { wait_at_gate }, later[4];
+	struct weir__task first = { wait_for_release }, later[4];
 	struct weir__pool *p = make_idle();
 	uint64_t at;
 
@@ -79,13 +80,13 @@ static void after_a_gap(unsigned n)
 	ok(becomes(&ended, 2 + n),
 	   "an idle thread runs %u tasks published before the one in front of them",
 	   n);
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	weir__pool_free(p);
 	is_int(ended, 3 + n,
 	       "the task published last, in front of %u others, is run as well",
 	       n);
 	begun = ended = 0;
-	gate = false;
+	released = false;
 }
 
 int main(void)

@@ -20,7 +20,7 @@ struct counted {
 };
 
 static _Atomic unsigned total, inside, most;
-static _Atomic bool gate;
+static _Atomic bool released;
 
 static void count(struct weir__task *task)
 {
@@ -28,14 +28,14 @@ static void count(struct weir__task *task)
 	atomic_fetch_add(&total, 1);
 }
 
-/* Wait until the gate opens, and note how many tasks wait at once. */
-static void wait_at_gate(struct weir__task *task)
+/* Wait until @released is set, and note how many tasks wait at once. */
+static void wait_for_release(struct weir__task *task)
 {
 	unsigned n = atomic_fetch_add(&inside, 1) + 1;
 
 	if (n > atomic_load(&most))
 		atomic_store(&most, n);
-	while (!atomic_load(&gate))
+	while (!atomic_load(&released))
 		usleep(100);
 	atomic_fetch_sub(&inside, 1);
 	count(task);
@@ -48,7 +48,7 @@ static struct weir__pool *make(unsigned threads, unsigned bound)
 	if (weir__pool_new("t", threads, bound, &p) < 0)
 		bail("no memory");
 	total = inside = most = 0;
-	gate = false;
+	released = false;
 	return p;
 }
 
@@ -103,14 +103,14 @@ static void together(void)
 	struct counted c[4] = { 0 };
 
 	for (int i = 0; i < 4; i++) {
-		c[i].task.run = wait_at_gate;
+		c[i].task.run = wait_for_release;
 		weir__pool_push(pool, &c[i].task);
 	}
 	for (int i = 0; i < 30000 && atomic_load(&inside) < 4; i++)
 		usleep(1000);
 	is_int(atomic_load(&inside), 4,
 	       "tasks that wait for each other all run: there are threads for them");
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	weir__pool_free(pool);
 	is_int(total, 4, "tasks that waited for each other all end");
 }
@@ -128,14 +128,14 @@ static void behind(void)
 		weir__pool_push(pool, &c[0].task);
 		while (!atomic_load(&total))
 			;
-		c[1].task.run = wait_at_gate;
+		c[1].task.run = wait_for_release;
 		c[2].task.run = count;
 		weir__pool_push(pool, &c[1].task);
 		weir__pool_push(pool, &c[2].task);
 		for (int i = 0; i < 300000 && atomic_load(&total) < 2; i++)
 			usleep(100);
 		stuck += atomic_load(&total) < 2;
-		atomic_store(&gate, true);
+		atomic_store(&released, true);
 		weir__pool_free(pool);
 	}
 	is_int(stuck, 0,
@@ -148,7 +148,7 @@ static void full(void)
 	struct counted c[4] = { 0 };
 
 	for (int i = 0; i < 4; i++)
-		c[i].task.run = i ? count : wait_at_gate;
+		c[i].task.run = i ? count : wait_for_release;
 	weir__pool_push(pool, &c[0].task);
 	while (!atomic_load(&inside))
 		usleep(100);
@@ -156,7 +156,7 @@ static void full(void)
 		weir__pool_push(pool, &c[i].task);
 	is_int(total, 1,
 	       "a task that does not fit the queue runs inside the push");
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	weir__pool_free(pool);
 	is_int(not_once(c, 4), 0,
 	       "each task is run once although the queue was full");
@@ -180,7 +180,7 @@ static void hanging(void)
 	static struct counted c[3];
 	static struct weir__pool *volatile stuck;
 
-	c[0].task.run = wait_at_gate;
+	c[0].task.run = wait_for_release;
 	c[1].task.run = c[2].task.run = count;
 	weir__pool_push(pool, &c[0].task);
 	while (!atomic_load(&inside))
@@ -191,7 +191,7 @@ static void hanging(void)
 		usleep(100);
 	is_int(total, 1,
 	       "one more thread runs the task queued after one that hangs");
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	weir__pool_free(pool);
 
 	/* Never freed, and kept where a tool finds it. */
@@ -204,7 +204,7 @@ static void hanging(void)
 	ok(!weir__pool_stop(pool, weir__deadline(20000000)),
 	   "a pool that stops does not wait for a thread that hangs");
 	is_int(total, 1, "a pool that stops has run what was queued");
-	atomic_store(&gate, true);
+	atomic_store(&released, true);
 	while (atomic_load(&total) < 2)
 		usleep(100);
 }

@@ -303,15 +303,15 @@ static void order_is_kept(void)
 	struct weir_tensor t = bytes(weir, 64 * KB);
 	struct weir_stream *s = new_stream(weir, "order");
 	unsigned char *at = weir_tensor_data(&t);
-	struct gate gate;
+	struct hold hold;
 
-	gate_init(&gate, 0);
-	shut(s, &gate);
+	hold_init(&hold, 0);
+	hold_stream(s, &hold);
 	must(weir_stream_fill(s, &t, 0, 64 * KB, 9));
 	must(weir_stream_read(s, f, 0, &t, 0, 32 * KB));
 	ok(!at[0] && !at[100],
 	   "a small read waits for what was queued before it");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	ok(is_pattern(at, 32 * KB, 5) && at[32 * KB] == 9,
 	   "a small read takes effect after what was queued before it");

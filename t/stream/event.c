@@ -28,18 +28,18 @@ static void queries(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "queries");
-	struct gate gate;
+	struct hold hold;
 
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_query(ev), 1,
 	       "an event recorded in an idle stream is done");
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	is_int(weir_event_query(ev), 1,
 	       "work queued after a record does not change its event");
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_query(ev), 0,
 	       "an event recorded again after unfinished work is not done");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	weir_event_free(ev);
 	weir_stream_free(s);
@@ -49,15 +49,15 @@ static void waits(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "waits");
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, ev));
 	is_err(weir_event_wait(ev, 0), -ETIMEDOUT, "weir_event_wait: ",
 	       "a wait with a timeout of 0 returns -ETIMEDOUT");
 	is_err(weir_event_wait(ev, 5 * MS), -ETIMEDOUT, "5000000",
 	       "a wait returns -ETIMEDOUT after its timeout");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, -1), 0,
 	       "a wait returns when the work is done");
 	is_int(weir_event_query(ev), 1, "an event that was waited for is done");
@@ -69,13 +69,13 @@ static void freed_early(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "freed");
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, ev));
 	weir_event_free(ev);
 	weir_event_free(NULL);
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_stream_sync(s, -1), 0,
 	       "an event can be freed before it is done");
 	weir_stream_free(s);
@@ -88,10 +88,10 @@ static void sees_writes(void)
 	struct weir_stream *a = new_stream(weir, "writer");
 	struct weir_stream *b = new_stream(weir, "reader");
 	unsigned char *in = malloc(1 << 20), *out = malloc(1 << 20);
-	struct gate gate;
+	struct hold hold;
 
 	pattern(in, 1 << 20, 77);
-	shut(a, &gate);
+	hold_stream(a, &hold);
 	must(weir_stream_set(a, &t, 0, in, 1 << 20));
 	must(weir_stream_record(a, ev));
 	must(weir_stream_wait(b, ev));
@@ -99,7 +99,7 @@ static void sees_writes(void)
 	must(weir_stream_record(b, ev));
 	is_err(weir_event_wait(ev, 20 * MS), -ETIMEDOUT, "",
 	       "work of a stream that waits for an event is pending");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_event_wait(ev, -1));
 	ok(is_pattern(out, 1 << 20, 77),
 	   "a stream that waits sees the writes made before the record");
@@ -119,21 +119,21 @@ static void recorded_later(void)
 	struct weir_event *ev = new_event(weir, 0), *end = new_event(weir, 0);
 	struct weir_stream *a = new_stream(weir, NULL);
 	struct weir_stream *b = new_stream(weir, NULL);
-	struct gate first, second;
+	struct hold first, second;
 
-	shut(a, &first);
+	hold_stream(a, &first);
 	must(weir_stream_record(a, ev));
 	must(weir_stream_wait(b, ev));
 	must(weir_stream_record(b, end));
-	gate_init(&second, 0);
-	must(weir_stream_call(a, through_gate, &second));
+	hold_init(&second, 0);
+	must(weir_stream_call(a, hold_until_released, &second));
 	must(weir_stream_record(a, ev));
-	open_gate(&first);
+	release_stream(&first);
 	is_int(weir_event_wait(end, 10 * SEC), 0,
 	       "a stream waits for the event as recorded when the wait was queued");
 	is_int(weir_event_query(ev), 0,
 	       "an event recorded again is not done when its earlier record is");
-	open_gate(&second);
+	release_stream(&second);
 	must(weir_stream_sync(a, -1));
 	weir_stream_free(a);
 	weir_stream_free(b);
@@ -163,18 +163,18 @@ static void long_chain(void)
 {
 	static struct weir_stream *s[LINKS];
 	struct weir_event *ev = new_event(weir, 0);
-	struct gate gate;
+	struct hold hold;
 
 	for (int i = 0; i < LINKS; i++)
 		s[i] = new_stream(weir, NULL);
-	shut(s[0], &gate);
+	hold_stream(s[0], &hold);
 	for (int i = 1; i < LINKS; i++) {
 		must(weir_stream_record(s[i - 1], ev));
 		must(weir_stream_wait(s[i], ev));
 	}
 	must(weir_stream_record(s[LINKS - 1], ev));
 	is_int(weir_event_query(ev), 0, "%d streams wait in a row", LINKS);
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, 30 * SEC), 0,
 	       "all streams that wait in a row go on when the first does");
 	for (int i = 0; i < LINKS; i++)
@@ -194,23 +194,23 @@ static void descriptors(void)
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "polled");
 	int fd = weir_event_fd(ev);
-	struct gate gate, old;
+	struct hold hold, old;
 
 	ok(fd >= 0 && readable(fd, 0),
 	   "the descriptor of an event never recorded is readable");
 	is_int(weir_event_fd(ev), fd, "an event has one descriptor");
-	shut(s, &old);
+	hold_stream(s, &old);
 	must(weir_stream_record(s, ev));
 	ok(!readable(fd, 0),
 	   "a descriptor is not readable after a record of unfinished work");
-	gate_init(&gate, 0);
-	must(weir_stream_call(s, through_gate, &gate));
+	hold_init(&hold, 0);
+	must(weir_stream_call(s, hold_until_released, &hold));
 	must(weir_stream_record(s, ev));
-	open_gate(&old);
-	sem_wait(&gate.entered);
+	release_stream(&old);
+	sem_wait(&hold.entered);
 	ok(!readable(fd, 20),
 	   "the end of an earlier record does not make a descriptor readable");
-	open_gate(&gate);
+	release_stream(&hold);
 	ok(readable(fd, 10000),
 	   "a descriptor becomes readable when its event is done");
 	is_int(weir_event_query(ev), 1,
@@ -225,17 +225,17 @@ static void epolled(void)
 	struct weir_stream *s = new_stream(weir, "epolled");
 	struct epoll_event got = { .events = EPOLLIN };
 	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
-	struct gate gate;
+	struct hold hold;
 
 	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
 	is_int(epoll_wait(ep, &got, 1, 10000), 1,
 	       "epoll reports the descriptor of an event that is done");
 	ok(readable(fd, 0), "a descriptor stays readable");
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, ev));
 	is_int(epoll_wait(ep, &got, 1, 0), 0,
 	       "a descriptor is not readable after the event is recorded again");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	close(ep);
 	weir_event_free(ev);
@@ -246,15 +246,15 @@ static void late_descriptor(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "late");
-	struct gate gate;
+	struct hold hold;
 	int fd;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, ev));
 	fd = weir_event_fd(ev);
 	ok(!readable(fd, 0),
 	   "a descriptor made after the record is not readable before its event is done");
-	open_gate(&gate);
+	release_stream(&hold);
 	ok(readable(fd, 10000),
 	   "a descriptor made after the record becomes readable with its event");
 	weir_event_free(ev);
@@ -267,22 +267,22 @@ static void timed(void)
 	struct weir_event *to = new_event(weir, WEIR_EVENT_TIMED);
 	struct weir_event *plain = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "timed");
-	struct gate gate;
+	struct hold hold;
 	int64_t ns = -1;
 
 	is_err(weir_event_elapsed(from, to, &ns), -EINVAL, "not recorded",
 	       "the time between events that were not recorded is -EINVAL");
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, to));
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_record(s, from));
 	must(weir_event_wait(from, -1));
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, to));
 	is_err(weir_event_elapsed(from, to, &ns), -EAGAIN, "second",
 	       "the time between events of which one is not done is -EAGAIN");
 	usleep(20000);
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_event_wait(to, -1));
 	is_int(weir_event_elapsed(from, to, &ns), 0,
 	       "the time between two timed events is available when both are done");
@@ -343,9 +343,9 @@ static void all_wake(void)
 	struct weir_stream *s = new_stream(weir, "fails");
 	struct watcher w[3];
 	int err = -EIO;
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_call(s, fail_with, &err));
 	must(weir_stream_record(s, ev));
 	for (int i = 0; i < 3; i++) {
@@ -357,7 +357,7 @@ static void all_wake(void)
 	pthread_create(&w[1].thread, NULL, poll_thread, &w[1]);
 	pthread_create(&w[2].thread, NULL, epoll_thread, &w[2]);
 	usleep(20000);
-	open_gate(&gate);
+	release_stream(&hold);
 	for (int i = 0; i < 3; i++)
 		pthread_join(w[i].thread, NULL);
 	is_int(w[0].result, -EIO,

@@ -104,14 +104,14 @@ static void release(void *arg)
 }
 
 /*
- * A root that is closed while stream @a is stuck: what was queued before its
- * gate, and after it, and on @b, which waits for it.
+ * A root that is closed while stream @a is held, with work that was queued on
+ * @a before and after that, and on @b, which waits for @a.
  */
 struct stuck {
 	struct weir_stream *a, *b;
 	struct weir_event *early, *mid;
 	struct waiting w; /* waits for an event of @b */
-	struct gate gate;
+	struct hold hold;
 	int calls; /* calls of @b */
 	int64_t took;
 };
@@ -136,7 +136,7 @@ static void queue_stuck(struct stuck *k, struct weir *weir)
 	must(weir_tensor_place(&t, buf, 0));
 	must(weir_stream_fill(k->a, &t, 0, 64, 1));
 	must(weir_stream_record(k->a, k->early));
-	shut(k->a, &k->gate);
+	hold_stream(k->a, &k->hold);
 	must(weir_stream_fill(k->a, &t, 0, 64, 2));
 	must(weir_stream_record(k->a, k->mid));
 	must(weir_stream_wait(k->b, k->mid));
@@ -182,7 +182,7 @@ static void ends_after_all(struct stuck *k)
 	weir_stream_free(k->b);
 	weir_event_free(k->early);
 	weir_event_free(k->w.ev);
-	open_gate(&k->gate);
+	release_stream(&k->hold);
 	for (int i = 0; i < 1000 && !released; i++)
 		usleep(10000);
 	is_int(released, 1,

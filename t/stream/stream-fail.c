@@ -20,15 +20,15 @@ static struct failed failed_stream(void)
 {
 	struct failed f = { new_stream(weir, "copy"), new_event(weir, 0),
 			    new_event(weir, 0), new_event(weir, 0), 0 };
-	struct gate gate;
+	struct hold hold;
 
-	shut(f.s, &gate);
+	hold_stream(f.s, &hold);
 	must(weir_stream_record(f.s, f.before));
 	must(weir_stream_call(f.s, fail_with, &minus_5));
 	must(weir_stream_record(f.s, f.at));
 	must(weir_stream_call(f.s, count_up, &f.calls));
 	must(weir_stream_record(f.s, f.after));
-	open_gate(&gate);
+	release_stream(&hold);
 	(void)weir_stream_sync(f.s, -1);
 	return f;
 }
@@ -142,12 +142,12 @@ static void events_after_reset(void)
 static void reset_while_open(void)
 {
 	struct weir_stream *s = new_stream(weir, "busy");
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	is_err(weir_stream_reset(s), -EBUSY, "operations 1 to 1",
 	       "resetting a stream with open work returns -EBUSY");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	weir_stream_free(s);
 }
@@ -170,14 +170,14 @@ static void timed_out(void)
 	struct weir_stream *s = new_stream(weir, "late");
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_failure f;
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
-	gate.result = -ETIMEDOUT;
+	hold_stream(s, &hold);
+	hold.result = -ETIMEDOUT;
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_wait(ev, 0), -ETIMEDOUT,
 	       "a wait for work that is not done returns -ETIMEDOUT");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_err(weir_event_wait(ev, -1), -EIO, "returned -110",
 	       "a wait for work that failed with -ETIMEDOUT returns -EIO");
 	is_int(weir_event_query(ev), -EIO,
@@ -197,19 +197,19 @@ static void along_waits(void)
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s[20];
 	struct weir_failure f;
-	struct gate gate;
+	struct hold hold;
 	int calls = 0;
 
 	for (int i = 0; i < 20; i++)
 		s[i] = new_stream(weir, i ? NULL : "origin");
-	shut(s[0], &gate);
-	gate.result = -EIO;
+	hold_stream(s[0], &hold);
+	hold.result = -EIO;
 	for (int i = 1; i < 20; i++) {
 		must(weir_stream_record(s[i - 1], ev));
 		must(weir_stream_wait(s[i], ev));
 		must(weir_stream_call(s[i], count_up, &calls));
 	}
-	open_gate(&gate);
+	release_stream(&hold);
 	is_err(weir_stream_sync(s[1], -1), -ECANCELED, "stream 'origin'",
 	       "a stream that waits for a failed event fails, naming the cause");
 	is_err(weir_stream_sync(s[19], -1), -ECANCELED,
@@ -234,11 +234,11 @@ static void pending_work(void)
 	struct weir_stream *a = new_stream(weir, "a");
 	struct weir_stream *b = new_stream(weir, "b");
 	struct weir_tensor t = bytes(weir, 64);
-	struct gate gate;
+	struct hold hold;
 	int result;
 
-	shut(a, &gate);
-	gate.result = -EIO;
+	hold_stream(a, &hold);
+	hold.result = -EIO;
 	must(weir_stream_record(a, ev));
 	must(weir_stream_wait(b, ev));
 	for (int i = 0; i < 100; i++)
@@ -246,7 +246,7 @@ static void pending_work(void)
 	must(weir_stream_record(b, last));
 	weir_stream_free(b);
 	weir_stream_free(a);
-	open_gate(&gate);
+	release_stream(&hold);
 	result = weir_event_wait(last, 10 * SEC);
 	is_int(result, -ECANCELED,
 	       "pending work of a freed stream is cancelled by the failure it waits for");

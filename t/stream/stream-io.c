@@ -220,21 +220,21 @@ static void concurrent(void)
 	struct weir_stream *s = new_stream(weir, "a");
 	unsigned char *at = weir_tensor_data(&t);
 	struct weir_event *ev = new_event(weir, 0);
-	struct gate gate;
+	struct hold hold;
 	bool landed = false;
 
-	gate_init(&gate, 0);
+	hold_init(&hold, 0);
 	must(weir_stream_read(s, file, 0, &t, 0, MB));
 	must(weir_stream_read(s, file, MB, &t, MB, MB));
-	must(weir_stream_call(s, through_gate, &gate));
+	must(weir_stream_call(s, hold_until_released, &hold));
 	must(weir_stream_record(s, ev));
-	sem_wait(&gate.entered);
+	sem_wait(&hold.entered);
 	landed = is_pattern(at, 2 * MB, 8);
 	ok(landed, "a host function sees all reads queued before it");
 	must(weir_stream_fill(s, &t, 0, MB, 0));
 	must(weir_stream_read(s, file, MB, &t, 0, MB));
 	ok(at[MB - 1] != 0, "operations after a host function wait for it");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	is_int(weir_event_query(ev), 1,
 	       "the event of a host function is done after it");
@@ -272,15 +272,15 @@ static void short_file(void)
 	struct weir_tensor t = bytes(weir, 20000);
 	struct weir_stream *s = new_stream(weir, "short");
 	struct weir_failure f;
-	struct gate gate;
+	struct hold hold;
 
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_read(s, file, 0, &t, 0, 5000));
 	must(weir_stream_record(s, first));
 	must(weir_stream_read(s, file, 9000, &t, 9000, 2000));
 	must(weir_stream_read(s, file, 50000, &t, 12000, 10));
 	must(weir_stream_record(s, second));
-	open_gate(&gate);
+	release_stream(&hold);
 	is_err(weir_stream_sync(s, -1), -ENODATA, "operation 3 (read)",
 	       "of two reads over the end of the file the first is the failure");
 	weir_stream_error(s, &f);

@@ -166,14 +166,14 @@ static void blocking_calls(void)
 	struct weir_tensor t = bytes(weir, 64);
 	struct weir_stream *s = new_stream(weir, "queued");
 	unsigned char in[64], out[64];
-	struct gate gate;
+	struct hold hold;
 
 	pattern(in, 64, 5);
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_set(s, &t, 0, in, 64));
 	ok(!((unsigned char *)weir_tensor_data(&t))[1],
 	   "a set is queued while a host function blocks the stream");
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_tensor_get(&t, 0, out, 64));
 	is_mem(out, in, 64,
 	       "weir_tensor_get waits for queued work on its range");
@@ -199,12 +199,12 @@ static void lifetimes(void)
 	int64_t shape = 64;
 	struct weir_tensor t;
 	struct weir_buf *buf;
-	struct gate gate;
+	struct hold hold;
 
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &plain));
 	released = 0;
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_buf_wrap(plain, own, 64, release, own, &buf));
 	must(weir_tensor_place(&t, buf, 0));
 	must(weir_stream_fill(s, &t, 0, 64, 0x42));
@@ -213,7 +213,7 @@ static void lifetimes(void)
 	weir_buf_free(buf);
 	weir_stream_free(s);
 	is_int(released, 0, "queued work references a buffer that was freed");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "a stream that was freed runs the work queued on it");
 	is_int(out[63], 0x42, "work of a stream that was freed has its effect");
@@ -239,7 +239,7 @@ static void host_functions(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s;
-	struct gate gate;
+	struct hold hold;
 	int calls = 0;
 
 	self = new_stream(weir, "calls");
@@ -250,10 +250,10 @@ static void host_functions(void)
 	is_int(calls, 2, "a host function may queue on its own stream");
 	weir_stream_free(self);
 	s = new_stream(weir, "gone");
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_call(s, free_own_stream, s));
 	must(weir_stream_record(s, ev));
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "a host function may free its own stream");
 	weir_event_free(ev);
@@ -327,12 +327,12 @@ static void traced(void)
 	struct weir_tensor t = bytes(weir, 4096);
 	char path[] = "stream-trace-XXXXXX", text[4096] = "";
 	int fd = mkstemp(path);
-	struct gate gate;
+	struct hold hold;
 
 	must(weir_trace_start(weir, path));
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_fill(s, &t, 0, 4096, 1));
-	open_gate(&gate);
+	release_stream(&hold);
 	must(weir_stream_sync(s, -1));
 	must(weir_trace_stop(weir));
 	ok(read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "\"call\"") &&

@@ -114,27 +114,27 @@ static void frees(void)
 static void pending(void)
 {
 	struct weir_stream *stream;
-	struct gate gate;
+	struct hold hold;
 	struct chain c;
 
 	chain_make(&c, NULL);
 	must(weir_stream_new(dev, NULL, &stream));
-	shut(stream, &gate);
+	hold_stream(stream, &hold);
 	must(weir_stream_compute(stream, c.run));
 	must(weir_run_cancel(c.run));
-	open_gate(&gate);
+	release_stream(&hold);
 	is_err(weir_run_wait(c.run, -1), -ECANCELED, "before step 0 of 4",
 	       "a run that was cancelled while it was queued computes nothing");
 	is_int(gdev.nodes, 0, "its operations did not begin");
 	must(weir_stream_reset(stream));
-	shut(stream, &gate);
+	hold_stream(stream, &hold);
 	must(weir_stream_compute(stream, c.run));
 	weir_run_free(c.run);
 	c.run = NULL;
 	weir_stream_free(stream);
 	chain_free(&c);
 	ok(gdev.bytes > 0, "memory of a run that is queued stays");
-	open_gate(&gate);
+	release_stream(&hold);
 	for (int ms = 0; ms < 5000 && gdev.bytes; ms++)
 		usleep(1000);
 	is_int(gdev.bytes, 0,
@@ -166,20 +166,20 @@ static void closes(void)
 	dev = first_dev;
 }
 
-/* Nobody records the end of the gate's stream before the deadline. */
+/* The stream that is held does not end before the deadline. */
 static void closes_waiting(void)
 {
 	struct weir_dev *first_dev = dev;
 	struct weir *first = weir;
 	struct weir_stream *stream;
 	struct weir_event *event;
-	static struct gate gate; /* the worker may use it after this */
+	static struct hold hold; /* the worker may use it after this */
 	struct chain c;
 
 	weir = gdev_open_timeout(&dev, 100 * MS);
 	event = new_event(weir, 0);
 	must(weir_stream_new(cpu_of(weir), NULL, &stream));
-	shut(stream, &gate);
+	hold_stream(stream, &hold);
 	must(weir_stream_record(stream, event));
 	chain_make(&c, event);
 	must(weir_run_start(c.run));
@@ -188,7 +188,7 @@ static void closes_waiting(void)
 	       "a run that waits has failed when its root is closed");
 	is_int(gdev.nodes, 0,
 	       "a run that waits computes nothing after the close");
-	open_gate(&gate);
+	release_stream(&hold);
 	weir_event_free(event);
 	weir_stream_free(stream);
 	chain_free(&c);

@@ -17,8 +17,8 @@ static struct happened {
 	_Atomic unsigned computed[NODES];
 	_Atomic int fail; /* error of operation 2 */
 	_Atomic int observer;
-	struct gate gate; /* operation 2 waits for it, if @hold */
-	bool hold;
+	struct hold hold; /* operation 2 waits for it, if @holds */
+	bool holds;
 } happened;
 
 static int step(void *arg, const struct weir_operand *dst,
@@ -29,8 +29,8 @@ static int step(void *arg, const struct weir_operand *dst,
 	float *to = dst->data;
 
 	(void)part, (void)parts;
-	if (computed == &happened.computed[2] && happened.hold)
-		through_gate(&happened.gate);
+	if (computed == &happened.computed[2] && happened.holds)
+		hold_until_released(&happened.hold);
 	if (computed == &happened.computed[2] && happened.fail)
 		return happened.fail;
 	*to = n ? *(float *)src[0].data + 1 : 1;
@@ -162,12 +162,12 @@ static void by_cancel(const char *how)
 {
 	struct weir_run *run = run_new();
 
-	gate_init(&happened.gate, 0);
-	happened.hold = true;
+	hold_init(&happened.hold, 0);
+	happened.holds = true;
 	must(weir_run_start(run));
-	sem_wait(&happened.gate.entered);
+	sem_wait(&happened.hold.entered);
 	must(weir_run_cancel(run));
-	open_gate(&happened.gate);
+	release_stream(&happened.hold);
 	is_int(weir_run_wait(run, -1), -ECANCELED,
 	       "%s: a run over several devices can be cancelled", how);
 	is_int(computed_from(3), 0,

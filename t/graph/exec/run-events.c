@@ -15,7 +15,7 @@ static struct weir_sched *sched;
 
 /*
  * x + w0 + w1 + w2: nodes 0 is x, 1 to 3 the leaves, 4 to 6 the sums. Leaf i
- * has an event, which a stream with a gate records.
+ * has an event, which a stream that can be held records.
  */
 struct late {
 	struct weir_graph *g;
@@ -23,7 +23,7 @@ struct late {
 	struct weir_buf *buf[LEAVES];
 	struct weir_event *event[LEAVES];
 	struct weir_stream *stream[LEAVES];
-	struct gate gate[LEAVES];
+	struct hold hold[LEAVES];
 	struct weir_exec *exec;
 	struct weir_run *run;
 };
@@ -52,7 +52,7 @@ static void late_make(struct late *l)
 	gdev_reset();
 }
 
-/* All gates are open: the streams are done with them. */
+/* All streams have been released, and use their holds no longer. */
 static void late_free(struct late *l)
 {
 	for (int i = 0; i < LEAVES; i++)
@@ -67,17 +67,17 @@ static void late_free(struct late *l)
 	}
 }
 
-/* The event of leaf @i is not done until its gate is open, with @result. */
+/* Hold the stream of leaf @i, whose event then ends with @result. */
 static void hold(struct late *l, int i, int result)
 {
-	shut(l->stream[i], &l->gate[i]);
-	l->gate[i].result = result;
+	hold_stream(l->stream[i], &l->hold[i]);
+	l->hold[i].result = result;
 	must(weir_stream_record(l->stream[i], l->event[i]));
 }
 
 static void let(struct late *l, int i)
 {
-	open_gate(&l->gate[i]);
+	release_stream(&l->hold[i]);
 }
 
 /* Until the run waits for its @n-th event. */

@@ -354,19 +354,19 @@ static void leaf_fails(void)
 {
 	struct weir_event *event = new_event(weir, 0);
 	struct weir_stream *stream;
-	struct gate gate;
+	struct hold hold;
 	struct both b;
 
 	must(weir_stream_new(cpu_of(weir), NULL, &stream));
-	shut(stream, &gate);
-	gate.result = -EILSEQ;
+	hold_stream(stream, &hold);
+	hold.result = -EILSEQ;
 	must(weir_stream_record(stream, event));
 	b = both_make(sched, event);
 	gdev_set(b.run, b.x, 1);
 	must(weir_run_start(b.run));
 	is_int(weir_run_wait(b.run, 20 * MS), -ETIMEDOUT,
 	       "a run waits for a leaf of its second device");
-	open_gate(&gate);
+	release_stream(&hold);
 	is_err(weir_run_wait(b.run, -1), -ECANCELED, "not done after a failure",
 	       "a run whose second device lacks a leaf is cancelled");
 	weir_stream_sync(stream, -1);
@@ -502,7 +502,7 @@ static void budgets(void)
 /* The second device waits for a leaf, the first for the second. */
 static void closes_waiting(void)
 {
-	static struct gate gate; /* the worker may use it after this */
+	static struct hold hold; /* the worker may use it after this */
 	struct weir_stream *stream;
 	struct weir_event *event;
 	struct weir_sched *s;
@@ -512,7 +512,7 @@ static void closes_waiting(void)
 	dev[0] = cpu_of(weir);
 	event = new_event(weir, 0);
 	must(weir_stream_new(dev[0], NULL, &stream));
-	shut(stream, &gate);
+	hold_stream(stream, &hold);
 	must(weir_stream_record(stream, event));
 	s = sched_new(NULL);
 	b = both_make(s, event);
@@ -521,7 +521,7 @@ static void closes_waiting(void)
 	weir_close(weir);
 	is_err(weir_run_wait(b.run, -1), -ESHUTDOWN, "when the root was closed",
 	       "a run whose devices wait has failed when its root is closed");
-	open_gate(&gate);
+	release_stream(&hold);
 	weir_event_free(event);
 	weir_stream_free(stream);
 	both_free(&b);

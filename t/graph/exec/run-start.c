@@ -57,7 +57,7 @@ static void computes(void)
 	must(weir_run_start(run));
 	is_int(weir_run_wait(run, -1), 0, "a run ends well");
 	ok(gdev_output(run, s.out) == 15, "the output of a run has its value");
-	is_int(gdev.works, 1, "a run without gates is one work of the device");
+	is_int(gdev.works, 1, "a run without holds is one work of the device");
 	must(weir_run_report(run, &report));
 	ok(report.nodes == 2 && report.works == 1 && !report.waits &&
 		   !report.running && report.started == 1,
@@ -201,7 +201,7 @@ static void input_tensors(void)
 	const struct weir_tensor *t;
 	struct weir_graph *g = graph_new();
 	struct weir_tensor nowhere;
-	struct gate gate;
+	struct hold hold;
 	int err = -EBADF;
 
 	t = weir_node_tensor(gdev_leaf(g, dev, "t", 16, 5, NULL, &buf));
@@ -221,8 +221,8 @@ static void input_tensors(void)
 	must(weir_run_wait(run, -1));
 	ok(gdev_output(run, s.out) == 24,
 	   "an input keeps its value when another is refused");
-	gate_init(&gate, 0);
-	shut(stream, &gate);
+	hold_init(&hold, 0);
+	hold_stream(stream, &hold);
 	must(weir_stream_record(stream, event));
 	*(float *)weir_tensor_data(t) = 6;
 	must(weir_run_input_tensor(run, s.x, t, event));
@@ -230,7 +230,7 @@ static void input_tensors(void)
 	is_err(weir_run_wait(run, 50 * MS), -ETIMEDOUT, "",
 	       "a run waits for the event of an input");
 	*(float *)weir_tensor_data(t) = 7;
-	open_gate(&gate);
+	release_stream(&hold);
 	is_int(weir_run_wait(run, -1), 0,
 	       "a run whose input is late ends well");
 	ok(gdev_output(run, s.out) == 30, "an input is copied after its event");

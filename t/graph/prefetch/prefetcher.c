@@ -275,24 +275,24 @@ static void placed(void)
 	struct weir_stream *s = new_stream(weir, "late");
 	struct weir__prefetch_list *list;
 	struct run run = { 0 };
-	struct gate gate;
+	struct hold hold;
 	unsigned char *at = t.buf->mem.base + t.offset;
 
 	src.event = new_event(weir, 0);
-	gate_init(&gate, 0);
+	hold_init(&hold, 0);
 	begin(0);
 	imports[0].file = NULL;
 	imports[0].at = (uintptr_t)at;
 	must(weir__prefetch_list_new(prefetcher, imports, 2, &list));
 	weir__prefetch_list_use(list);
-	shut(s, &gate);
+	hold_stream(s, &hold);
 	must(weir_stream_record(s, src.event));
 	run.prefetch.src = (struct weir__import_src[]){ src, src };
 	start(&run, list);
 	usleep(5000);
 	is_int(state(&run, 0), 0, "a copy waits for the event of its leaf");
 	pattern(at, PART, 7);
-	open_gate(&gate);
+	release_stream(&hold);
 	weir__timeline_block(&run.prefetch.arrivals->timeline,
 			     run.prefetch.first, -1);
 	ok(is_pattern(list->entry[0].buf->mem.base, PART, 7),

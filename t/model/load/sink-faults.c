@@ -135,22 +135,22 @@ static void finish(struct weir_load *l, struct weir_plan *p,
 	weir_model_close(m);
 }
 
-struct gate {
-	sem_t entered, open;
+struct hold {
+	sem_t entered, released;
 };
 
-static void gate_init(struct gate *g)
+static void hold_init(struct hold *g)
 {
 	sem_init(&g->entered, 0, 0);
-	sem_init(&g->open, 0, 0);
+	sem_init(&g->released, 0, 0);
 }
 
-static int through_gate(void *arg)
+static int hold_until_released(void *arg)
 {
-	struct gate *g = arg;
+	struct hold *g = arg;
 
 	sem_post(&g->entered);
-	while (sem_wait(&g->open) < 0)
+	while (sem_wait(&g->released) < 0)
 		;
 	return 0;
 }
@@ -172,14 +172,14 @@ static void reads_wait_for_the_sink(uint32_t way)
 	struct weir_model *m = three();
 	struct weir_plan *p = plan_of(m, way), *other = new_plan(m);
 	struct weir_load *l;
-	struct gate gate;
+	struct hold hold;
 	uint64_t bytes;
 
-	gate_init(&gate);
+	hold_init(&hold);
 	plan_add(other, NULL, NULL, 0, 0);
-	seen_act(&seen, 1, 8 * MIB, through_gate, &gate);
+	seen_act(&seen, 1, 8 * MIB, hold_until_released, &hold);
 	l = start(p);
-	sem_wait(&gate.entered);
+	sem_wait(&hold.entered);
 	bytes = settled_bytes();
 	ok(bytes <= 9 * MIB + BUFFER + 65536,
 	   "reads wait while the sink blocks and the buffer is full");
@@ -188,7 +188,7 @@ static void reads_wait_for_the_sink(uint32_t way)
 	is_err(weir_load_wait(l, 1000000), -ETIMEDOUT, "",
 	       "a load does not end before its sink returns");
 	ok(loads(other), "another load ends while a sink blocks");
-	sem_post(&gate.open);
+	sem_post(&hold.released);
 	is_int(weir_load_wait(l, -1), 0, "the load goes on after that");
 	ok(seen_right(&seen) && !seen_missing(&seen),
 	   "a sink that blocked receives every byte once");
@@ -354,17 +354,17 @@ static void a_file_changes(void)
 	struct weir_model *m = three();
 	struct weir_plan *p = plan_of(m, WEIR_WAY_DIRECT);
 	struct weir_load *l;
-	struct gate gate;
+	struct hold hold;
 	FILE *file;
 
-	gate_init(&gate);
-	seen_act(&seen, 2, 0, through_gate, &gate);
+	hold_init(&hold);
+	seen_act(&seen, 2, 0, hold_until_released, &hold);
 	l = start(p);
-	sem_wait(&gate.entered);
+	sem_wait(&hold.entered);
 	file = fopen(path, "r+");
 	if (!file || fputc('x', file) == EOF || fclose(file))
 		bail("%s cannot be written", path);
-	sem_post(&gate.open);
+	sem_post(&hold.released);
 	is_err(weir_load_wait(l, -1), -ESTALE, "",
 	       "a file that changes while a sink receives it fails the load");
 	finish(l, p, m);
@@ -382,18 +382,18 @@ static void closing_waits_for_a_sink(void)
 	struct weir_model *m = three();
 	struct weir_plan *p = plan_of(m, WEIR_WAY_DIRECT);
 	struct weir_load *l;
-	struct gate gate;
+	struct hold hold;
 	pthread_t closer;
 
-	gate_init(&gate);
-	seen_act(&seen, 1, 3 * MIB, through_gate, &gate);
+	hold_init(&hold);
+	seen_act(&seen, 1, 3 * MIB, hold_until_released, &hold);
 	l = start(p);
-	sem_wait(&gate.entered);
+	sem_wait(&hold.entered);
 	pthread_create(&closer, NULL, close_root, NULL);
 	usleep(100000);
 	is_int(pthread_tryjoin_np(closer, NULL), EBUSY,
 	       "weir_close waits for a sink that blocks");
-	sem_post(&gate.open);
+	sem_post(&hold.released);
 	pthread_join(closer, NULL);
 	is_int(weir_load_wait(l, 0), 0,
 	       "a load to a sink has ended when the root is closed");
@@ -408,20 +408,20 @@ static void closing_does_not_wait_for_ever(void)
 	struct weir_load *l;
 	struct weir_model *m;
 	struct weir_plan *p;
-	struct gate gate;
+	struct hold hold;
 	unsigned chunks;
 
 	open_root(100000000, 0);
 	m = three();
 	p = plan_of(m, WEIR_WAY_DIRECT);
-	gate_init(&gate);
-	seen_act(&seen, 1, 3 * MIB, through_gate, &gate);
+	hold_init(&hold);
+	seen_act(&seen, 1, 3 * MIB, hold_until_released, &hold);
 	l = start(p);
-	sem_wait(&gate.entered);
+	sem_wait(&hold.entered);
 	weir_close(root);
 	ok(true, "weir_close returns while a sink blocks, after its timeout");
 	chunks = seen.chunks;
-	sem_post(&gate.open);
+	sem_post(&hold.released);
 	is_err(weir_load_wait(l, -1), -ESHUTDOWN, "",
 	       "the load fails when the sink has returned");
 	ok(seen.chunks <= chunks + BUFFER / (256 << 10) && seen_right(&seen),
