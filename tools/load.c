@@ -97,6 +97,8 @@ static int start_load(struct load_job *job, struct weir_load **ret_load)
 
 	if (r)
 		return r;
+	if (job->args->drop)
+		opts.flags |= WEIR_LOAD_DROP;
 	if (keeps_memory(job))
 		opts.into = job->weights;
 	r = weir_load_start(plan, &opts, ret_load);

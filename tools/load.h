@@ -54,6 +54,7 @@ struct load_args {
 	enum weir_way way;
 	int digest;      /* enum weir_digest, or < 0: none */
 	uint64_t repeat; /* while parsing 0: not given */
+	bool drop;       /* --cache drop */
 	bool fresh, lenient, json, quiet, estimate;
 };
 

@@ -209,6 +209,8 @@ static const char help[] =
 	"  --budget SIZE    most bytes of host memory, slots of the I/O engine included\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
 	"                   file's pages, so the file must not change\n"
+	"  --cache WHAT     keep or drop what the page cache has of the files when\n"
+	"                   the load has ended [keep]\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
 	"  --depth N        chunks in flight for each I/O thread\n"
 	"  --chunk SIZE     bytes of a chunk, a multiple of 4K [4M]\n"
@@ -233,6 +235,7 @@ enum {
 	LOAD_HUGETLB,
 	LOAD_BUDGET,
 	LOAD_WAY,
+	LOAD_CACHE,
 	LOAD_IO,
 	LOAD_DEPTH,
 	LOAD_CHUNK,
@@ -261,6 +264,7 @@ static const struct option options[] = {
 	{ "hugetlb", optional_argument, NULL, LOAD_HUGETLB },
 	{ "budget", required_argument, NULL, LOAD_BUDGET },
 	{ "way", required_argument, NULL, LOAD_WAY },
+	{ "cache", required_argument, NULL, LOAD_CACHE },
 	{ "io", required_argument, NULL, LOAD_IO },
 	{ "depth", required_argument, NULL, LOAD_DEPTH },
 	{ "chunk", required_argument, NULL, LOAD_CHUNK },
@@ -329,6 +333,16 @@ static int take_way(const struct args *args, struct load_args *a)
 	int r = args_choice(args, "--way", names, &i);
 
 	a->way = (enum weir_way)i;
+	return r;
+}
+
+static int take_cache(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "keep", "drop", NULL };
+	unsigned i = 0;
+	int r = args_choice(args, "--cache", names, &i);
+
+	a->drop = i;
 	return r;
 }
 
@@ -431,6 +445,8 @@ static int take_option(const struct args *args, int c, void *to)
 				 &a->root.budget);
 	case LOAD_WAY:
 		return take_way(args, a);
+	case LOAD_CACHE:
+		return take_cache(args, a);
 	case LOAD_IO:
 		return take_io(args, a);
 	case LOAD_DEPTH:

@@ -32,6 +32,12 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * removed during the load.
  */
 #define WEIR_LOAD_UNCHECKED 0x01u
+/*
+ * When the load has ended, drop what the page cache has of its files: for
+ * programs that load a model once, and whose memory others need. Mapped tensors
+ * are read again when they are used.
+ */
+#define WEIR_LOAD_DROP 0x02u
 
 /*
  * Start the load that @plan describes: allocate the memory, queue the reads in

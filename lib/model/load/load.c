@@ -216,6 +216,16 @@ static void check_files(struct weir_load *l)
 	weir__error_restore(&saved);
 }
 
+static void drop_cache(const struct weir_load *l)
+{
+	const struct weir_model *m = l->model;
+
+	if (!(l->flags & WEIR_LOAD_DROP))
+		return;
+	for (uint32_t i = 0; i < m->n_files; i++)
+		weir__sys_drop_cache(m->file[i]->fd, 0, 0);
+}
+
 static void leave_engine(struct weir_load *l)
 {
 	bool leaked = weir__sinks_end(l) || atomic_load(&l->job->leaked);
@@ -234,6 +244,7 @@ static void load_conclude(struct weir_load *l)
 	weir__load_prefault_stop(l);
 	if (atomic_load(&l->arrival->first_failed) == WEIR__NONE_FAILED)
 		check_files(l);
+	drop_cache(l);
 	if (l->eng)
 		leave_engine(l);
 	atomic_store_explicit(&l->elapsed, weir__now() - l->begun,
@@ -543,6 +554,7 @@ static void load_fail_start(struct weir_load *l, int err)
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 		    struct weir_load **ret_load)
 {
+	const uint32_t known = WEIR_LOAD_UNCHECKED | WEIR_LOAD_DROP;
 	struct weir *weir = plan->model->weir;
 	struct weir_load_opts o;
 	struct weir_load *l;
@@ -550,9 +562,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 
 	WEIR__ENTER();
 	r = weir__opts_in(&o, sizeof(o), opts);
-	if (!r && (o.flags & ~WEIR_LOAD_UNCHECKED))
-		r = weir__fail(-EINVAL, "unknown flags %#x",
-			       o.flags & ~WEIR_LOAD_UNCHECKED);
+	if (!r && (o.flags & ~known))
+		r = weir__fail(-EINVAL, "unknown flags %#x", o.flags & ~known);
 	if (!r)
 		r = weir__root_enter(weir);
 	if (r < 0)

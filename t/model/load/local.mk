@@ -4,7 +4,7 @@ T_MODEL_LOAD_C = %D%/load.t %D%/load-next.t %D%/load-fd.t %D%/memory.t \
 	%D%/load-writes.t %D%/slice.t %D%/sink.t %D%/sink-faults.t \
 	%D%/plan-random.t %D%/refused.t %D%/null.t %D%/place.t \
 	%D%/data-begins.t %D%/load-faults.t \
-	%D%/targets-layout.t %D%/verify.t
+	%D%/targets-layout.t %D%/verify.t %D%/load-drop.t
 T_MODEL_LOAD_SH = %D%/digest.sh
 check_PROGRAMS += $(T_MODEL_LOAD_C)
 dist_check_SCRIPTS += $(T_MODEL_LOAD_SH)
@@ -12,6 +12,7 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la t/libtap.la
+%C%_load_drop_t_SOURCES = %D%/load-drop.c $(T_SAMPLE)
 %C%_load_next_t_SOURCES = %D%/load-next.c $(T_PAUSED) $(T_LEAKS)
 %C%_load_next_t_LDADD = lib/libweir.la t/libtap.la
 %C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_PAUSED)
