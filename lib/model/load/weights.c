@@ -273,10 +273,16 @@ static size_t tensor_of(struct weir_weights *w, size_t record)
 {
 	size_t i = find_place(w, NULL, w->n_selected, record);
 
-	if (i != WEIR__NONE || !sort_targets(w))
+	if (i != WEIR__NONE)
 		return i;
-	return find_place(w, w->by_record, w->layout->n - w->n_selected,
-			  record);
+	if (sort_targets(w))
+		return find_place(w, w->by_record, w->layout->n - w->n_selected,
+				  record);
+	/* There are none, or no memory to sort them. */
+	for (i = w->n_selected; i < w->layout->n; i++)
+		if (w->layout->placement[i].record == record)
+			return i;
+	return WEIR__NONE;
 }
 
 size_t weir__weights_lookup(struct weir_weights *w, const char *name)

@@ -58,7 +58,7 @@ static int pass_parts(struct pass *l)
 
 	how.slice = &half;
 	how.dtype = WEIR_DTYPE_F16;
-	how.capacity = 50;
+	how.capacity = 40;
 	how.way = WEIR_WAY_BUFFERED;
 	r = weir_plan_add(l->plan, "[ab]", huge, &how);
 	how.capacity = 0;
@@ -85,6 +85,7 @@ static int pass_plan(struct pass *l)
 
 static int pass_run(struct pass *l, const char *path)
 {
+	struct weir_entry entry = { .size = sizeof(entry) };
 	uint8_t digest[32];
 	int r = weir_model_open(root, path, NULL, &l->model);
 
@@ -98,8 +99,12 @@ static int pass_run(struct pass *l, const char *path)
 		r = weir_load_wait(l->load, -1);
 	if (r >= 0)
 		r = weir_load_weights(l->load, &l->weights);
-	if (r >= 0)
-		(void)weir_weights_find(l->weights, "b");
+	/* A name is found without memory for an index, too. */
+	for (size_t i = 0; r >= 0 && i < weir_weights_count(l->weights); i++) {
+		r = weir_weights_entry(l->weights, i, &entry);
+		if (r >= 0 && !weir_weights_find(l->weights, entry.name))
+			r = -ENOENT;
+	}
 	for (size_t i = 0; r >= 0 && i < weir_weights_count(l->weights); i++)
 		r = weir_weights_digest(l->weights, i, WEIR_DIGEST_SHA256,
 					digest);
