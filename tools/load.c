@@ -5,47 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include "args.h"
 #include "command.h"
 #include "output.h"
 #include "progress.h"
 #include "signals.h"
+#include "usage.h"
 
 enum {
 	POLL_NS = 50 * 1000 * 1000
 };
 /* How long to wait for a cancelled load to end. */
 static const int64_t cancel_ns = INT64_C(2) * 1000 * 1000 * 1000;
-
-static double cpu_seconds(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
-/* VmHWM, since ru_maxrss includes what the process had before execve(2). */
-static uint64_t peak_rss(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long long kib = 0;
-	struct rusage u;
-	char line[256];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	if (kib)
-		return kib * 1024;
-	getrusage(RUSAGE_SELF, &u);
-	return (uint64_t)u.ru_maxrss * 1024;
-}
 
 static uint64_t enters(const struct load_job *job)
 {

@@ -6,18 +6,7 @@
 #include "args.h"
 #include "load.h"
 #include "output.h"
-
-/* Parse all of @text as a decimal number of at most @max. */
-static bool whole_number(const char *text, uint64_t max, uint64_t *ret_number)
-{
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return false;
-	errno = 0;
-	*ret_number = strtoull(text, &end, 10);
-	return !errno && !*end && *ret_number <= max;
-}
+#include "slices.h"
 
 /*
  * Split GLOB=NAME at the first "="; NAME may have parameters with others.
@@ -40,67 +29,7 @@ static int take_place(const struct args *args, struct load_rule *rule)
 			 &rule->capacity);
 }
 
-/* Cut @text at its last colon; NULL: there is none. */
-static char *last_field(char *text)
-{
-	char *colon = strrchr(text, ':');
-
-	if (!colon)
-		return NULL;
-	*colon = '\0';
-	return colon + 1;
-}
-
-/* Parse START+N. */
-static bool parse_range(char *text, struct weir_slice *slice)
-{
-	char *plus = strchr(text, '+');
-	uint64_t start, n;
-
-	*plus = '\0';
-	if (!whole_number(text, INT64_MAX, &start) ||
-	    !whole_number(plus + 1, INT64_MAX, &n))
-		return false;
-	slice->start = (int64_t)start;
-	slice->n = (int64_t)n;
-	return true;
-}
-
-/* GLOB:DIM or GLOB:DIM:START+N, from the end, since GLOB may have colons. */
-static bool parse_slice(char *text, struct load_rule *rule)
-{
-	char *field = last_field(text);
-	uint64_t dim;
-
-	rule->slice.n = -1;
-	if (field && strchr(field, '+')) {
-		if (!parse_range(field, &rule->slice))
-			return false;
-		field = last_field(text);
-	}
-	if (!field || !*text || !whole_number(field, WEIR_MAX_DIMS - 1, &dim))
-		return false;
-	rule->slice.dim = (uint32_t)dim;
-	return true;
-}
-
-static int take_slice(struct load_rule *rule)
-{
-	char *whole = strdup(optarg);
-	int r = 0;
-
-	if (!whole)
-		return fail_memory();
-	if (!parse_slice(optarg, rule))
-		r = fail_usage(
-			"load",
-			"--slice %s is not GLOB:DIM or GLOB:DIM:START+N, with DIM of 0 to %d",
-			whole, WEIR_MAX_DIMS - 1);
-	free(whole);
-	return r;
-}
-
-/* Parse optarg as the value of a rule or of --rank. Return 0 or EXIT_USAGE. */
+/* Parse optarg as the value of a rule. Returns 0 or EXIT_USAGE. */
 static int load_rule_take(const struct args *args, struct load_args *a,
 			  enum load_rules_kind kind)
 {
@@ -110,26 +39,7 @@ static int load_rule_take(const struct args *args, struct load_args *a,
 	rule->glob = optarg;
 	if (kind == LOAD_RULE_PLACE)
 		return take_place(args, rule);
-	return kind == LOAD_RULE_SLICE ? take_slice(rule) : 0;
-}
-
-static int load_rank_take(struct load_args *a)
-{
-	char *slash = strchr(optarg, '/');
-	uint64_t rank, ranks = 0;
-
-	if (slash)
-		*slash = '\0';
-	if (slash && whole_number(optarg, UINT32_MAX, &rank) &&
-	    whole_number(slash + 1, UINT32_MAX, &ranks) && rank < ranks) {
-		a->rank = (uint32_t)rank;
-		a->ranks = (uint32_t)ranks;
-		return 0;
-	}
-	if (slash)
-		*slash = '/';
-	return fail_usage(
-		"load", "--rank is '%s', not R/N with R of 0 to N - 1", optarg);
+	return kind == LOAD_RULE_SLICE ? slice_take(args, &rule->slice) : 0;
 }
 
 /* True if a slice needs --rank. */
@@ -468,7 +378,7 @@ static int take_option(const struct args *args, int c, void *to)
 	case LOAD_FIRST:
 		return load_rule_take(args, a, LOAD_RULE_FIRST);
 	case LOAD_RANK:
-		return load_rank_take(a);
+		return rank_take(args, &a->rank, &a->ranks);
 	case LOAD_DTYPE:
 		return take_dtype(args, a);
 	case LOAD_ALIGN:

@@ -7,7 +7,8 @@ bin_PROGRAMS += %D%/weir
 	%D%/text.c %D%/text.h %D%/svg.c %D%/svg.h \
 	%D%/infile.c %D%/infile.h %D%/outfile.c %D%/outfile.h \
 	%D%/progress.c %D%/progress.h %D%/signals.c %D%/signals.h \
-	%D%/kinds.c %D%/kinds.h %D%/fail_llama.c %D%/fail_llama.h \
+	%D%/kinds.c %D%/kinds.h %D%/slices.c %D%/slices.h %D%/usage.c %D%/usage.h \
+	%D%/fail_llama.c %D%/fail_llama.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_view.c \
 	%D%/graph_text.c %D%/graph_report.c %D%/graph_dot.c %D%/graph_svg.c \
