@@ -2,7 +2,7 @@
 # The pages, and a link for each name that has no page of its own.
 dist_man_MANS = \
 	%D%/weir.1 %D%/weir-graph.1 %D%/weir-load.1 \
-	%D%/weir-plan.1 %D%/weir-run.1 \
+	%D%/weir-convert.1 %D%/weir-plan.1 %D%/weir-run.1 \
 	%D%/weir_buf.3 %D%/weir_buf_share.3 %D%/weir_buft.3 \
 	%D%/weir_convert.3 %D%/weir_cuda.3 %D%/weir_dev.3 %D%/weir_dtype_info.3 \
 	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_exec.3 %D%/weir_file_open.3 \

@@ -9,6 +9,7 @@
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
+int convert_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int graph_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);

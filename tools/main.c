@@ -10,6 +10,7 @@ static const char help[] =
 	"usage: weir COMMAND [OPTION]... [ARGUMENT]...\n"
 	"Inspect, load, run and write model files.\n"
 	"\n"
+	"  convert   write a model in another format, in shards, in another dtype\n"
 	"  devices   list devices, their memory, and the features of io_uring\n"
 	"  graph     show what a pass of a model computes; a picture\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
@@ -27,10 +28,10 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "devices", devices_main }, { "graph", graph_main },
-	{ "inspect", inspect_main }, { "load", load_main },
-	{ "plan", plan_main },       { "run", run_main },
-	{ "synth", synth_main },
+	{ "convert", convert_main }, { "devices", devices_main },
+	{ "graph", graph_main },     { "inspect", inspect_main },
+	{ "load", load_main },       { "plan", plan_main },
+	{ "run", run_main },         { "synth", synth_main },
 };
 
 static int run_command(int argc, char **argv)

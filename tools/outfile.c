@@ -71,21 +71,29 @@ static int spare_beside(const char *path, const char *found)
 	return r ? r : outfile_spare(path, found);
 }
 
+int outfile_spare_files(const char *path, const struct weir_model *model,
+			const char *name)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	int r = outfile_spare(path, name);
+
+	if (r == 0)
+		r = spare_shards(path, model);
+	if (r == 0 && !weir_model_info(model, &info))
+		r = spare_beside(path, info.path);
+	return r;
+}
+
 int outfile_spare_model(const char *path, struct weir *weir,
 			const struct weir_model *model, const char *name)
 {
-	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *other;
 	struct stat st;
 	int r;
 
 	if (!is_regular(path, &st))
 		return 0;
-	r = outfile_spare(path, name);
-	if (r == 0)
-		r = spare_shards(path, model);
-	if (r == 0 && !weir_model_info(model, &info))
-		r = spare_beside(path, info.path);
+	r = outfile_spare_files(path, model, name);
 	if (r || weir_model_open(weir, path, NULL, &other) < 0)
 		return r;
 	weir_model_close(other);

@@ -59,6 +59,9 @@ bool outfile_same(const char *a, const char *b);
  * line on stderr.
  */
 int outfile_spare(const char *path, const char *input);
+/* The same for all files of @model, which was opened as @name. */
+int outfile_spare_files(const char *path, const struct weir_model *model,
+			const char *name);
 /*
  * The same for all files of @model, which was opened as @name, and for any
  * other model: a model given as output is most likely a mistake, and would be

@@ -46,11 +46,11 @@ no_descriptors()
 		"$tmp/err"
 }
 
-plan 184
+plan 201
 has_help --help
 has_help help
 has_help -h
-for command in devices graph inspect load run plan synth; do
+for command in convert devices graph inspect load run plan synth; do
 	has_help $command --help
 	has_help help $command
 done
@@ -189,6 +189,21 @@ wrong "--budget is '4Q'" run m --budget 4Q
 wrong "unknown option '-x'" run m -x
 wrong "unknown option '--n'" run m --n 4
 wrong "'b' is one argument too many" run a b
+wrong 'OUT is missing' convert in.gguf
+wrong "'more' is one argument too many" convert in.gguf out.gguf more
+wrong "--dtype is 'q9'" convert in.gguf out.gguf --dtype q9
+wrong '--shard' convert in.gguf out.gguf --shard 0
+wrong "--cache is 'lose'" convert in.gguf out.gguf --cache lose
+wrong "--rename 'x' is not PATTERN=REPLACEMENT" convert a b --rename x
+wrong "the pattern '(': " convert a b --rename '(=x'
+wrong 'before neither a backslash nor a group' convert a b --rename '(x)=\2'
+wrong "--set 'x' is not KEY=TYPE:VALUE" convert a b --set x
+wrong "'u7' is none of the types" convert a b --set x=u7:1
+wrong "'256' is no value of type u8" convert a b --set x=u8:256
+wrong "'-129' is no value of type i8" convert a b --set x=i8:-129
+wrong "'maybe' is no value of type bool" convert a b --set x=bool:maybe
+wrong '--slice x:1 needs --rank or a range' convert a b --slice x:1
+wrong '--rank is used only by --slice' convert a b --rank 0/2
 wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out

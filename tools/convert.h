@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir convert: its options (convert_args.c), the tensors that are written
+ * (convert_tensors.c), metadata (convert_meta.c), and the save (convert.c).
+ */
+#ifndef TOOLS_CONVERT_H
+#define TOOLS_CONVERT_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <weir.h>
+
+/* --rename PATTERN=REPLACEMENT */
+struct convert_rename {
+	const char *pattern, *to;
+	regex_t regex;
+	bool used; /* a name matched */
+};
+
+/* --drop, --drop-meta */
+struct convert_drop {
+	const char *glob;
+	bool used;
+};
+
+/* --slice */
+struct convert_slice {
+	const char *glob;
+	struct weir_slice slice; /* divided by rank if n is < 0 */
+	bool used;
+};
+
+struct convert_args {
+	const char *in, *out;
+	struct convert_rename *rename;
+	struct convert_drop *drop, *drop_meta;
+	struct convert_slice *slice;
+	struct weir_value *set; /* --set; its strings are those of argv */
+	size_t n_renames, n_drops, n_drop_metas, n_slices, n_sets;
+	uint32_t rank, ranks;  /* --rank; ranks is 0 without it */
+	enum weir_dtype dtype; /* NONE: that of each tensor */
+	uint64_t shard;
+	uint32_t save_flags; /* WEIR_SAVE_* */
+	struct weir_opts root;
+	bool raw, lenient, force, estimate, quiet, json;
+};
+
+/* A tensor that is written. */
+struct convert_tensor {
+	size_t entry;            /* its number in the model */
+	char *name;              /* by which it is written */
+	struct weir_tensor view; /* its elements in the order of the output */
+	enum weir_dtype dtype;   /* NONE: its own */
+};
+
+struct convert_job {
+	struct convert_args *args;
+	struct weir *weir;
+	struct weir_model *model;
+	struct weir_model_info info; /* of model */
+	struct weir_save *save;
+	struct convert_tensor *tensor;
+	size_t n;
+	bool gguf;      /* GGUF is written, else safetensors */
+	size_t as_text; /* values of metadata that are written as text */
+	size_t kept;    /* tensors whose rows are not whole blocks of --dtype */
+};
+
+/* Returns 0, EXIT_USAGE or ARGS_HELP. In each case call convert_args_free(). */
+int convert_args_parse(int argc, char **argv, struct convert_args *ret_args);
+void convert_args_free(struct convert_args *args);
+
+/*
+ * Fill in job->tensor with what the options leave of the model, and add it to
+ * the save. Return 0, or EXIT_FAILURE after a line on stderr.
+ */
+int convert_tensors_list(struct convert_job *job);
+int convert_tensors_add(struct convert_job *job);
+void convert_tensors_free(struct convert_job *job);
+
+/* Add the metadata. Returns 0, or EXIT_FAILURE after a line on stderr. */
+int convert_meta_add(struct convert_job *job);
+/* Fail if an option for metadata matched none. */
+int convert_meta_check(const struct convert_job *job);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/* The options of weir convert. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "args.h"
+#include "convert.h"
+#include "output.h"
+#include "slices.h"
+
+static const char help[] =
+	"usage: weir convert [OPTION]... IN OUT\n"
+	"Write the tensors and metadata of the model IN to OUT: a file whose name\n"
+	"ends in .safetensors or .gguf. Tensors are copied in chunks, so the memory\n"
+	"that is needed does not grow with the model. If OUT cannot be written\n"
+	"whole, it stays as it was.\n"
+	"\n"
+	"  --dtype TYPE     convert floating-point and quantised tensors to f32, f16,\n"
+	"                   bf16, q8_0, q4_0, q4_k or q6_k; in GGUF files tensors of\n"
+	"                   one dimension become f32\n"
+	"  --shard SIZE     several files, each with at most SIZE bytes of tensors\n"
+	"  --drop G         leave out tensors whose whole name matches the glob G\n"
+	"  --rename P=R     replace the first match of the extended regular\n"
+	"                   expression P in each name by R, in which \\0 is the match\n"
+	"                   and \\1 to \\9 are its groups\n"
+	"  --slice G:DIM    write only the part of --rank of tensors that match, in\n"
+	"                   dimension DIM; 0 is the outermost\n"
+	"  --slice G:DIM:START+N\n"
+	"                   write only the N indices of DIM that begin at START\n"
+	"  --rank R/N       which part --slice writes: R (from 0) of N equal parts\n"
+	"  --drop-meta G    leave out metadata whose key matches the glob G\n"
+	"  --set KEY=TYPE:VALUE\n"
+	"                   set metadata; TYPE is string, bool, u8, i8, u16, i16, u32,\n"
+	"                   i32, u64, i64, f32 or f64\n"
+	"  --force          replace OUT if it exists\n"
+	"  --estimate       only print on stdout what would be written, and whether\n"
+	"                   there is room for it; status 3 if not\n"
+	"  --staging SIZE   most bytes of memory for chunks [64M]\n"
+	"  --cache HOW      keep or drop: leave nothing of the files in the page cache\n"
+	"                   [keep]\n"
+	"  --lenient        accept all that the format's reference reader accepts\n"
+	"  --json           print a JSON object on stdout instead of the report\n"
+	"  --quiet          print no report\n"
+	"\n"
+	"--drop, --rename, --slice, --drop-meta and --set may be repeated. All\n"
+	"--rename apply, one after the other; --drop and --slice take the names\n"
+	"before that, and of --slice the first that matches is used. Sizes may have\n"
+	"the suffixes K, M, G and T.\n";
+
+enum {
+	CONVERT_DTYPE = ARGS_OPTION,
+	CONVERT_SHARD,
+	CONVERT_DROP,
+	CONVERT_RENAME,
+	CONVERT_SLICE,
+	CONVERT_RANK,
+	CONVERT_DROP_META,
+	CONVERT_SET,
+	CONVERT_FORCE,
+	CONVERT_ESTIMATE,
+	CONVERT_STAGING,
+	CONVERT_CACHE,
+	CONVERT_LENIENT,
+	CONVERT_JSON,
+	CONVERT_QUIET,
+};
+
+static const struct option options[] = {
+	{ "dtype", required_argument, NULL, CONVERT_DTYPE },
+	{ "shard", required_argument, NULL, CONVERT_SHARD },
+	{ "drop", required_argument, NULL, CONVERT_DROP },
+	{ "rename", required_argument, NULL, CONVERT_RENAME },
+	{ "slice", required_argument, NULL, CONVERT_SLICE },
+	{ "rank", required_argument, NULL, CONVERT_RANK },
+	{ "drop-meta", required_argument, NULL, CONVERT_DROP_META },
+	{ "set", required_argument, NULL, CONVERT_SET },
+	{ "force", no_argument, NULL, CONVERT_FORCE },
+	{ "estimate", no_argument, NULL, CONVERT_ESTIMATE },
+	{ "staging", required_argument, NULL, CONVERT_STAGING },
+	{ "cache", required_argument, NULL, CONVERT_CACHE },
+	{ "lenient", no_argument, NULL, CONVERT_LENIENT },
+	{ "json", no_argument, NULL, CONVERT_JSON },
+	{ "quiet", no_argument, NULL, CONVERT_QUIET },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* The limits of weir_open(3). */
+#define STAGING_MIN (4u << 20)
+#define STAGING_MAX (UINT64_C(64) << 30)
+
+static int take_dtype(const struct args *args, struct convert_args *a)
+{
+	static const char *const names[] = { "f32",  "f16",  "bf16", "q8_0",
+					     "q4_0", "q4_k", "q6_k", NULL };
+	static const enum weir_dtype dtypes[] = {
+		WEIR_DTYPE_F32,  WEIR_DTYPE_F16,  WEIR_DTYPE_BF16,
+		WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_0, WEIR_DTYPE_Q4_K,
+		WEIR_DTYPE_Q6_K,
+	};
+	unsigned i = 0;
+	int r = args_choice(args, "--dtype", names, &i);
+
+	a->dtype = dtypes[i];
+	return r;
+}
+
+/* Compile the pattern, and check the groups that the replacement names. */
+static int compile(const struct args *args, struct convert_rename *rename)
+{
+	char why[200];
+	int r = regcomp(&rename->regex, rename->pattern, REG_EXTENDED);
+
+	if (r) {
+		regerror(r, &rename->regex, why, sizeof(why));
+		return fail_usage(args->command,
+				  "--rename: the pattern '%s': %s",
+				  rename->pattern, why);
+	}
+	for (const char *p = rename->to; *p; p++) {
+		if (*p != '\\')
+			continue;
+		p++;
+		if (*p == '\\' || (*p >= '0' && *p <= '9' &&
+				   (size_t)(*p - '0') <= rename->regex.re_nsub))
+			continue;
+		regfree(&rename->regex);
+		return fail_usage(
+			args->command,
+			"--rename: the replacement '%s' has a backslash before neither a backslash nor a group of the pattern",
+			rename->to);
+	}
+	return 0;
+}
+
+static int take_rename(const struct args *args, struct convert_args *a)
+{
+	struct convert_rename *rename = &a->rename[a->n_renames];
+	char *equals = strchr(optarg, '=');
+	int r;
+
+	if (!equals || equals == optarg)
+		return fail_usage(args->command,
+				  "--rename '%s' is not PATTERN=REPLACEMENT",
+				  optarg);
+	*equals = '\0';
+	*rename =
+		(struct convert_rename){ .pattern = optarg, .to = equals + 1 };
+	r = compile(args, rename);
+	a->n_renames += r == 0;
+	return r;
+}
+
+static int take_slice(const struct args *args, struct convert_args *a)
+{
+	struct convert_slice *slice = &a->slice[a->n_slices++];
+	int r = slice_take(args, &slice->slice);
+
+	slice->glob = optarg;
+	return r;
+}
+
+/* A type of --set, and the range of its integers. */
+static const struct {
+	const char *name;
+	enum weir_value_type type;
+	uint64_t max; /* of unsigned integers; of signed ones -max - 1 is least
+		       */
+} types[] = {
+	{ "string", WEIR_VALUE_STRING, 0 },
+	{ "bool", WEIR_VALUE_BOOL, 0 },
+	{ "u8", WEIR_VALUE_U8, UINT8_MAX },
+	{ "i8", WEIR_VALUE_I8, INT8_MAX },
+	{ "u16", WEIR_VALUE_U16, UINT16_MAX },
+	{ "i16", WEIR_VALUE_I16, INT16_MAX },
+	{ "u32", WEIR_VALUE_U32, UINT32_MAX },
+	{ "i32", WEIR_VALUE_I32, INT32_MAX },
+	{ "u64", WEIR_VALUE_U64, UINT64_MAX },
+	{ "i64", WEIR_VALUE_I64, INT64_MAX },
+	{ "f32", WEIR_VALUE_F32, 0 },
+	{ "f64", WEIR_VALUE_F64, 0 },
+};
+
+static bool parse_bool(const char *text, struct weir_value *v)
+{
+	v->u = !strcmp(text, "true");
+	v->i = (int64_t)v->u;
+	return v->u || !strcmp(text, "false");
+}
+
+static bool parse_real(const char *text, struct weir_value *v)
+{
+	char *end;
+
+	v->f = strtod(text, &end);
+	if (v->type == WEIR_VALUE_F32)
+		v->f = (double)(float)v->f;
+	return end != text && !*end && *text != ' ';
+}
+
+static bool parse_integer(const char *text, uint64_t max, struct weir_value *v)
+{
+	const bool is_signed = (v->type - WEIR_VALUE_U8) % 2;
+	const char *digits = text + (is_signed && *text == '-');
+	char *end;
+
+	if (*digits < '0' || *digits > '9')
+		return false;
+	errno = 0;
+	v->u = strtoull(digits, &end, 10);
+	if (errno || *end || v->u > max + (digits != text))
+		return false;
+	if (digits != text)
+		v->u = -v->u;
+	v->i = (int64_t)v->u;
+	return true;
+}
+
+static bool parse_value(size_t type, const char *text, struct weir_value *v)
+{
+	v->type = types[type].type;
+	switch (v->type) {
+	case WEIR_VALUE_STRING:
+		v->str = text;
+		v->len = strlen(text);
+		return true;
+	case WEIR_VALUE_BOOL:
+		return parse_bool(text, v);
+	case WEIR_VALUE_F32:
+	case WEIR_VALUE_F64:
+		return parse_real(text, v);
+	default:
+		return parse_integer(text, types[type].max, v);
+	}
+}
+
+static int take_set(const struct args *args, struct convert_args *a)
+{
+	struct weir_value *v = &a->set[a->n_sets++];
+	char *equals = strchr(optarg, '='), *colon;
+
+	*v = (struct weir_value){ .size = sizeof(*v), .key = optarg };
+	colon = equals ? strchr(equals, ':') : NULL;
+	if (!colon || equals == optarg)
+		return fail_usage(args->command,
+				  "--set '%s' is not KEY=TYPE:VALUE", optarg);
+	*equals = *colon = '\0';
+	v->key_len = strlen(v->key);
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		if (strcmp(equals + 1, types[i].name) != 0)
+			continue;
+		if (parse_value(i, colon + 1, v))
+			return 0;
+		return fail_usage(args->command,
+				  "--set %s: '%s' is no value of type %s",
+				  v->key, colon + 1, equals + 1);
+	}
+	return fail_usage(
+		args->command,
+		"--set %s: '%s' is none of the types string, bool, u8 to i64, f32 and f64",
+		v->key, equals + 1);
+}
+
+static int take_cache(const struct args *args, struct convert_args *a)
+{
+	static const char *const names[] = { "keep", "drop", NULL };
+	unsigned i = 0;
+	int r = args_choice(args, "--cache", names, &i);
+
+	a->save_flags = i ? WEIR_SAVE_DROP : 0;
+	return r;
+}
+
+static int take_flag(int c, struct convert_args *a)
+{
+	switch (c) {
+	case CONVERT_FORCE:
+		a->force = true;
+		break;
+	case CONVERT_ESTIMATE:
+		a->estimate = true;
+		break;
+	case CONVERT_LENIENT:
+		a->lenient = true;
+		break;
+	case CONVERT_JSON:
+		a->json = true;
+		break;
+	default:
+		a->quiet = true;
+	}
+	return 0;
+}
+
+static int take_option(const struct args *args, int c, void *to)
+{
+	struct convert_args *a = to;
+
+	switch (c) {
+	case CONVERT_DTYPE:
+		return take_dtype(args, a);
+	case CONVERT_SHARD:
+		return args_size(args, "--shard", 1, INT64_MAX, &a->shard);
+	case CONVERT_DROP:
+		a->drop[a->n_drops++].glob = optarg;
+		return 0;
+	case CONVERT_RENAME:
+		return take_rename(args, a);
+	case CONVERT_SLICE:
+		return take_slice(args, a);
+	case CONVERT_RANK:
+		return rank_take(args, &a->rank, &a->ranks);
+	case CONVERT_DROP_META:
+		a->drop_meta[a->n_drop_metas++].glob = optarg;
+		return 0;
+	case CONVERT_SET:
+		return take_set(args, a);
+	case CONVERT_STAGING:
+		return args_size(args, "--staging", STAGING_MIN, STAGING_MAX,
+				 &a->root.staging);
+	case CONVERT_CACHE:
+		return take_cache(args, a);
+	}
+	return take_flag(c, a);
+}
+
+/* The first slice by rank; NULL: none. */
+static const struct convert_slice *slice_by_rank(const struct convert_args *a)
+{
+	for (size_t i = 0; i < a->n_slices; i++)
+		if (a->slice[i].slice.n < 0)
+			return &a->slice[i];
+	return NULL;
+}
+
+static int check(const struct args *args, const struct convert_args *a)
+{
+	const struct convert_slice *ranked = slice_by_rank(a);
+
+	if (ranked && !a->ranks)
+		return fail_usage(args->command,
+				  "--slice %s:%u needs --rank or a range",
+				  ranked->glob, ranked->slice.dim);
+	if (a->ranks && !ranked)
+		return fail_usage(args->command,
+				  "--rank is used only by --slice GLOB:DIM");
+	return 0;
+}
+
+/* There cannot be more options than arguments. */
+static int allocate(size_t n, struct convert_args *a)
+{
+	a->rename = calloc(n, sizeof(*a->rename));
+	a->drop = calloc(n, sizeof(*a->drop));
+	a->drop_meta = calloc(n, sizeof(*a->drop_meta));
+	a->slice = calloc(n, sizeof(*a->slice));
+	a->set = calloc(n, sizeof(*a->set));
+	return a->rename && a->drop && a->drop_meta && a->slice && a->set
+		       ? 0
+		       : fail_memory();
+}
+
+int convert_args_parse(int argc, char **argv, struct convert_args *ret_args)
+{
+	static const char *const operands[] = { "IN", "OUT" };
+	const struct args args = { "convert", help, options, argc, argv, NULL };
+	const struct weir_opts root = WEIR_OPTS_INIT;
+	struct convert_args *a = ret_args;
+	int r;
+
+	*a = (struct convert_args){ .root = root };
+	r = allocate((size_t)argc, a);
+	if (r == 0)
+		r = args_options(&args, take_option, a);
+	if (r == 0)
+		r = check(&args, a);
+	if (r == 0)
+		r = args_operands(&args, 2, operands);
+	if (r)
+		return r;
+	a->in = argv[optind];
+	a->out = argv[optind + 1];
+	if (!a->force)
+		a->save_flags |= WEIR_SAVE_NEW;
+	return 0;
+}
+
+void convert_args_free(struct convert_args *args)
+{
+	for (size_t i = 0; i < args->n_renames; i++)
+		regfree(&args->rename[i].regex);
+	free(args->rename);
+	free(args->drop);
+	free(args->drop_meta);
+	free(args->slice);
+	free(args->set);
+}
