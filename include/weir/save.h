@@ -201,7 +201,7 @@ struct weir_save_report {
 	uint32_t io;        /* WEIR_IO_URING; WEIR_IO_SYNC */
 	uint32_t leftovers; /* temporary files of earlier saves to this path
 			       that were killed; the note names them */
-	char note[240];     /* what is worth to be known, or "" */
+	char note[512];     /* what is worth to be known, or "" */
 };
 /* How the bytes were written. Complete when weir_save_wait() has returned. */
 WEIR_API int weir_save_report(struct weir_save *save,

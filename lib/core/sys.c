@@ -331,6 +331,17 @@ int weir__sys_open(const char *path, int flags, unsigned mode)
 	return fd < 0 ? -errno : fd;
 }
 
+int weir__sys_open_at(int dir, const char *name, int flags, unsigned mode)
+{
+	struct weir__retry retry = { 0 };
+	int fd;
+
+	do
+		fd = openat(dir, name, flags | O_CLOEXEC, mode);
+	while (fd < 0 && errno == EINTR && weir__retry(&retry));
+	return fd < 0 ? -errno : fd;
+}
+
 void weir__sys_close(int fd)
 {
 	if (fd >= 0)
@@ -359,6 +370,13 @@ int weir__sys_dup(int fd)
 int weir__sys_stat(const char *path, struct stat *st)
 {
 	return stat(path, st) < 0 ? -errno : 0;
+}
+
+int weir__sys_stat_at(int dir, const char *name, bool follow, struct stat *st)
+{
+	int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW;
+
+	return fstatat(dir, name, st, flags) < 0 ? -errno : 0;
 }
 
 int weir__sys_realpath(const char *path, char *ret_real)

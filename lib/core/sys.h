@@ -82,6 +82,8 @@ void weir__space_text(const struct weir__space *space, char *text, size_t room);
 int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 
 int weir__sys_open(const char *path, int flags, unsigned mode);
+/* The file @name of the folder that is open as @dir. */
+int weir__sys_open_at(int dir, const char *name, int flags, unsigned mode);
 void weir__sys_close(int fd);
 int weir__sys_fstat(int fd, struct stat *st);
 /* The flags of the open file description (F_GETFL). */
@@ -89,6 +91,8 @@ int weir__sys_get_flags(int fd);
 /* A duplicate that is closed at exec(3). */
 int weir__sys_dup(int fd);
 int weir__sys_stat(const char *path, struct stat *st);
+/* The file @name of the folder @dir; @follow: what a symbolic link leads to. */
+int weir__sys_stat_at(int dir, const char *name, bool follow, struct stat *st);
 /* The path without symbolic links; @ret_real has PATH_MAX bytes. */
 int weir__sys_realpath(const char *path, char *ret_real);
 /* Read a small file as a string, cut to @room bytes; returns its length. */
@@ -118,14 +122,22 @@ int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_reserve(int fd, uint64_t bytes);
 int weir__sys_truncate(int fd, uint64_t bytes);
 int weir__sys_sync(int fd); /* fsync(2) */
-/* fsync(2) of a folder. */
-int weir__sys_sync_folder(const char *path);
+/*
+ * The same for a folder. 0 also where folders cannot be synced (EINVAL, EBADF).
+ */
+int weir__sys_sync_folder(int dir);
 int weir__sys_chmod(int fd, unsigned mode);
-/* @keep: -EEXIST if there is a file of the name @to, rather than replace it. */
-int weir__sys_rename(const char *from, const char *to, bool keep);
-int weir__sys_unlink(const char *path);
-/* Lock a file without waiting; closing it unlocks it. -EWOULDBLOCK. */
-int weir__sys_lock(int fd);
+/*
+ * Rename a file of the folder @dir. @keep: -EEXIST if there is a file of the
+ * name @to, rather than replace it.
+ */
+int weir__sys_rename(int dir, const char *from, const char *to, bool keep);
+int weir__sys_unlink(int dir, const char *name);
+/*
+ * Lock a file or folder, for which the call waits for at most @timeout_ns;
+ * closing it unlocks it. -EWOULDBLOCK: another one has the lock.
+ */
+int weir__sys_lock(int fd, int64_t timeout_ns);
 /* Drop clean pages of the range from the page cache. Errors are ignored. */
 void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len);
 /* Bytes that this process may still write to the file system of @path. */

@@ -11,6 +11,8 @@
 
 #include "core/clock.h"
 
+#define LOCK_PAUSE 1000000 /* ns */
+
 int weir__sys_reserve(int fd, uint64_t bytes)
 {
 	struct weir__retry retry = { 0 };
@@ -44,15 +46,11 @@ int weir__sys_sync(int fd)
 	return r < 0 ? -errno : 0;
 }
 
-int weir__sys_sync_folder(const char *path)
+int weir__sys_sync_folder(int dir)
 {
-	int fd = weir__sys_open(path, O_RDONLY | O_DIRECTORY, 0), r;
+	int r = weir__sys_sync(dir);
 
-	if (fd < 0)
-		return fd;
-	r = weir__sys_sync(fd);
-	weir__sys_close(fd);
-	return r;
+	return r == -EINVAL || r == -EBADF ? 0 : r;
 }
 
 int weir__sys_chmod(int fd, unsigned mode)
@@ -61,34 +59,45 @@ int weir__sys_chmod(int fd, unsigned mode)
 }
 
 /* renameat2(2) with RENAME_NOREPLACE, which not all file systems have. */
-static int rename_new(const char *from, const char *to)
+static int rename_new(int dir, const char *from, const char *to)
 {
 	struct stat st;
 
-	if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+	if (!renameat2(dir, from, dir, to, RENAME_NOREPLACE))
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	if (!lstat(to, &st))
+	if (!weir__sys_stat_at(dir, to, false, &st))
 		return -EEXIST;
-	return rename(from, to) < 0 ? -errno : 0;
+	return renameat(dir, from, dir, to) < 0 ? -errno : 0;
 }
 
-int weir__sys_rename(const char *from, const char *to, bool keep)
+int weir__sys_rename(int dir, const char *from, const char *to, bool keep)
 {
 	if (keep)
-		return rename_new(from, to);
-	return rename(from, to) < 0 ? -errno : 0;
+		return rename_new(dir, from, to);
+	return renameat(dir, from, dir, to) < 0 ? -errno : 0;
 }
 
-int weir__sys_unlink(const char *path)
+int weir__sys_unlink(int dir, const char *name)
 {
-	return unlink(path) < 0 ? -errno : 0;
+	return unlinkat(dir, name, 0) < 0 ? -errno : 0;
 }
 
-int weir__sys_lock(int fd)
+/*
+ * flock(2) would wait without a limit, for a process that is stopped too. So
+ * the lock is tried again and again.
+ */
+int weir__sys_lock(int fd, int64_t timeout_ns)
 {
-	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	int64_t deadline = weir__deadline(timeout_ns);
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || weir__now() >= deadline)
+			return -errno;
+		weir__sleep(LOCK_PAUSE);
+	}
+	return 0;
 }
 
 void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len)

@@ -96,8 +96,6 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	how |= flags & WEIR_FILE_WRITE ? O_RDWR : O_RDONLY;
 	if (flags & WEIR_FILE_CREATE)
 		how |= O_CREAT;
-	if (flags & WEIR__FILE_NEW)
-		how |= O_EXCL;
 	fd = weir__sys_open(path, how, mode);
 	if (fd == -EAGAIN)
 		fd = open_leased(path, how);
@@ -111,8 +109,7 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	r = check_kind(path, st);
 	if (r < 0)
 		goto out;
-	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_EXCL |
-					    O_NOCTTY));
+	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
 	if (r < 0) {
 		r = weir__fail_sys(r, "%s", path);
 		goto out;
@@ -239,6 +236,31 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 	f->writable = flags & WEIR_FILE_WRITE;
 	file_identify(&st, &f->id);
 	file_fill(f, flags);
+	*ret_file = f;
+	return 0;
+}
+
+int weir__file_take(struct weir *weir, int fd, const char *path,
+		    struct weir_file **ret_file)
+{
+	struct weir_file *f;
+	struct stat st;
+	int r = file_new(weir, path, &f);
+
+	if (r < 0) {
+		weir__sys_close(fd);
+		return r;
+	}
+	f->fd = fd;
+	r = weir__sys_fstat(fd, &st);
+	if (r < 0) {
+		weir__file_put(f);
+		return weir__fail_sys(r, "%s", path);
+	}
+	f->has_path = true;
+	f->writable = true;
+	file_identify(&st, &f->id);
+	file_fill(f, 0);
 	*ret_file = f;
 	return 0;
 }

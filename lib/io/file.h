@@ -51,12 +51,16 @@ struct weir_file {
 	struct weir__lease *_Atomic lease; /* NULL: none */
 };
 
-/* For weir__file_open(): fail with -EEXIST if there is such a file. */
-#define WEIR__FILE_NEW 0x80000000u
-
 /* As weir_file_open(), for use inside the library. */
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);
+/*
+ * Make a file of @fd, a regular file at @path that is open for reading and
+ * writing without flags. The descriptor becomes the file's; if the call fails,
+ * it is closed.
+ */
+int weir__file_take(struct weir *weir, int fd, const char *path,
+		    struct weir_file **ret_file);
 /*
  * Open for reading the file that the caller has open as @fd. The descriptor
  * stays the caller's and is not changed. @name, or NULL, is for sentences.

@@ -377,9 +377,12 @@ static void note_failure(const struct weir__loop *loop,
 
 static enum weir__chunk_way way_of(const struct weir__op *op)
 {
-	return !op->direct ? WEIR__CHUNK_BUFFERED
-	       : op->slot  ? WEIR__CHUNK_STAGED
-			   : WEIR__CHUNK_IN_PLACE;
+	if (!op->direct)
+		return WEIR__CHUNK_BUFFERED;
+	/* The job may have filled its own memory instead of the slot. */
+	return op->slot && (!op->job->fill || op->payload == op->slot->addr)
+		       ? WEIR__CHUNK_STAGED
+		       : WEIR__CHUNK_IN_PLACE;
 }
 
 static const char *span_name(const struct weir__op *op)

@@ -49,13 +49,16 @@ struct weir__format_write {
 	/* The same for a pair of metadata. */
 	int (*check_value)(const struct weir__str *key,
 			   const struct weir__value *value);
-	/* The alignment of @rec in the data section: a power of two. */
+	/*
+	 * The alignment of @rec in the data section, or, with NULL, of the data
+	 * section in the file: a power of two.
+	 */
 	uint64_t (*align)(const struct weir_model *m,
 			  const struct weir__record *rec);
 	/*
-	 * Append the header of a file, up to its data section, to @out, which
-	 * is empty. -ENOMEM without a sentence. -EOPNOTSUPP: the format has a
-	 * limit that the model exceeds.
+	 * Append the header of a file to @out, which is empty. -ENOMEM without
+	 * a sentence. -EOPNOTSUPP: the format has a limit that the model
+	 * exceeds.
 	 */
 	int (*header)(const struct weir_model *m,
 		      const struct weir__part_out *part,

@@ -41,6 +41,9 @@ static int gguf_check(const struct weir__str *name, uint32_t dtype,
 		return weir__fail(-EOPNOTSUPP,
 				  "tensor '%s': %u dimensions, GGUF allows %u",
 				  quoted, ndim, DIMS_MAX);
+	if (!name->len)
+		return weir__fail(-EOPNOTSUPP,
+				  "a tensor of GGUF cannot have an empty name");
 	if (name->len >= NAME_ROOM)
 		return weir__fail(
 			-EOPNOTSUPP,
@@ -52,6 +55,11 @@ static int gguf_check(const struct weir__str *name, uint32_t dtype,
 static int gguf_check_value(const struct weir__str *key,
 			    const struct weir__value *value)
 {
+	if (!key->len || key->len > UINT16_MAX)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"metadata '%s': a key of %zu bytes, GGUF allows 1 to %u",
+			weir__quote(key->s, key->len), key->len, UINT16_MAX);
 	if (!weir__str_is(key, "general.alignment"))
 		return 0;
 	if (value->type == WEIR_VALUE_U32 && value->u &&
@@ -62,18 +70,13 @@ static int gguf_check_value(const struct weir__str *key,
 		"metadata 'general.alignment': the value is not a power of two of type U32");
 }
 
-static uint64_t alignment(const struct weir_model *m)
-{
-	const struct weir__value *v = weir__meta_find(m, "general.alignment");
-
-	return v ? v->u : DEFAULT_ALIGN;
-}
-
 static uint64_t gguf_align(const struct weir_model *m,
 			   const struct weir__record *rec)
 {
+	const struct weir__value *v = weir__meta_find(m, "general.alignment");
+
 	(void)rec;
-	return alignment(m);
+	return v ? v->u : DEFAULT_ALIGN;
 }
 
 static void add_string(struct weir__bytes *out, const char *s, size_t n)
@@ -128,10 +131,11 @@ static void add_pair(const struct weir_model *m, struct weir__bytes *out,
 
 static bool is_split_key(const struct weir_model *m, const struct weir__pair *p)
 {
-	static const char prefix[] = "split.";
+	const struct weir__str key = { m->text + p->key, p->key_len };
 
-	return p->key_len >= sizeof(prefix) - 1 &&
-	       !memcmp(m->text + p->key, prefix, sizeof(prefix) - 1);
+	return weir__str_is(&key, "split.no") ||
+	       weir__str_is(&key, "split.count") ||
+	       weir__str_is(&key, "split.tensors.count");
 }
 
 /* Pairs of the model, without those that say how it was split. */
@@ -205,7 +209,6 @@ static int gguf_header(const struct weir_model *m,
 		n_pairs += add_split(m, part, out);
 	for (size_t i = 0; i < part->n; i++)
 		add_info(m, &m->rec[part->order[i]], out);
-	weir__bytes_pad(out, alignment(m), 0);
 	if (weir__bytes_end(out) < 0)
 		return -ENOMEM;
 	for (int i = 0; i < 8; i++)

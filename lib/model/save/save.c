@@ -14,7 +14,7 @@
 #include "model/save/save.h"
 
 #include <errno.h>
-#include <fnmatch.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +28,7 @@
 #include "core/util.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
+#include "model/format/split_files.h"
 #include "model/format/utf8.h"
 #include "stream/event.h"
 
@@ -132,6 +133,28 @@ static int no_format(const char *path, const char *name)
 		path);
 }
 
+/* A path by which a reader could not open the one file that is written. */
+static int check_path(const char *path, const struct weir__format *format)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	struct weir__part_name part;
+
+	if (!*name)
+		return weir__fail(-EINVAL, "'%s' is not the name of a file",
+				  path);
+	if (strlen(name) > NAME_MAX)
+		return weir__fail(-ENAMETOOLONG,
+				  "%s: a name of %zu bytes, at most %d", path,
+				  strlen(name), NAME_MAX);
+	if (format->split && weir__split_parse(name, &part) && part.count > 1)
+		return weir__fail(
+			-EINVAL,
+			"%s: is the name of file %u of %u of a split model; name the model without these numbers",
+			path, part.no, part.count);
+	return 0;
+}
+
 static int set_path(struct weir_save *s, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -164,7 +187,6 @@ int weir_save_new(struct weir *weir, const char *path,
 {
 	const uint32_t known = WEIR_SAVE_NEW | WEIR_SAVE_NOSYNC |
 			       WEIR_SAVE_DROP;
-	const char *slash = strrchr(path, '/');
 	const struct weir__format *format;
 	struct weir_save_opts o;
 	struct weir_save *s;
@@ -178,17 +200,18 @@ int weir_save_new(struct weir *weir, const char *path,
 		r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	if (!*(slash ? slash + 1 : path))
-		return weir__fail(-EINVAL, "'%s' is not the name of a file",
-				  path);
 	format = find_format(path, o.format);
 	if (!format)
 		return no_format(path, o.format);
+	r = check_path(path, format);
+	if (r < 0)
+		return r;
 	s = weir__calloc(1, sizeof(*s));
 	if (!s)
 		return weir__fail(-ENOMEM, "%s: no memory for a save", path);
 	weir__timeline_init(&s->timeline, &save_ops, weir);
 	s->weir = weir;
+	s->dir = -1;
 	s->format = format;
 	s->flags = o.flags;
 	s->depth = o.depth;
@@ -334,7 +357,7 @@ static int check_started(const struct weir_save *s)
 
 	if (r < 0)
 		return r;
-	if (atomic_load(&s->state) == WEIR__SAVE_OPEN)
+	if (atomic_load(&s->state) < WEIR__SAVE_STARTED)
 		return weir__fail(-EINVAL, "%s: the save was not started",
 				  s->path);
 	return 0;
@@ -363,6 +386,7 @@ static void save_end(struct weir__task *task)
 {
 	struct weir_save *s = weir__container(task, struct weir_save, task);
 	struct weir__engine *eng = s->eng;
+	const bool leaked = atomic_load(&s->job->leaked);
 	int r = 0;
 
 	if (atomic_load(&s->cancelled))
@@ -376,13 +400,15 @@ static void save_end(struct weir__task *task)
 			weir__save_fail(s, r, 0, s->model->n_recs, "%s",
 					weir__error_text());
 	}
-	weir__save_files_end(s);
-	release_items(s);
+	weir__save_files_end(s, leaked);
+	if (!leaked)
+		release_items(s);
 	atomic_store(&s->elapsed, weir__now() - s->begun);
 	atomic_store(&s->state, WEIR__SAVE_FINISHED);
 	atomic_store(&s->finished, true);
 	weir__timeline_complete(&s->timeline, 0);
-	weir__timeline_put(&s->timeline);
+	if (!leaked)
+		weir__timeline_put(&s->timeline);
 	weir__engine_release(eng);
 }
 
@@ -421,6 +447,9 @@ static void save_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 					  memory_order_relaxed);
 		if (way != WEIR__CHUNK_BUFFERED)
 			atomic_fetch_add_explicit(&s->direct, hi - lo,
+						  memory_order_relaxed);
+		if (way == WEIR__CHUNK_IN_PLACE)
+			atomic_fetch_add_explicit(&s->in_place, hi - lo,
 						  memory_order_relaxed);
 	}
 }
@@ -485,15 +514,19 @@ static int make_job(struct weir_save *s)
 	return 0;
 }
 
-/* The engine is held: it stays until save_end. */
+/*
+ * The engine is held: it stays until save_end. The save may have finished when
+ * this returns.
+ */
 static int start_held(struct weir_save *s)
 {
+	enum weir__save_state starting = WEIR__SAVE_STARTING;
 	int r = weir__save_files_make(s);
 
 	if (r >= 0)
 		r = make_job(s);
 	if (r < 0) {
-		weir__save_files_end(s);
+		weir__save_files_end(s, false);
 		return r;
 	}
 	s->begun = weir__now();
@@ -503,6 +536,9 @@ static int start_held(struct weir_save *s)
 	s->waiter.wake = save_wake;
 	if (!s->after || weir__timeline_wait(s->after, &s->waiter) != 0)
 		weir__engine_long_task(s->eng, &s->task);
+	/* Not earlier: a cancelled save must find its waiter on the list. */
+	atomic_compare_exchange_strong(&s->state, &starting,
+				       WEIR__SAVE_STARTED);
 	return 0;
 }
 
@@ -540,7 +576,7 @@ int weir_save_start(struct weir_save *save, struct weir_event *after)
 	WEIR__ENTER();
 	r = check_open(save);
 	if (r >= 0 && !atomic_compare_exchange_strong(&save->state, &open,
-						      WEIR__SAVE_STARTED))
+						      WEIR__SAVE_STARTING))
 		r = weir__fail(-EINVAL, "%s: the save has been started",
 			       save->path);
 	if (r < 0)
@@ -593,19 +629,19 @@ int weir_save_cancel(struct weir_save *save)
 int weir_save_progress(struct weir_save *save,
 		       struct weir_progress *ret_progress)
 {
-	int64_t elapsed = atomic_load(&save->elapsed);
-	struct weir_progress p = {
-		.bytes = atomic_load(&save->written),
-		.total = save->total,
-		.count = save->model->n_recs,
-		.elapsed = elapsed ? elapsed : weir__now() - save->begun,
-	};
+	struct weir_progress p = { 0 };
 	int r;
 
 	WEIR__ENTER();
 	r = check_started(save);
 	if (r < 0)
 		return r;
+	p.bytes = atomic_load(&save->written);
+	p.total = save->total;
+	p.count = save->model->n_recs;
+	p.elapsed = atomic_load(&save->elapsed);
+	if (!p.elapsed)
+		p.elapsed = weir__now() - save->begun;
 	if (atomic_load(&save->finished) && atomic_load(&save->failed))
 		p.failed = p.count;
 	else if (atomic_load(&save->finished))
@@ -656,7 +692,6 @@ int weir_save_report(struct weir_save *save,
 		.direct = atomic_load(&save->direct),
 		.in_place = atomic_load(&save->in_place),
 		.elapsed = atomic_load(&save->elapsed),
-		.leftovers = save->leftovers,
 	};
 	struct weir_io_info io;
 	int r;
@@ -667,10 +702,12 @@ int weir_save_report(struct weir_save *save,
 		return r;
 	weir__engine_info(save->eng, &io);
 	rep.io = io.method;
-	rep.chunks = save->job->n_chunks;
+	rep.leftovers = save->leftovers;
 	rep.retries = atomic_load(&save->job->retries);
-	if (atomic_load(&save->finished))
+	if (atomic_load(&save->finished)) {
+		rep.chunks = save->job->n_chunks;
 		rep.sync_ns = save->sync_ns;
-	snprintf(rep.note, sizeof(rep.note), "%s", save->note);
+		snprintf(rep.note, sizeof(rep.note), "%s", save->note);
+	}
 	return weir__info_out(ret_report, &rep, sizeof(rep));
 }

@@ -3,14 +3,16 @@
  * A save, from weir_save_new() to the end of its last reference.
  *
  *	OPEN		tensors and metadata are added, by one thread at a time
- *	STARTED		weir_save_start() has made the temporary files; the
- *			save waits for its event, then the engine writes
+ *	STARTING	weir_save_start() makes the temporary files; it goes
+ *			back to OPEN if that fails
+ *	STARTED		the save waits for its event, then the engine writes
  *	FINISHED	the files have their names, or the save has failed and
  *			they are gone; waiters are woken
  *
  * It is a timeline with one number, 0, which is completed when it finishes. The
  * references are the program's, one of its own from STARTED to FINISHED, and
- * those of events.
+ * those of events. If the kernel or a thread may still use the memory of a save
+ * (job->leaked), its own reference stays for ever.
  */
 #ifndef WEIR__MODEL_SAVE_H
 #define WEIR__MODEL_SAVE_H
@@ -35,12 +37,14 @@ struct weir__save_file {
 	struct weir_file *file;
 	unsigned char *header;
 	size_t header_bytes;
-	uint64_t bytes; /* of the whole file */
+	uint64_t data_at; /* where the data section begins */
+	uint64_t bytes;   /* of the whole file */
 	struct weir__part_out part;
 };
 
 enum weir__save_state {
 	WEIR__SAVE_OPEN,
+	WEIR__SAVE_STARTING,
 	WEIR__SAVE_STARTED,
 	WEIR__SAVE_FINISHED
 };
@@ -50,6 +54,11 @@ struct weir_save {
 	struct weir *weir; /* referenced by the timeline */
 	char *path;
 	char *folder; /* of path: "." or ends before the last slash */
+	/*
+	 * The folder, open from the start to the end: it may be renamed, or the
+	 * process may change its working directory meanwhile. -1: not open.
+	 */
+	int dir;
 	const struct weir__format *format;
 	uint32_t flags, depth;
 	uint64_t shard_bytes;
@@ -90,7 +99,7 @@ struct weir_save {
 	_Atomic uint64_t written, direct, in_place;
 	int64_t sync_ns;
 	uint32_t leftovers;
-	char note[240];
+	char note[512]; /* for the report; read after the end */
 };
 
 /*
@@ -107,6 +116,16 @@ int weir__save_fail(struct weir_save *s, int err, int32_t native,
  */
 int weir__save_layout(struct weir_save *s);
 void weir__save_layout_free(struct weir_save *s);
+/*
+ * Choose the names of the files, of which shards get new ones. The folder is
+ * open. May be called again before they are used. -ENOMEM, -ENAMETOOLONG.
+ */
+int weir__save_choose_names(struct weir_save *s);
+/* True if @name is one that a shard of a save to this path may have. */
+bool weir__save_is_shard(const struct weir_save *s, const char *name);
+/* The last component of the path; whether it ends as the format's files do. */
+const char *weir__save_name(const struct weir_save *s);
+bool weir__save_has_suffix(const struct weir_save *s);
 
 /* save_files.c: make the temporary files. Blocks. */
 int weir__save_files_make(struct weir_save *s);
@@ -115,11 +134,17 @@ int weir__save_files_make(struct weir_save *s);
  * give them their names. Blocks. Returns -errno with a sentence.
  */
 int weir__save_files_publish(struct weir_save *s);
-/* Close the files; remove those that have temporary names. Blocks. */
-void weir__save_files_end(struct weir_save *s);
+/*
+ * Remove the files that have temporary names, and close all unless @leaked: a
+ * thread may still write to their descriptors. Blocks.
+ */
+void weir__save_files_end(struct weir_save *s, bool leaked);
 
 /* save_earlier.c: the model that is replaced; see there. Block. */
-void weir__save_earlier_find(struct weir_save *s);
+/* False: there is an index, and it cannot be read. */
+bool weir__save_earlier_find(struct weir_save *s);
+/* True if the index of the earlier model has the shard @name. */
+bool weir__save_earlier_has(const struct weir_save *s, const char *name);
 void weir__save_earlier_remove(struct weir_save *s);
 void weir__save_earlier_free(struct weir_save *s);
 

@@ -5,8 +5,12 @@
  * new one is durable: the shards of its index, and the index or the single file
  * if the new model has the other form. At every moment each of the names by
  * which readers open a model leads to a whole one.
+ *
+ * The index is untrusted text. Only shards with names that a save to this path
+ * gives are removed: others may belong to another model, too.
  */
-#include <stdio.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -14,35 +18,32 @@
 #include "model/format/shard_index.h"
 #include "model/save/save.h"
 
-#define PATH_ROOM 4096
-
-static void path_of(const struct weir_save *s, const char *name, char *path)
+/* The bytes of a regular file with a NUL, or NULL. */
+static char *read_text(int fd, size_t *ret_len)
 {
-	snprintf(path, PATH_ROOM, "%s/%s", s->folder, name);
-}
+	struct stat st;
+	size_t at = 0;
+	int64_t r = 1;
+	char *text;
 
-/* The text of the index @name with a NUL, or NULL. */
-static char *read_text(struct weir_save *s, const char *name, size_t *ret_len)
-{
-	struct weir_file *file = NULL;
-	char path[PATH_ROOM], *text = NULL;
-
-	path_of(s, name, path);
-	if (weir__file_open(s->weir, path, WEIR_FILE_NODIRECT, 0, &file) < 0)
+	if (weir__sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size > WEIR__INDEX_MAX)
 		return NULL;
-	*ret_len = (size_t)file->id.bytes;
-	if (*ret_len <= WEIR__INDEX_MAX)
-		text = weir__calloc(*ret_len + 1, 1);
-	if (text && weir__file_read(file, text, *ret_len, 0) < 0) {
-		weir__free(text);
-		text = NULL;
+	text = weir__calloc((size_t)st.st_size + 1, 1);
+	while (text && at < (size_t)st.st_size && r > 0) {
+		r = weir__sys_pread(fd, text + at, (size_t)st.st_size - at, at);
+		at += r > 0 ? (size_t)r : 0;
 	}
-	weir__file_put(file);
+	if (r < 0) {
+		weir__free(text);
+		return NULL;
+	}
+	*ret_len = at;
 	return text;
 }
 
-/* The names of the shards, each in memory of its own. */
-static void copy_names(struct weir_save *s, const struct weir__index *x)
+/* The names of the shards, each in memory of its own. False: no memory. */
+static bool copy_names(struct weir_save *s, const struct weir__index *x)
 {
 	s->earlier = weir__calloc(x->n_shards + 1, sizeof(*s->earlier));
 	for (size_t i = 0; s->earlier && i < x->n_shards; i++) {
@@ -50,32 +51,55 @@ static void copy_names(struct weir_save *s, const struct weir__index *x)
 		char *name = weir__calloc(shard->len + 1, 1);
 
 		if (!name)
-			return;
+			return false;
 		memcpy(name, shard->s, shard->len);
 		s->earlier[s->n_earlier++] = name;
 	}
+	return s->earlier != NULL;
 }
 
-void weir__save_earlier_find(struct weir_save *s)
+static bool read_index(struct weir_save *s, int fd)
+{
+	struct weir__index x;
+	size_t len = 0;
+	char *text = read_text(fd, &len);
+	bool known = false;
+
+	if (!text)
+		return false;
+	if (weir__index_parse(&x, NULL, s->index_name, text, len, true) >= 0)
+		known = copy_names(s, &x);
+	weir__index_fini(&x);
+	weir__free(text);
+	return known;
+}
+
+bool weir__save_earlier_find(struct weir_save *s)
 {
 	struct weir__error_saved saved;
-	struct weir__index x;
-	size_t len;
-	char *text;
+	bool known;
+	int fd;
 
+	weir__save_earlier_free(s);
 	if (!s->index_name)
-		return;
+		return true;
+	fd = weir__sys_open_at(s->dir, s->index_name, O_RDONLY | O_NONBLOCK, 0);
+	if (fd == -ENOENT)
+		return true;
 	/* What is no index is left alone. */
 	weir__error_save(&saved);
-	text = read_text(s, s->index_name, &len);
-	if (text) {
-		if (weir__index_parse(&x, NULL, s->index_name, text, len,
-				      true) >= 0)
-			copy_names(s, &x);
-		weir__index_fini(&x);
-	}
-	weir__free(text);
+	known = fd >= 0 && read_index(s, fd);
 	weir__error_restore(&saved);
+	weir__sys_close(fd);
+	return known;
+}
+
+bool weir__save_earlier_has(const struct weir_save *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_earlier; i++)
+		if (!strcmp(s->earlier[i], name))
+			return true;
+	return false;
 }
 
 static bool is_new(const struct weir_save *s, const char *name)
@@ -86,34 +110,57 @@ static bool is_new(const struct weir_save *s, const char *name)
 	return false;
 }
 
-/* Returns false if there was no such file. */
-static bool remove_file(struct weir_save *s, const char *name)
+/* Returns 1, 0 if there was no such file, or -errno, which is noted. */
+static int remove_file(struct weir_save *s, const char *name)
 {
-	char path[PATH_ROOM];
-	int r;
+	int r = weir__sys_unlink(s->dir, name);
 
-	path_of(s, name, path);
-	r = weir__sys_unlink(path);
-	if (r < 0 && r != -ENOENT)
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
 		weir__append(
 			s->note, sizeof(s->note),
 			"%s%s of the earlier model could not be removed: %s",
 			*s->note ? "; " : "", name, weir__errno_name(-r));
-	return r >= 0;
+	return r < 0 ? r : 1;
+}
+
+/* No index may lead to shards that are gone, also after a power failure. */
+static int remove_other(struct weir_save *s, const char *name)
+{
+	int r = remove_file(s, name);
+
+	if (r <= 0 || s->flags & WEIR_SAVE_NOSYNC)
+		return r;
+	r = weir__sys_sync_folder(s->dir);
+	if (r < 0)
+		weir__append(s->note, sizeof(s->note),
+			     "%sfsync of the folder without %s: %s",
+			     *s->note ? "; " : "", name, weir__errno_name(-r));
+	return r;
+}
+
+/* The name of the earlier model's other form; NULL: it has none. */
+static const char *other_form(const struct weir_save *s)
+{
+	if (s->n_files > 1)
+		return weir__save_name(s);
+	/* The index of NAME.safetensors is not that of a path "NAME". */
+	return weir__save_has_suffix(s) ? s->index_name : NULL;
 }
 
 void weir__save_earlier_remove(struct weir_save *s)
 {
-	const char *slash = strrchr(s->path, '/');
-	const char *other = s->n_files > 1 ? slash ? slash + 1 : s->path
-					   : s->index_name;
+	const char *other;
 
 	if (!s->index_name)
 		return;
-	if (remove_file(s, other) && !(s->flags & WEIR_SAVE_NOSYNC))
-		(void)weir__sys_sync_folder(s->folder);
+	other = other_form(s);
+	if (!other || remove_other(s, other) < 0)
+		return;
 	for (size_t i = 0; i < s->n_earlier; i++)
-		if (!is_new(s, s->earlier[i]))
+		if (weir__save_is_shard(s, s->earlier[i]) &&
+		    !is_new(s, s->earlier[i]))
 			remove_file(s, s->earlier[i]);
 }
 

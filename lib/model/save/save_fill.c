@@ -13,7 +13,7 @@
 static uint64_t begin_of(const struct weir_save *s,
 			 const struct weir__save_file *f, size_t i)
 {
-	return f->header_bytes + s->model->rec[f->part.order[i]].off;
+	return f->data_at + s->model->rec[f->part.order[i]].off;
 }
 
 static uint64_t end_of(const struct weir_save *s,
@@ -89,11 +89,8 @@ int weir__save_fill(struct weir__job *job, size_t ext, uint64_t lo, uint64_t hi,
 	uint64_t at = lo;
 	int r = 0;
 
-	if (in_memory(s, f, i, lo, hi, ret_bytes)) {
-		atomic_fetch_add_explicit(&s->in_place, hi - lo,
-					  memory_order_relaxed);
+	if (in_memory(s, f, i, lo, hi, ret_bytes))
 		return 0;
-	}
 	if (at < f->header_bytes) {
 		uint64_t n = f->header_bytes < hi ? f->header_bytes - at
 						  : hi - at;

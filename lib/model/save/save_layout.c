@@ -4,6 +4,8 @@
  * in which they were added; where the format wants it, those with larger
  * alignments come first.
  */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,8 +69,17 @@ static int make_order(struct weir_save *s)
 	return 0;
 }
 
-/* How many records from order[first] on go to one file; sets their offsets. */
-static size_t fill_part(struct weir_save *s, size_t first)
+static int too_large(const struct weir_save *s)
+{
+	return weir__fail(-EFBIG, "%s: the tensors have over 2^63 - 1 bytes",
+			  s->path);
+}
+
+/*
+ * Choose how many records from order[first] on go to one file, and set their
+ * offsets.
+ */
+static int fill_part(struct weir_save *s, size_t first, size_t *ret_n)
 {
 	const struct weir__format_write *write = s->format->write;
 	struct weir_model *m = s->model;
@@ -83,10 +94,13 @@ static size_t fill_part(struct weir_save *s, size_t first)
 		     data > s->shard_bytes - rec->bytes))
 			break;
 		rec->off = weir__up(end, write->align(m, rec));
-		end = rec->off + rec->bytes;
+		if (weir__add_over(rec->off, rec->bytes, &end) ||
+		    end > INT64_MAX)
+			return too_large(s);
 		data += rec->bytes;
 	}
-	return i - first;
+	*ret_n = i - first;
+	return 0;
 }
 
 static int add_part(struct weir_save *s, size_t *cap, size_t first, size_t n)
@@ -106,12 +120,13 @@ static int add_part(struct weir_save *s, size_t *cap, size_t first, size_t n)
 
 static int divide(struct weir_save *s)
 {
-	size_t cap = 0, first = 0, n;
+	size_t cap = 0, first = 0, n = 0;
 	int r;
 
 	do {
-		n = fill_part(s, first);
-		r = add_part(s, &cap, first, n);
+		r = fill_part(s, first, &n);
+		if (r >= 0)
+			r = add_part(s, &cap, first, n);
 		first += n;
 	} while (r >= 0 && first < s->model->n_recs);
 	for (uint32_t i = 0; i < s->n_files; i++)
@@ -141,91 +156,49 @@ static int make_header(struct weir_save *s, struct weir__save_file *f)
 		if (write->pads)
 			end = weir__up(end, write->align(m, rec));
 	}
-	f->bytes = f->header_bytes + end;
-	s->total += f->bytes;
+	f->data_at = weir__up(f->header_bytes, write->align(m, NULL));
+	if (weir__add_over(f->data_at, end, &f->bytes) ||
+	    weir__add_over(s->total, f->bytes, &s->total) ||
+	    s->total > INT64_MAX)
+		return too_large(s);
 	return 0;
 }
 
-/* "NAME" without its ending, which is that of the format or none. */
-static int stem_length(const struct weir_save *s, const char *name)
+const char *weir__save_name(const struct weir_save *s)
 {
+	const char *slash = strrchr(s->path, '/');
+
+	return slash ? slash + 1 : s->path;
+}
+
+bool weir__save_has_suffix(const struct weir_save *s)
+{
+	const char *name = weir__save_name(s);
 	size_t n = strlen(name), suffix = strlen(s->format->suffix);
 
-	if (n > suffix && !strcmp(name + n - suffix, s->format->suffix))
-		n -= suffix;
+	return n > suffix && !strcmp(name + n - suffix, s->format->suffix);
+}
+
+/* The length of "NAME" without its ending, if that is the format's. */
+static int stem_length(const struct weir_save *s)
+{
+	size_t n = strlen(weir__save_name(s));
+
+	if (weir__save_has_suffix(s))
+		n -= strlen(s->format->suffix);
 	return (int)n;
 }
 
-static char *print_name(const struct weir_save *s, const char *name,
-			const char *generation, uint32_t i)
+static int name_index(struct weir_save *s)
 {
-	char text[512];
-
-	if (s->n_files == 1)
-		return weir__strdup(name);
-	snprintf(text, sizeof(text), "%.*s%s-%05u-of-%05u%s",
-		 stem_length(s, name), name, generation, i + 1, s->n_files,
-		 s->format->suffix);
-	return weir__strdup(text);
-}
-
-/*
- * True if a file of the name exists. Shards of an index never replace a file:
- * until the index has its name, the earlier model needs them.
- */
-static bool name_taken(const struct weir_save *s, const char *name)
-{
-	char path[4096];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%s/%s", s->folder, name);
-	return weir__sys_stat(path, &st) == 0;
-}
-
-/* Names of the files; *ret_taken: one of them exists. */
-static int set_names(struct weir_save *s, const char *name,
-		     const char *generation, bool *ret_taken)
-{
-	*ret_taken = false;
-	for (uint32_t i = 0; i < s->n_files; i++) {
-		weir__free(s->file[i].name);
-		s->file[i].name = print_name(s, name, generation, i);
-		if (!s->file[i].name)
-			return no_memory(s);
-		*ret_taken |= name_taken(s, s->file[i].name);
-	}
-	return 0;
-}
-
-static int name_index(struct weir_save *s, const char *name)
-{
-	char text[512];
+	char text[2 * NAME_MAX];
 
 	if (!s->format->write->index)
 		return 0;
-	snprintf(text, sizeof(text), "%.*s%s", stem_length(s, name), name,
-		 s->format->index_suffix);
+	snprintf(text, sizeof(text), "%.*s%s", stem_length(s),
+		 weir__save_name(s), s->format->index_suffix);
 	s->index_name = weir__strdup(text);
 	return s->index_name ? 0 : no_memory(s);
-}
-
-static int make_names(struct weir_save *s)
-{
-	const char *slash = strrchr(s->path, '/');
-	const char *name = slash ? slash + 1 : s->path;
-	char generation[16] = "";
-	bool taken;
-	int r = name_index(s, name);
-
-	if (r >= 0)
-		r = set_names(s, name, "", &taken);
-	if (r < 0 || !weir__save_has_index(s))
-		return r;
-	for (unsigned i = 2; taken && r >= 0; i++) {
-		snprintf(generation, sizeof(generation), "-v%u", i);
-		r = set_names(s, name, generation, &taken);
-	}
-	return r;
 }
 
 int weir__save_layout(struct weir_save *s)
@@ -239,5 +212,93 @@ int weir__save_layout(struct weir_save *s)
 		r = divide(s);
 	for (uint32_t i = 0; r >= 0 && i < s->n_files; i++)
 		r = make_header(s, &s->file[i]);
-	return r < 0 ? r : make_names(s);
+	return r < 0 ? r : name_index(s);
+}
+
+/* @generation 0: without its number in the name. */
+static char *print_name(const struct weir_save *s, unsigned generation,
+			uint32_t i)
+{
+	char version[16] = "", text[2 * NAME_MAX];
+
+	if (s->n_files == 1)
+		return weir__strdup(weir__save_name(s));
+	if (generation)
+		snprintf(version, sizeof(version), "-v%u", generation);
+	snprintf(text, sizeof(text), "%.*s%s-%05u-of-%05u%s", stem_length(s),
+		 weir__save_name(s), version, i + 1, s->n_files,
+		 s->format->suffix);
+	return weir__strdup(text);
+}
+
+/* Returns 1 if one of the names exists. */
+static int set_names(struct weir_save *s, unsigned generation)
+{
+	bool taken = false;
+
+	for (uint32_t i = 0; i < s->n_files; i++) {
+		struct weir__save_file *f = &s->file[i];
+		struct stat st;
+
+		weir__free(f->name);
+		f->name = print_name(s, generation, i);
+		if (!f->name)
+			return no_memory(s);
+		if (strlen(f->name) > NAME_MAX)
+			return weir__fail(
+				-ENAMETOOLONG,
+				"%s: the name of a file has %zu bytes, at most %d",
+				f->name, strlen(f->name), NAME_MAX);
+		taken |= weir__sys_stat_at(s->dir, f->name, false, &st) == 0;
+	}
+	return taken;
+}
+
+/*
+ * Shards of an index never replace a file: until the index has its name, the
+ * earlier model needs them.
+ */
+int weir__save_choose_names(struct weir_save *s)
+{
+	int r = set_names(s, 0);
+
+	if (!weir__save_has_index(s))
+		return r < 0 ? r : 0;
+	for (unsigned i = 2; r > 0; i++)
+		r = set_names(s, i);
+	return r;
+}
+
+static const char *skip_digits(const char *at, unsigned least)
+{
+	unsigned n = 0;
+
+	while (at[n] >= '0' && at[n] <= '9')
+		n++;
+	return n < least ? NULL : at + n;
+}
+
+static const char *skip_text(const char *at, const char *text)
+{
+	const size_t n = strlen(text);
+
+	return at && !strncmp(at, text, n) ? at + n : NULL;
+}
+
+bool weir__save_is_shard(const struct weir_save *s, const char *name)
+{
+	const size_t stem = (size_t)stem_length(s);
+	const char *at, *version;
+
+	if (strncmp(name, weir__save_name(s), stem))
+		return false;
+	at = name + stem;
+	version = skip_text(at, "-v");
+	if (version)
+		at = skip_digits(version, 1);
+	at = skip_text(at, "-");
+	at = at ? skip_digits(at, 5) : NULL;
+	at = skip_text(at, "-of-");
+	at = at ? skip_digits(at, 5) : NULL;
+	return at && !strcmp(at, s->format->suffix);
 }
