@@ -11,11 +11,13 @@
 
 int convert_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
+int digest_main(int argc, char **argv);
 int graph_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int load_main(int argc, char **argv);
 int plan_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
+int verify_main(int argc, char **argv);
 
 #endif

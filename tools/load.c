@@ -181,6 +181,9 @@ static int begin(struct load_job *job)
 
 	if (load_start_engine(job) < 0)
 		return fail_weir();
+	if (a->verify &&
+	    weir_manifest_open(job->weir, a->verify, &job->manifest) < 0)
+		return fail_weir();
 	if (!a->trace)
 		return 0;
 	r = weir_trace_start(job->weir, outfile_name(&job->trace));
@@ -230,6 +233,7 @@ static int load_model(struct load_job *job)
 static int spare_inputs(struct load_job *job)
 {
 	const char *outs[] = { job->args->map, job->args->trace };
+	const char *manifest = job->args->verify;
 	struct weir_model *model;
 	struct stat st;
 	int r = 0;
@@ -237,6 +241,8 @@ static int spare_inputs(struct load_job *job)
 	for (int i = 0; i < 2 && r == 0; i++) {
 		if (!outs[i] || stat(outs[i], &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
+		if (manifest && (r = outfile_spare(outs[i], manifest)))
+			return r;
 		if (load_open_model(job, &model) < 0)
 			return fail_weir();
 		r = outfile_spare_model(outs[i], job->weir, model,
@@ -297,6 +303,7 @@ static void close_job(struct load_job *job)
 	free(job->needs);
 	free(job->memory);
 	weir_weights_free(job->weights);
+	weir_manifest_close(job->manifest);
 	weir_close(job->weir);
 	*job = (struct load_job){ .args = job->args };
 }

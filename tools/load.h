@@ -42,8 +42,9 @@ struct load_rules {
 struct load_args {
 	const char *path;
 	const char *device;
-	const char *trace; /* NULL: none */
-	const char *map;   /* --memory-map, or NULL */
+	const char *trace;  /* NULL: none */
+	const char *map;    /* --memory-map, or NULL */
+	const char *verify; /* a manifest; NULL: none */
 	struct load_rules rules[LOAD_RULES];
 	uint32_t rank, ranks; /* --rank; ranks is 0 without it */
 	enum weir_dtype dtype;
@@ -80,7 +81,8 @@ struct load_job {
 	struct weir *weir;
 	struct weir_dev *dev;
 	struct weir_buft *buft;
-	struct weir_buft **places; /* memory of each --place */
+	struct weir_buft **places;      /* memory of each --place */
+	struct weir_manifest *manifest; /* --verify, or NULL */
 	struct weir_weights *weights;
 	struct load_run *runs;
 	size_t n_runs; /* runs that have ended */

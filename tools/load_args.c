@@ -128,6 +128,8 @@ static const char help[] =
 	"  --lenient        accept all that the format's reference reader accepts\n"
 	"  --digest[=KIND]  print a digest of each tensor on stdout: xxh3 (as\n"
 	"                   `xxhsum -H2`) or sha256 [xxh3]\n"
+	"  --verify FILE    check each tensor as it is read against FILE, a manifest\n"
+	"                   of weir digest; not with slices\n"
 	"  --repeat N       load N times into the same memory\n"
 	"  --fresh          with --repeat: load into new memory each time\n"
 	"  --json           print a JSON object on stdout instead of the report\n"
@@ -160,6 +162,7 @@ enum {
 	LOAD_ESTIMATE,
 	LOAD_LENIENT,
 	LOAD_DIGEST,
+	LOAD_VERIFY,
 	LOAD_REPEAT,
 	LOAD_FRESH,
 	LOAD_JSON,
@@ -189,6 +192,7 @@ static const struct option options[] = {
 	{ "estimate", no_argument, NULL, LOAD_ESTIMATE },
 	{ "lenient", no_argument, NULL, LOAD_LENIENT },
 	{ "digest", optional_argument, NULL, LOAD_DIGEST },
+	{ "verify", required_argument, NULL, LOAD_VERIFY },
 	{ "repeat", required_argument, NULL, LOAD_REPEAT },
 	{ "fresh", no_argument, NULL, LOAD_FRESH },
 	{ "json", no_argument, NULL, LOAD_JSON },
@@ -334,6 +338,9 @@ static int take_flag(int c, struct load_args *a)
 	case LOAD_DEVICE:
 		a->device = optarg;
 		break;
+	case LOAD_VERIFY:
+		a->verify = optarg;
+		break;
 	case LOAD_ESTIMATE:
 		a->estimate = true;
 		break;
@@ -407,6 +414,7 @@ static const char *needs_load(const struct load_args *a)
 	return a->map           ? "--memory-map"
 	       : a->trace       ? "--trace"
 	       : a->digest >= 0 ? "--digest"
+	       : a->verify      ? "--verify"
 	       : a->repeat      ? "--repeat"
 				: NULL;
 }
@@ -427,6 +435,10 @@ static int check(const struct load_args *a)
 		return fail_usage(
 			"load",
 			"--hugetlb needs huge pages: not with --memory plain");
+	if (a->verify && (a->rules[LOAD_RULE_SLICE].n || a->ranks))
+		return fail_usage(
+			"load",
+			"--verify needs whole tensors: not with --slice or --rank");
 	if (outfile_same(a->map, a->trace))
 		return fail_usage("load",
 				  "--memory-map and --trace are one file: '%s'",

@@ -307,6 +307,8 @@ int load_plan(const struct load_job *job, struct weir_plan **ret_plan)
 	r = weir_plan_new(model, &plan);
 	if (r == 0)
 		r = put_tensors(job, model, plan);
+	if (r == 0 && job->manifest)
+		r = weir_plan_verify(plan, job->manifest);
 	weir_model_close(model);
 	if (r == 0)
 		*ret_plan = plan;

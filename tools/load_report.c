@@ -329,6 +329,8 @@ void load_report(const struct load_job *job)
 	report_memory(job);
 	report_cpu(job, run);
 	report_note(r);
+	if (job->manifest)
+		note("  verify  all match %s", job->args->verify);
 	if (job->args->trace)
 		note("  trace   %s, for ui.perfetto.dev", job->args->trace);
 	if (job->args->map)
@@ -487,6 +489,7 @@ void load_report_json(const struct load_job *job)
 	}
 	json_decref(json);
 	printf("\"peak_rss\": %llu,\n", (unsigned long long)job->peak_rss);
+	printf("\"verified\": %s,\n", job->manifest ? "true" : "false");
 	fputs("\"memory\": ", stdout);
 	out_json(memory_json(job));
 	fputs(",\n\"note\": ", stdout);

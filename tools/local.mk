@@ -16,7 +16,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/graph_text.c %D%/graph_report.c %D%/graph_dot.c %D%/graph_svg.c \
 	%D%/graph_layout.c %D%/graph_layout.h \
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_plan.c \
-	%D%/load_report.c %D%/load_map.c %D%/digest.c %D%/digest.h \
+	%D%/load_report.c %D%/load_map.c %D%/digest.c %D%/digest.h %D%/manifest.c %D%/sums.c %D%/sums.h \
 	%D%/plan.c %D%/plan.h %D%/plan_report.c %D%/plan_draw.c \
 	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
 	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_report.c \

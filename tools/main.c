@@ -12,12 +12,14 @@ static const char help[] =
 	"\n"
 	"  convert   write a model in another format, in shards, in another dtype\n"
 	"  devices   list devices, their memory, and the features of io_uring\n"
+	"  digest    write a manifest: the digest of each tensor of a model\n"
 	"  graph     show what a pass of a model computes; a picture\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
 	"  run       continue a text with a Llama, Mistral, Qwen2 or Qwen3 model; chats\n"
 	"  plan      place buffers with known lifetimes in one memory; a picture\n"
 	"  synth     write a model of a known shape with random bytes\n"
+	"  verify    check a model against a manifest, or against SHA-256 sums\n"
 	"\n"
 	"weir COMMAND --help and weir(1) describe each command.\n"
 	"Exit status: 0 success, 1 failure, 2 invalid command line, 3 it does not fit\n"
@@ -29,9 +31,10 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "convert", convert_main }, { "devices", devices_main },
-	{ "graph", graph_main },     { "inspect", inspect_main },
-	{ "load", load_main },       { "plan", plan_main },
-	{ "run", run_main },         { "synth", synth_main },
+	{ "digest", digest_main },   { "graph", graph_main },
+	{ "inspect", inspect_main }, { "load", load_main },
+	{ "plan", plan_main },       { "run", run_main },
+	{ "synth", synth_main },     { "verify", verify_main },
 };
 
 static int run_command(int argc, char **argv)

@@ -46,11 +46,11 @@ no_descriptors()
 		"$tmp/err"
 }
 
-plan 201
+plan 212
 has_help --help
 has_help help
 has_help -h
-for command in convert devices graph inspect load run plan synth; do
+for command in convert devices digest graph inspect load run plan synth verify; do
 	has_help $command --help
 	has_help help $command
 done
@@ -105,11 +105,18 @@ for size in much 1.5G -1 G '' 4GB; do
 		load m --budget=$size
 done
 wrong "--budget is '0', not a number of 1 to" load m --budget 0
-for option in trace=t digest digest=sha256 repeat=1 memory-map=m; do
+for option in trace=t digest digest=sha256 verify=v repeat=1 memory-map=m; do
 	wrong "--${option%%=*} needs a load: not with --estimate" \
 		load m --estimate --$option
 done
 wrong '--fresh works only with --repeat' load m --fresh
+wrong '--verify needs whole tensors: not with --slice or --rank' \
+	load m --verify v --rank 0/2
+wrong "--kind is 'md5', not one of xxh3, sha256" digest m --kind md5
+wrong "--way is 'map', not one of auto, buffered, direct" digest m --way map
+wrong "OUT is '-'" digest m -
+wrong 'SUMS is missing' verify m
+wrong "'o' is one argument too many" verify m v o
 wrong "--memory-map and --trace are one file: 'o'" \
 	load m --trace o --memory-map o
 wrong "--way is 'milky', not one of auto, map" load m --way milky
