@@ -370,7 +370,7 @@ struct weir_backend_copy {
 };
 
 struct weir_backend_work {
-	struct weir_backend_work *next; /* for the backend, until done */
+	struct weir_backend_work *next; /* used by the backend until done */
 	enum weir_backend_work_kind kind;
 	uint8_t byte;            /* FILL */
 	bool dst_host, src_host; /* in host memory, locked or not */
@@ -505,7 +505,7 @@ struct weir_backend_prepare_opts {
 struct weir_backend_compute {
 	size_t size;
 	void *prepared;
-	void *workspace; /* of this run: the bytes that prepare requested */
+	void *workspace; /* the run has it: the bytes that prepare requested */
 	size_t first, n; /* the nodes [first, first + n) of the segment */
 	/*
 	 * If it is not 0, compute no further node; the work then ends with

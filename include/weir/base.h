@@ -115,8 +115,7 @@ struct weir_failure {
 			    operation that failed with it has -EIO here */
 	int32_t native;  /* the error code of the device (a CUresult). If it has
 			    none: ETIMEDOUT if that was the cause, else 0 */
-	uint64_t number; /* of the operation in its stream, or of the tensor
-			    in its load */
+	uint64_t number; /* operation of the stream, tensor of the load */
 	char text[240];  /* a sentence that ends with a NUL */
 };
 

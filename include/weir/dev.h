@@ -207,7 +207,7 @@ struct weir_threads {
 	 */
 	void (*run)(void *arg, uint32_t n,
 		    void (*task)(void *task_arg, uint32_t i), void *task_arg);
-	void *arg; /* of run */
+	void *arg; /* argument of run */
 };
 
 /*

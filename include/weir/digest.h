@@ -48,7 +48,7 @@ struct weir_manifest_info {
 	uint32_t kind;      /* enum weir_digest */
 	uint32_t reserved;  /* 0 */
 	uint64_t count;     /* number of tensors */
-	uint8_t digest[32]; /* of the whole; the first 16 or 32 bytes */
+	uint8_t digest[32]; /* the whole: the first 16 or 32 bytes */
 };
 /*
  * Describe the manifest. The digest of the whole follows from the names,

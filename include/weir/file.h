@@ -25,7 +25,7 @@ WEIR__DECLARE_OPTS_INIT(weir_file_opts)
 
 struct weir_file_info {
 	size_t size;        /* set by the caller */
-	const char *path;   /* that was opened; exists as long as the object */
+	const char *path;   /* as it was opened; exists as long as the object */
 	uint64_t bytes;     /* size of the file when it was opened */
 	uint32_t direct;    /* 1: O_DIRECT works, as far as is known yet */
 	uint32_t nowait;    /* 1: the file system supports RWF_NOWAIT */

@@ -41,7 +41,7 @@ struct weir_heap_opts {
 	size_t align;   /* least alignment of a block's address, a power of two
 			   from 16 to 4096; sizes are rounded up to it. 0: that
 			   of the memory, from 64 to 256 */
-	uint32_t flags; /* of further buffers: WEIR_BUF_* */
+	uint32_t flags; /* WEIR_BUF_* of further buffers */
 	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
 	/*
 	 * The heap calls this when it has no memory for a block of @bytes, on

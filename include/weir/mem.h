@@ -106,7 +106,7 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 struct weir_buf_info {
 	size_t size;            /* set by the caller */
 	size_t bytes;           /* size of the buffer */
-	struct weir_buft *buft; /* for a joined buffer that of its first
+	struct weir_buft *buft; /* its type; if it is joined that of its first
 				   member */
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
 	uint32_t members;       /* number of its members; 0: it is not joined */

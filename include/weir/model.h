@@ -45,7 +45,7 @@ struct weir_entry {
 	int64_t shape[WEIR_MAX_DIMS]; /* elements; [0] is the outermost */
 	uint32_t shard;               /* number of its file */
 	uint32_t reserved;
-	uint64_t offset; /* of its first byte in that file */
+	uint64_t offset; /* place of its first byte in that file */
 	uint64_t bytes;  /* size of its data */
 };
 
@@ -96,7 +96,7 @@ struct weir_value {
 
 struct weir_model_info {
 	size_t size;         /* set by the caller */
-	const char *path;    /* of the file or index that was found */
+	const char *path;    /* path of the file or index that was found */
 	const char *format;  /* "safetensors" or "GGUF" */
 	uint64_t bytes;      /* bytes of all tensors */
 	uint64_t count;      /* number of tensors */
@@ -135,7 +135,7 @@ WEIR_API int weir_model_open(struct weir *weir, const char *path,
 struct weir_model_fd {
 	int fd;
 	uint32_t reserved; /* 0 */
-	const char *name;  /* for sentences; NULL: "descriptor FD" */
+	const char *name;  /* its name in sentences; NULL: "descriptor FD" */
 };
 /*
  * Open a model whose @n files the caller has opened: one file, or the shards

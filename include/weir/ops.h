@@ -25,7 +25,7 @@ enum weir_view {
 };
 struct weir_op_view {
 	uint32_t how;                  /* enum weir_view */
-	uint32_t ndim;                 /* of the view; for SLICE: 3 */
+	uint32_t ndim;                 /* dimensions of the view; SLICE: 3 */
 	int64_t shape[WEIR_MAX_DIMS];  /* elements */
 	int64_t stride[WEIR_MAX_DIMS]; /* bytes, as in struct weir_tensor */
 	uint64_t offset;               /* bytes from the source's first byte */
@@ -44,7 +44,7 @@ enum weir_precision {
 	WEIR_PRECISION_INVARIANT = 1,
 	WEIR_PRECISION_F32 = 2
 };
-struct weir_op_mul_mat {    /* for mul_mat_id too */
+struct weir_op_mul_mat {    /* mul_mat_id has it, too */
 	uint32_t precision; /* enum weir_precision */
 };
 
@@ -58,7 +58,7 @@ struct weir_op_norm {
 
 struct weir_op_soft_max {
 	float scale;    /* 0: 1 */
-	float max_bias; /* of ALiBi; 0: none */
+	float max_bias; /* greatest bias of ALiBi; 0: none */
 };
 
 enum weir_rope_mode {
@@ -80,7 +80,7 @@ struct weir_op_rope {
 
 struct weir_op_attention {
 	float scale;    /* 0: 1 / sqrt(D) */
-	float max_bias; /* of ALiBi; 0: none */
+	float max_bias; /* greatest bias of ALiBi; 0: none */
 	float softcap;  /* w becomes softcap * tanh(w / softcap); 0: w is not
 			   changed */
 	uint32_t precision; /* enum weir_precision */
@@ -123,8 +123,8 @@ typedef int weir_call_fn(void *arg, const struct weir_operand *dst,
 struct weir_op_call {
 	weir_call_fn *fn;
 	void *arg;
-	uint32_t dtype, ndim;         /* of the result */
-	int64_t shape[WEIR_MAX_DIMS]; /* of the result */
+	uint32_t dtype, ndim;         /* those of the result */
+	int64_t shape[WEIR_MAX_DIMS]; /* those of the result */
 	uint32_t parts;               /* most parts; 0: any number */
 	uint32_t reserved;            /* 0 */
 };
@@ -234,18 +234,18 @@ WEIR_API struct weir_node *weir_swiglu(struct weir_graph *g,
 				       struct weir_node *gate,
 				       struct weir_node *up) WEIR_NONNULL(1);
 
-/* For each row: a / sqrt(mean(a^2) + eps). */
+/* a / sqrt(mean(a^2) + eps), with the mean of each row. */
 WEIR_API struct weir_node *weir_rms_norm(struct weir_graph *g,
 					 struct weir_node *a, float eps)
 	WEIR_NONNULL(1);
 
-/* For each row: (a - mean(a)) / sqrt(variance(a) + eps). */
+/* (a - mean(a)) / sqrt(variance(a) + eps), with those of each row. */
 WEIR_API struct weir_node *weir_norm(struct weir_graph *g, struct weir_node *a,
 				     float eps) WEIR_NONNULL(1);
 
 /*
- * For each row of a [.., H, T, S]: softmax(scale * a + slope(h) * mask), where
- * mask is [.., T or more, S], or NULL.
+ * softmax(scale * a + slope(h) * mask) of each row of a [.., H, T, S]; mask is
+ * [.., T or more, S], or NULL.
  */
 WEIR_API struct weir_node *weir_soft_max(struct weir_graph *g,
 					 struct weir_node *a,

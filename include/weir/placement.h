@@ -91,7 +91,7 @@ struct weir_placement_info {
 	size_t size;       /* set by the caller */
 	uint64_t items;    /* number of items in this memory */
 	uint64_t in_place; /* items that took another item's place */
-	uint64_t bytes;    /* that the items need: the end of the highest */
+	uint64_t bytes;    /* bytes needed: the end of the highest item */
 	uint64_t bound;    /* a lower bound of bytes for any placement */
 	uint64_t align;    /* the greatest alignment of an item */
 	uint64_t nodes;    /* nodes that the exact search visited */

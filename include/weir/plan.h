@@ -59,7 +59,7 @@ struct weir_select_opts {
 	uint64_t capacity;  /* most bytes of memory for the tensors, which are
 				selected layer by layer; 0: no limit */
 	int32_t priority;   /* greater: read earlier */
-	uint32_t buf_flags; /* of new buffers: weir_buf_opts.flags */
+	uint32_t buf_flags; /* weir_buf_opts.flags of new buffers */
 };
 WEIR__DECLARE_OPTS_INIT(weir_select_opts)
 #define WEIR_SELECT_OPTS_INIT WEIR__OPTS_INIT(weir_select_opts)

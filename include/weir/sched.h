@@ -62,12 +62,12 @@ struct weir_sched_opts {
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	/*
-	 * For each device: bytes of its memory for all executable graphs. 0:
-	 * no limit; NULL: no device has a limit.
+	 * Bytes of the memory of each device for all executable graphs. 0: no
+	 * limit; NULL: no device has a limit.
 	 */
 	const uint64_t *budgets;
 	/*
-	 * For each device: bytes of its memory for copies of constant leaves
+	 * Bytes of the memory of each device for copies of constant leaves
 	 * that are in files, or in memory that it cannot use. If the copies do
 	 * not fit, the device keeps some; the others are prefetched: each run
 	 * reads them again, in the order of use, ahead of the operations. 0:
@@ -158,8 +158,8 @@ struct weir_exec_info {
 				    devices */
 	uint64_t import_bytes;   /* bytes of the imports */
 
-	uint64_t fingerprint[2]; /* of the graph */
-	uint32_t copies;         /* of inputs and outputs */
+	uint64_t fingerprint[2]; /* fingerprint of the graph */
+	uint32_t copies;         /* copies of inputs and outputs */
 	uint32_t taken;          /* copies that runs have; an estimate: 0 */
 	uint64_t times; /* how often weir_exec_new() has returned it; an
 			   estimate: 0 */
@@ -242,11 +242,11 @@ enum weir_node_cause {
 };
 struct weir_node_place {
 	size_t size;          /* set by the caller */
-	struct weir_dev *dev; /* that computes it; NULL: nothing is computed */
+	struct weir_dev *dev; /* where it is computed; NULL: nowhere */
 	uint32_t where;       /* enum weir_node_where */
 	uint32_t why;         /* enum weir_node_why */
 	uint64_t offset;      /* in its memory; for a leaf its address */
-	uint64_t bytes;       /* of its tensor */
+	uint64_t bytes;       /* bytes of its tensor */
 	int64_t over;   /* number of the node whose place it takes; -1: none */
 	uint64_t step;  /* position among the nodes that its device computes; if
 			   it is not computed, that of the next one that is */
@@ -266,7 +266,7 @@ WEIR_API int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
  */
 struct weir_split {
 	size_t size;          /* set by the caller */
-	struct weir_dev *dev; /* that computes it */
+	struct weir_dev *dev; /* where it is computed */
 	uint64_t first;       /* number of its first node */
 	uint64_t n;           /* number of its nodes */
 	uint64_t inputs;      /* tensors that it gets from elsewhere: results of

@@ -192,7 +192,7 @@ WEIR_API int weir_stream_error(struct weir_stream *stream,
  */
 WEIR_API int weir_stream_reset(struct weir_stream *stream) WEIR_NONNULL(1);
 
-#define WEIR_EVENT_TIMED 0x01u /* for weir_event_elapsed() */
+#define WEIR_EVENT_TIMED 0x01u /* weir_event_elapsed() can measure */
 
 /*
  * Make an event, which marks a point in a stream (weir_stream_record()) or in

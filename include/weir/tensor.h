@@ -238,7 +238,7 @@ WEIR_API int weir_tensor_fill(const struct weir_tensor *dst, size_t off,
  * distance in bytes from the start of one row to the start of the next.
  */
 struct weir_rect {
-	uint64_t off;        /* of the first row in the tensor, bytes */
+	uint64_t off;        /* offset of the first row in the tensor, bytes */
 	uint64_t width;      /* bytes of a row */
 	uint64_t rows;       /* number of rows */
 	uint64_t pitch;      /* in the tensor, >= width */

@@ -7,7 +7,7 @@
 
 static _Thread_local const char *current_call;
 static _Thread_local char sentence[WEIR__ERROR_MAX];
-static _Thread_local unsigned sentences; /* that the thread has set */
+static _Thread_local unsigned sentences; /* how many the thread has set */
 
 const char *weir_error(void)
 {

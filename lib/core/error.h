@@ -49,9 +49,9 @@ int weir__fail_sys(int err, const char *fmt, ...)
 const char *weir__error_text(void);
 
 /*
- * For a call that may fail without a sentence: the number of sentences that
- * this thread has set before the call; and, after it, the sentence that the
- * call has set, or the meaning of @err if it has set none since @count.
+ * A call may fail without a sentence. Ask before it for the number of sentences
+ * that this thread has set, @count; and after it for the sentence that the call
+ * has set or, if it has set none since, the meaning of @err.
  */
 unsigned weir__error_count(void);
 const char *weir__error_since(unsigned count, int err);

@@ -54,7 +54,7 @@ struct weir {
 	_Atomic uint32_t refs;
 	_Atomic bool closed;
 	struct weir_opts opts;        /* as given, defaults filled in */
-	struct weir__cpu_set io_cpus; /* of the threads that move bytes */
+	struct weir__cpu_set io_cpus; /* CPUs of the threads that move bytes */
 	char *module_path;
 	char *debug;             /* the words of WEIR_DEBUG, or NULL */
 	_Atomic uint32_t *alive; /* 1, and 0 in a child: fork wipes its page */
@@ -66,7 +66,7 @@ struct weir {
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic(struct weir__trace *) trace;
-	uint32_t traces; /* that were started */
+	uint32_t traces; /* how many were started */
 	/*
 	 * Work that writes to many buffers (mem/access.h). The lock guards
 	 * first.

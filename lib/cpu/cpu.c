@@ -23,7 +23,7 @@
  */
 struct number {
 	struct weir__share share; /* the part of the CPUs */
-	uint32_t threads; /* of all devices together; 0: one for each CPU */
+	uint32_t threads; /* sum over all devices; 0: one for each CPU */
 	bool apart;       /* it computes in its own memory only */
 };
 
@@ -46,7 +46,7 @@ struct weir__cpu *weir__cpu_of(struct weir_dev *dev)
 
 /* The default first. */
 static const struct {
-	const char *suffix; /* of the name */
+	const char *suffix; /* ending of the name */
 	enum weir_mem kind;
 	uint32_t flags; /* besides WEIR_BUFT_HOST */
 	size_t align;

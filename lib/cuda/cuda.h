@@ -24,7 +24,7 @@ struct weir__cuda {
 	bool locks_files;  /* pages of mapped files are locked */
 	bool reads_only;   /* memory can be registered for reading only */
 	bool batches;      /* cuMemcpyBatchAsync may be used */
-	size_t max_pitch;  /* of copies of rows */
+	size_t max_pitch;  /* the most in copies of rows */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */
 	_Atomic uint64_t
@@ -44,7 +44,7 @@ struct weir__cuda {
 	pthread_mutex_t bounce_lock; /* guards bounces; taken last */
 	void *bounces;
 	pthread_mutex_t lock; /* held by a blocking move; guards what follows */
-	CUstream blocking;    /* for blocking moves; made by the first */
+	CUstream blocking;    /* used by blocking moves; made by the first */
 	unsigned errors_before; /* unknown_errors when the move began */
 };
 

@@ -15,8 +15,8 @@ static bool opened;
 
 struct entry {
 	const char *name;
-	int version; /* of CUDA whose signature is called */
-	size_t at;   /* of the pointer in the table */
+	int version; /* version of CUDA whose signature is called */
+	size_t at;   /* offset of the pointer in the table */
 	bool required;
 };
 

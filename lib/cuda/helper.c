@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define drv weir__cuda_drv
-#define HALF ((size_t)1 << 20) /* of the bounce buffer */
+#define HALF ((size_t)1 << 20) /* half of the bounce buffer */
 
 static bool has_src(const struct weir_backend_work *w)
 {

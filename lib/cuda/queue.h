@@ -12,12 +12,12 @@
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
 	struct weir_backend_work *work;
-	uint64_t number;         /* of its work */
+	uint64_t number;         /* number of its work */
 	CUevent event;           /* kept with the flight, and used again */
 	bool submitted;          /* the driver has it, or a part of it */
 	bool recorded;           /* event is recorded after it */
 	CUresult err;            /* the driver's result for it, if no success */
-	unsigned unknown_errors; /* of the device, when it was submitted */
+	unsigned unknown_errors; /* those of the device when it was submitted */
 	struct weir__cuda_call *call; /* queue.c: a host function, or NULL */
 };
 

@@ -32,7 +32,7 @@ struct weir_backend_probe {
 	const char *module;
 	struct weir_dev *dev[WEIR__MAX_DEVS];
 	unsigned n;
-	int err; /* of the first description that was refused */
+	int err; /* errno of the first description that was refused */
 };
 
 /* True if @name is [A-Za-z0-9_-]+ that ends within @room bytes. */

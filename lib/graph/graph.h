@@ -19,10 +19,10 @@ struct weir_graph {
 	struct weir_node **node;  /* in the order in which they were made */
 	size_t n, cap;
 	size_t events;     /* leaves with one */
-	uint64_t hash[2];  /* of the nodes, in their order */
+	uint64_t hash[2];  /* hash of the nodes, in their order */
 	uint64_t marks[2]; /* sum of the hashes of the marks: in no order */
-	int err;           /* of the first failure; 0: the graph is sound */
-	uint64_t failed;   /* number of the node that was not made */
+	int err;         /* errno of the first failure; 0: the graph is sound */
+	uint64_t failed; /* number of the node that was not made */
 	struct weir__error_saved failure;
 };
 
@@ -31,7 +31,7 @@ struct weir_node {
 	const struct weir__op_info *row;
 	struct weir_node *storage; /* the node that has the bytes; itself,
 				      unless it is a view, or writes a leaf */
-	struct weir_event *event;  /* of a leaf, or NULL */
+	struct weir_event *event;  /* event of a leaf, or NULL */
 	const void *params;        /* row->params bytes, defaults filled in;
 				      of a view none: it is its tensor; of
 				      a leaf struct weir__in_file */
@@ -63,7 +63,7 @@ struct weir__new_node {
 	struct weir_tensor t;      /* the result */
 	struct weir_node *storage; /* NULL: bytes of its own */
 	struct weir_event *event;
-	uint64_t address[2]; /* of a placed leaf: buffer type and address */
+	uint64_t address[2]; /* buffer type and address of a placed leaf */
 	void *params;        /* row->params bytes */
 };
 

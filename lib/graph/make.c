@@ -14,7 +14,7 @@
 #include "mem/tensor.h"
 
 #define TERMS (2 * WEIR_MAX_DIMS)
-#define STEPS 4096u             /* of the search, at most */
+#define STEPS 4096u             /* most steps of the search */
 #define EXTENT (INT64_MAX / 16) /* longer distances are not summed */
 
 /* Room for the parameters of any operation. */

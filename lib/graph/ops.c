@@ -50,7 +50,7 @@ static uint64_t product_flops(const struct weir_node *node)
 	return times(times(2, k), elements(&node->t));
 }
 
-/* For each query and head: S products of D, then S of Dv. */
+/* Each query and head needs S products of D, then S of Dv. */
 static uint64_t attention_flops(const struct weir_node *node)
 {
 	const struct weir_tensor *q = &node->src[0]->t, *k = &node->src[1]->t;

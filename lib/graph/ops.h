@@ -47,7 +47,7 @@ struct weir__op_info {
 	uint8_t flags;              /* WEIR__OP_* */
 	uint8_t target;             /* the source that is written */
 	uint8_t in_place; /* bit i: the result may take the place of source i */
-	uint8_t flops;    /* of an element of the result */
+	uint8_t flops;    /* flops of an element of the result */
 	uint32_t params;  /* bytes of the parameters; a multiple of 4 */
 	struct weir__arg arg[WEIR__OP_ARGS];
 	/*
@@ -57,7 +57,7 @@ struct weir__op_info {
 	 * not made by weir_graph_op().
 	 */
 	int (*rule)(struct weir__new_node *m);
-	/* For operations whose flops are not .flops for each element. */
+	/* Used if the flops are not .flops for each element. */
 	uint64_t (*count)(const struct weir_node *node);
 };
 

@@ -405,7 +405,7 @@ int weir__rule_attention(struct weir__new_node *m)
 	if (r < 0)
 		return r;
 	memcpy(shape, q->shape, sizeof(shape));
-	assert(q->ndim >= 3); /* for gcc 14: the table says so */
+	assert(q->ndim >= 3); /* the table says so; gcc 14 does not know */
 	shape[q->ndim - 3] = weir__dim_back(q, 1);
 	shape[q->ndim - 2] = weir__dim_back(q, 2);
 	shape[q->ndim - 1] = weir__dim_back(v, 0);

@@ -84,7 +84,7 @@ struct weir__spares {
 struct weir__size_bins {
 	uint64_t first;
 	uint64_t second[WEIR__LEVELS];
-	uint32_t root[WEIR__LEVELS][64]; /* of the trees; 0: empty */
+	uint32_t root[WEIR__LEVELS][64]; /* roots of the trees; 0: empty */
 };
 
 static inline struct weir__block *

@@ -111,7 +111,7 @@ struct weir__shard {
 	uint64_t taken, taken_peak; /* bytes that are in no bin */
 	struct weir__tally tally;
 	/* Only of a thread's shard. */
-	uint64_t bytes; /* of its spans */
+	uint64_t bytes; /* bytes of its spans */
 	uint64_t most;  /* bytes of the largest block that it allocates */
 	uint32_t spans; /* newest span: the number of its block in the root
 			   shard */
@@ -186,7 +186,7 @@ struct weir_heap {
 	struct weir__shard root;
 	unsigned n_regions, end_regions;
 	uint64_t reserved, reserved_peak;
-	uint64_t span; /* of buffers that were given back, for the statistics */
+	uint64_t span; /* sum over buffers that were given back */
 	uint64_t failures, waits, grown;
 	unsigned n_open; /* shards of threads that may have memory */
 	uint64_t locked; /* calls that took the lock */
@@ -196,7 +196,7 @@ struct weir_heap {
 /* What a call of weir_heap_alloc() needs, and the free events it waits for. */
 struct weir__want {
 	uint64_t bytes, align;
-	struct weir__stream_bin *bin; /* of the call's stream */
+	struct weir__stream_bin *bin; /* bin of the call's stream */
 	/*
 	 * Free events whose memory the stream may use. It waits for the first
 	 * n_queued already. Each counts as one of the users of its stream bin.

@@ -12,7 +12,7 @@
 #include "core/util.h"
 #include "io/engine.h"
 
-/* For fewer bytes, asking whether they are cached costs more than it saves. */
+/* Asking whether fewer bytes are cached costs more than it saves. */
 #define FEW (64u << 10)
 
 bool weir__nowait_root(const struct weir *weir)
@@ -65,7 +65,7 @@ struct blocking {
 	struct weir__extent ext;
 	void *bytes; /* the engine's while the job is in flight */
 	_Atomic bool failed;
-	int err;         /* of the first chunk that failed */
+	int err;         /* errno of the first chunk that failed */
 	char words[120]; /* the same */
 	_Atomic uint32_t done;
 };

@@ -22,7 +22,7 @@ struct weir__rows {
 	uint64_t n;
 	uint64_t width, pitch; /* in the file, bytes; pitch is 0 if n is 1 */
 	uint64_t out;          /* bytes of a row in memory */
-	unsigned char *addr;   /* of the first, in memory */
+	unsigned char *addr;   /* address of the first row in memory */
 };
 
 /*

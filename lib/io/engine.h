@@ -95,7 +95,7 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__msg msg;
 	struct weir__job_link *next;
 	struct weir__job *job;
-	const struct weir__extent *extent; /* of the last chunk */
+	const struct weir__extent *extent; /* extent of the last chunk */
 	uint64_t deferred;      /* a chunk taken and not started, or -1 */
 	struct weir_file *file; /* the file of @fixed, or NULL */
 	int fixed;              /* entry in the ring's table of files, or -1 */
@@ -111,7 +111,7 @@ enum weir__chunk_way {
 /* A chunk whose bytes have been read, and are checked by job->check. */
 struct weir__check {
 	struct weir__task *task; /* the engine's */
-	/* For the caller, while it keeps the check: */
+	/* Used by the caller while it keeps the check: */
 	struct weir__check *next;
 	uint64_t at;
 };
@@ -143,8 +143,8 @@ struct weir__job {
 			   enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
-	 * Of writes whose extents have no memory (addr and dev are NULL):
-	 * produce bytes [lo, hi) of extent @ext. It writes them to @room, or
+	 * Produce bytes [lo, hi) of extent @ext of a write whose extents have
+	 * no memory (addr and dev are NULL). It writes them to @room, or
 	 * sets *ret_bytes, which is @room, to host memory that has them until
 	 * the chunk is completed. Returns 0 or -errno. On a thread of the
 	 * engine; may block. The file is written directly in whole blocks, with
@@ -154,7 +154,7 @@ struct weir__job {
 	int (*fill)(struct weir__job *job, size_t ext, uint64_t lo, uint64_t hi,
 		    unsigned char *room, unsigned char **ret_bytes);
 	/*
-	 * Of reads: called for bytes [lo, hi) of extent @ext when they have
+	 * Called by reads for bytes [lo, hi) of extent @ext when they have
 	 * been read, before they are converted or copied to a device; if
 	 * extents are merged, hi is the end of the last one, from the offset of
 	 * @ext. @bytes has them as in the file, gaps included. Returns true if
@@ -190,9 +190,9 @@ struct weir__job {
 
 	_Atomic bool cancelled; /* weir__job_cancel */
 
-	/* For the engine only: */
+	/* Used by the engine only: */
 	struct weir__engine *eng;
-	struct weir_backend_copy *copy; /* of merged extents; NULL: none */
+	struct weir_backend_copy *copy; /* merged extents; NULL: none */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
@@ -208,7 +208,7 @@ struct weir__job {
 	_Atomic uint32_t out;       /* chunks in flight */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
-	/* For reports; read after done: */
+	/* Counted for reports; read after done: */
 	_Atomic uint64_t over_read; /* bytes: parts of blocks, and gaps */
 	_Atomic uint64_t retries;
 	_Atomic uint32_t fallbacks;

@@ -30,7 +30,7 @@ struct weir__engine {
 	uint64_t chunk_bytes;
 	uint64_t window;         /* bytes in flight of each reactor */
 	uint64_t network_window; /* the same, for network file systems */
-	unsigned n_ops;          /* of each reactor, at most */
+	unsigned n_ops;          /* most ops of each reactor */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	uint64_t staging;  /* bytes of slots, of all reactors together */
 	int64_t max_sleep; /* how long a reactor sleeps at most, ns */
@@ -52,12 +52,12 @@ struct weir__engine {
 	_Atomic uint32_t
 		queue_users; /* calls of weir__engine_queues; a futex */
 
-	_Atomic uint32_t next_reactor; /* for the next short job */
+	_Atomic uint32_t next_reactor; /* gets the next short job */
 	_Atomic uint32_t jobs;         /* not ended, and holds; a futex */
 	_Atomic uint32_t ready;        /* reactors that have started; a futex */
 	_Atomic int start_err;
 
-	int64_t deadline;    /* of closing; set before @closed */
+	int64_t deadline;    /* when closing gives up; set before @closed */
 	_Atomic bool closed; /* no job starts any more */
 	_Atomic bool leaked; /* the kernel may still write: never freed */
 	_Atomic bool stop;   /* reactors end when nothing is in flight */

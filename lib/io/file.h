@@ -42,7 +42,7 @@ struct weir_file {
 	 * some kernels, EOPNOTSUPP.
 	 */
 	bool fuse;
-	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
+	uint32_t mem_align, off_align; /* needed by direct_fd; powers of two */
 	struct weir__file_id id;       /* as opened */
 	_Atomic bool direct_ok;        /* cleared when a read is refused */
 	char why[120];           /* why reads were not direct, as opened */

@@ -32,7 +32,7 @@ struct weir__loop {
 	struct weir__op *ops;     /* all */
 	struct weir__op *free;    /* all that are FREE */
 	unsigned n_ops;           /* the most; the method may lower it */
-	unsigned n_tracks;        /* of a trace */
+	unsigned n_tracks;        /* tracks of a trace */
 	unsigned n_out;           /* ops that are neither FREE nor ORPHANED */
 	unsigned n_caller_copies; /* in flight, of jobs with submit_copy */
 	uint64_t bytes_out;       /* being read or written */

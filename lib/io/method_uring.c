@@ -42,7 +42,7 @@ struct uring {
 	unsigned n_out;           /* reads in the ring */
 	uint64_t n_sqes;          /* submission entries used so far */
 	bool armed;               /* a read of the eventfd is in the ring */
-	struct weir__retry retry; /* of an enter that was refused */
+	struct weir__retry retry; /* repeats an enter that was refused */
 	struct fixed_file file[N_FILES];
 	bool files, buffers;
 };

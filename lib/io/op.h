@@ -94,16 +94,16 @@ struct weir__op {
 				   job->fill has it */
 	struct weir__slot *repack_slot; /* device_copy.c */
 	/*
-	 * Of an unpacked extent, to a device: payload has the rows one after
-	 * another.
+	 * True if an unpacked extent goes to a device, and payload has its rows
+	 * one after another.
 	 */
 	bool packed;
 	struct weir_backend_work work; /* the copy to or from a device */
 	struct weir__check check;
 
-	int64_t res;            /* of the last call: bytes or -errno */
+	int64_t res;            /* result of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
-	int64_t begun, copying; /* for traces: when dispatched; when read */
+	int64_t begun, copying; /* times for traces: dispatched, read */
 };
 
 /*

@@ -105,8 +105,8 @@ static inline bool weir__owner_notify_or_borrow(struct weir__owner *o)
 }
 
 /*
- * For the owner, before it examines published changes. Returns false if it was
- * not notified.
+ * The owner calls it before it examines published changes. False: it was not
+ * notified.
  */
 bool weir__owner_take_notifications(struct weir__owner *o);
 static inline bool weir__owner_is_notified(const struct weir__owner *o)
@@ -114,7 +114,7 @@ static inline bool weir__owner_is_notified(const struct weir__owner *o)
 	return atomic_load_explicit(&o->word, memory_order_relaxed) &
 	       WEIR__OWNER_NOTIFIED;
 }
-/* For the owner: true if it is a borrower. */
+/* True if the owner, which calls this, is a borrower. */
 static inline bool weir__owner_is_borrowed(const struct weir__owner *o)
 {
 	return (atomic_load_explicit(&o->word, memory_order_relaxed) &
@@ -122,12 +122,13 @@ static inline bool weir__owner_is_borrowed(const struct weir__owner *o)
 }
 
 /*
- * For the thread, before it sleeps. Returns false if it was notified, and so
- * still owns the object.
+ * The thread calls it before it sleeps. False: it was notified, and still owns
+ * the object.
  */
 bool weir__owner_release(struct weir__owner *o);
 /*
- * For the thread, after it has slept. Blocks while a borrower owns the object.
+ * The thread calls it after it has slept. Blocks while a borrower owns the
+ * object.
  */
 void weir__owner_acquire(struct weir__owner *o);
 
@@ -136,7 +137,7 @@ enum weir__owner_given {
 	WEIR__OWNER_GIVEN, /* nobody owns it, or the thread that waited does */
 	WEIR__OWNER_WAKE   /* the thread owns it, and sleeps: wake it */
 };
-/* For the borrower. @to_thread: there is work that only the thread may do. */
+/* The borrower calls it. @to_thread: some work only the thread may do. */
 enum weir__owner_given weir__owner_give_back(struct weir__owner *o,
 					     bool to_thread);
 

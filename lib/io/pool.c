@@ -29,7 +29,7 @@ struct weir__pool {
 	_Alignas(64) _Atomic uint32_t pushes; /* idle threads sleep on it */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
-	_Atomic int start_err; /* of a thread that could not be started */
+	_Atomic int start_err; /* errno of a thread that could not be started */
 	pthread_mutex_t lock;  /* guards the start of threads */
 	_Atomic unsigned n_threads;
 	_Atomic unsigned max_threads;

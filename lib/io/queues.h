@@ -15,11 +15,11 @@ struct weir__job;
  */
 bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job);
 /*
- * For the closing thread, after it has set eng->abort: post the jobs that wait
- * for queues as cancelled.
+ * Post the jobs that wait for queues as cancelled. The closing thread calls it
+ * after it has set eng->abort.
  */
 void weir__queues_abandon(struct weir__engine *eng);
-/* For the closing thread, after the reactors have ended: close all queues. */
+/* Close all queues. The closing thread calls it when all reactors ended. */
 void weir__queues_close(struct weir__engine *eng);
 
 #endif

@@ -36,7 +36,7 @@ struct weir__reactor {
 	unsigned index;
 	struct weir__slots *slots; /* slots.h says which calls need the owner */
 
-	/* For the thread that starts and closes the engine. */
+	/* Used by the thread that starts and closes the engine. */
 	pthread_t thread;
 	bool started;
 
@@ -49,10 +49,10 @@ struct weir__reactor {
 	_Alignas(64) struct weir__copy_queue queue[WEIR__MAX_QUEUES];
 	_Atomic unsigned n_queues;
 
-	/* For weir_io_info; written by the owner. */
+	/* Read by weir_io_info, written by the owner. */
 	_Atomic uint32_t io;       /* enum weir_io */
 	_Atomic uint32_t features; /* WEIR_IO_HAS_* */
-	_Atomic uint64_t enters;   /* of the ring */
+	_Atomic uint64_t enters;   /* how often the ring was entered */
 };
 
 /*
@@ -88,11 +88,11 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 	return NULL;
 }
 
-/* For the owner: take all messages since its last call, oldest first. */
+/* Take all messages since the last call, oldest first. Owner only. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r);
 /*
- * For the thread, before it sleeps. Returns true if it has a new eventfd, so
- * that a queued read of the old one is useless.
+ * The thread calls it before it sleeps. True if the reactor has a new eventfd,
+ * so that a queued read of the old one is useless.
  */
 bool weir__reactor_check_wakefd(struct weir__reactor *r);
 /*

@@ -6,7 +6,7 @@
 #include "core/util.h"
 #include "io/file.h"
 
-#define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
+#define ENOUGH_MISSES 4u /* misses of 64: the range is not resident */
 #define COUNTED 256u     /* pages: up to so many are counted, not sampled */
 #define PART 512u        /* one page of so many is sampled ... */
 #define SAMPLES 8u       /* ... but at least so many pages of a range */

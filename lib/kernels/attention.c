@@ -28,9 +28,10 @@
 struct attention_shape {
 	int64_t heads, heads_k, group; /* heads = heads_k * group */
 	int64_t tokens, positions;
-	int64_t d, dv, dv_room; /* of rows; dv rounded up for vec->product */
-	int64_t block_tokens;   /* most tokens of a block */
-	int64_t token_blocks;   /* blocks of each head of k and v */
+	int64_t d, dv;        /* elements of rows */
+	int64_t dv_room;      /* dv, rounded up for vec->product */
+	int64_t block_tokens; /* most tokens of a block */
+	int64_t token_blocks; /* blocks of each head of k and v */
 	int64_t rows;   /* most queries of a block: group * block_tokens */
 	int64_t blocks; /* all of them */
 	int64_t batch;  /* blocks that are computed together */

@@ -16,7 +16,7 @@
 struct cursor {
 	struct weir__walk walk;
 	const struct weir_dtype_info *info;
-	int64_t columns, column; /* of a row, in blocks */
+	int64_t columns, column; /* blocks of a row; the next one */
 	int64_t stride;          /* bytes from a block to the next */
 	unsigned char *row;
 };

@@ -320,8 +320,8 @@ INLINE void quant_rows(const struct quant_avx2 *quant, float *const *dst,
 }
 
 /*
- * For a row of QUANTS: define the function of the dtype, and its entry in the
- * list.
+ * Define the function of a row of QUANTS, which is a dtype, and its entry in
+ * the list.
  */
 #define QUANT_ROWS(name, group_, bias_, sign_)                                \
 	static TARGET void rows_##name(float *const *dst,                     \

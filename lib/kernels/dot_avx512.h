@@ -38,7 +38,7 @@ struct unit_avx512 {
 /* A dtype: constants, and the function that unpacks a unit. */
 struct quant_avx512 {
 	void (*unpack)(struct unit_avx512 *v, const unsigned char *a);
-	size_t bytes;   /* of a unit */
+	size_t bytes;   /* bytes of a unit */
 	unsigned block; /* elements of a block */
 	unsigned group; /* elements that have the same scale: 16 or 32 */
 	int bias; /* what is to be subtracted from the bytes; -1: minima */
@@ -312,8 +312,8 @@ INLINE void quant_rows(const struct quant_avx512 *quant, float *const *dst,
 }
 
 /*
- * For a row of QUANTS: define the function of the dtype, and its entry in the
- * list.
+ * Define the function of a row of QUANTS, which is a dtype, and its entry in
+ * the list.
  */
 #define QUANT_ROWS(name, group_, bias_)                                       \
 	static TARGET void rows_##name(float *const *dst,                     \

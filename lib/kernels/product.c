@@ -22,7 +22,7 @@
 #define TILES_COLUMNS 9u
 #define TILES_CONVERTED 4u
 
-#define PANEL_ROWS 192u /* that are best computed together: at most */
+#define PANEL_ROWS 192u /* the most rows that are best computed together */
 /*
  * Panels are computed this many elements of each row at a time: so this part of
  * a set of columns stays in the first cache, and the rows in the second.
@@ -147,7 +147,7 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 		p->set->quantise(set, column[0], p->k);
 }
 
-static struct weir__ahead stored_ahead; /* of rows as they are stored */
+static struct weir__ahead stored_ahead; /* reading rows as they are stored */
 
 static int64_t now(void)
 {

@@ -31,7 +31,7 @@ struct weir__product {
 	uint32_t dtype;
 	size_t k; /* elements of a row */
 	const struct weir__dot_set *set;
-	const struct weir__dot *dot; /* for FLOATS that of F32 */
+	const struct weir__dot *dot; /* that of F32 if the way is FLOATS */
 	/* to F32; NULL if the rows are F32 */
 	const struct weir_backend_convert *convert;
 	const struct weir__tiles *tiles;

@@ -22,7 +22,7 @@ struct planned_node {
 	struct weir__kernel_plan plan;
 	size_t counter; /* index of its first phase's counter in a run; those of
 			   its other phases follow */
-	size_t group_end; /* of a node of one part: the next node that has
+	size_t group_end; /* if the node has one part: the next node that has
 			     several parts, or the end of the segment */
 };
 
@@ -44,7 +44,7 @@ struct segment_run {
 	const struct weir__segment_cpu *segment;
 	struct weir_backend_compute *compute;
 	size_t first, end;
-	/* For each phase the next part to compute; in the workspace. */
+	/* The next part to compute of each phase; in the workspace. */
 	_Atomic uint32_t *counter;
 	unsigned char *shared, *scratch;
 	/*

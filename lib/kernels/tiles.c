@@ -277,7 +277,7 @@ static const struct config config = {
 };
 
 #define PANEL (WEIR__TILES_ROWS / SIDE * PASS * TILE)
-#define SUMS (WEIR__TILES_ROWS / SIDE * TILE) /* of 16 columns */
+#define SUMS (WEIR__TILES_ROWS / SIDE * TILE) /* sums of 16 columns */
 
 /*
  * A panel has a part of the elements of all rows. The scratch memory has a

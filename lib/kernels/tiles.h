@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__TILES_COLUMNS 16u /* of a set */
+#define WEIR__TILES_COLUMNS 16u /* columns of a set */
 #define WEIR__TILES_ROWS 256u   /* the most that are best computed together */
 
 struct weir__tiles {

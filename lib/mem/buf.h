@@ -28,7 +28,7 @@ struct weir_buf {
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
 
-	struct weir_buft *buft; /* of the first member if joined */
+	struct weir_buft *buft; /* that of the first member if joined */
 	size_t bytes;
 	struct weir_backend_mem mem;
 	struct weir_buf **member; /* joined: n_members of them */

@@ -579,7 +579,7 @@ INLINE float odd_scale(float d, uint32_t x)
 	return d * (0.5f + (float)(x & 15));
 }
 
-/* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
+/* 32 elements have 4 numbers, then 4 times 7 signs and a scale. */
 INLINE void iq2_xxs(struct quant_block *v, const unsigned char *x)
 {
 	float d = half_at(x) * 0.25f;

@@ -72,18 +72,18 @@ struct weir__races_actor {
 	bool used; /* its timeline exists, or the map may have its accesses */
 	bool live; /* its timeline exists */
 	uint64_t made;        /* actors of the root up to this one */
-	uint32_t word, words; /* of clocks: the first of its words, how many */
+	uint32_t word, words; /* its words in clocks: the first, how many */
 	/* A load has n tensors, of which `share` share a bit. */
 	size_t n, share;
 	/* What follows is for others. The last version is the newest clock. */
 	uint64_t tail; /* the highest number that has begun */
 	uint64_t host; /* the newest state of the host that it has learned */
-	struct weir__clock *extra; /* for the next operation; or NULL */
+	struct weir__clock *extra; /* added at the next operation, or NULL */
 	struct weir__races_version version[WEIR__RACES_VERSIONS];
 	unsigned n_versions;
 	/* What follows is for native streams. */
 	bool native;
-	const void *dev, *handle; /* of its queue; dev NULL: not known */
+	const void *dev, *handle; /* those of its queue; dev NULL: not known */
 	uint64_t given, over;     /* the newest function that is, each */
 	uint64_t open;            /* no function before it is open */
 };

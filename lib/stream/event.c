@@ -36,7 +36,7 @@ struct weir_event {
 	pthread_mutex_t lock;            /* guards all below */
 	struct weir__timeline *timeline; /* referenced; NULL: never recorded */
 	uint64_t number;
-	struct stamp *stamp; /* of the record; NULL: it has none */
+	struct stamp *stamp; /* stamp of the record; NULL: it has none */
 	int fd;              /* -1: not made */
 	bool readable;       /* true while fd is readable */
 };

@@ -20,11 +20,11 @@ struct weir__fileio {
 	_Atomic bool stopped; /* an earlier operation failed: start no reads */
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
-	struct weir__outcome outcome; /* of these bytes; DONE: none has
+	struct weir__outcome outcome; /* outcome of these bytes; DONE: none has
 					 failed */
 	char why[200];                /* its sentence */
 
-	/* For a caller that submits the copies itself (mode_native.c). */
+	/* Used if the caller submits the copies itself (mode_native.c). */
 	_Atomic(struct weir_backend_work *) todo; /* newest first */
 	_Atomic bool over;                        /* no more will be added */
 	_Atomic bool caller_waits;                /* may sleep on the futex */

@@ -77,8 +77,8 @@ struct weir__stream_op {
 	bool engine_copies;
 	/* A read that the thread which queues it may not make itself. */
 	bool by_engine;
-	int err;        /* once finished */
-	uint64_t bytes; /* of the first range that is not empty: for traces */
+	int err;                /* once finished */
+	uint64_t bytes;         /* size of the first range that is not empty */
 	struct weir_file *file; /* referenced; NULL: no file operation */
 	struct weir__range file_range;
 	/*
@@ -89,18 +89,18 @@ struct weir__stream_op {
 	/* Drop its references except buffers and file; NULL: it has none. */
 	void (*release)(struct weir__stream_op *op);
 	/*
-	 * For the backend. The library allocates works, a module never does,
-	 * and struct weir_backend_work grows only at its end: a module need not
-	 * know the members after those that it was built with.
+	 * What the backend gets. The library allocates works, a module never
+	 * does, and struct weir_backend_work grows only at its end: a module
+	 * need not know the members after those that it was built with.
 	 */
 	struct weir_backend_work work;
-	struct weir__fileio *io; /* of a file operation */
+	struct weir__fileio *io; /* state of a file operation */
 	/*
 	 * A file operation: bytes whose copies are not submitted to the driver;
 	 * under the lock.
 	 */
 	uint64_t unsubmitted;
-	struct weir__timeline *timeline; /* of the event waited for,
+	struct weir__timeline *timeline; /* that of the event waited for,
 					    referenced */
 	int64_t begun;                   /* if a trace runs, else 0 */
 	unsigned track;                  /* in the trace */
@@ -150,7 +150,7 @@ struct weir_stream {
 	char label[64]; /* "stream 'copy'": for sentences, and traces */
 	unsigned id;    /* in traces */
 	struct weir__streams *part;
-	struct weir_stream *next, **link; /* of the part, under its lock */
+	struct weir_stream *next, **link; /* list of the part, under its lock */
 	bool watched; /* on a list of the watcher's, under its lock */
 	struct weir_stream *next_watched;
 
@@ -187,8 +187,8 @@ struct weir_stream {
 	/* Native: waiters for the next marker that the queue takes. */
 	struct weir__waiter *owed;
 	uint64_t tracks[WEIR__STREAM_FILES / 64]; /* in use by traced files */
-	int64_t queue_end;      /* of the last traced operation of track 0 */
-	uint32_t named;         /* in which trace; weir__trace_name */
+	int64_t queue_end; /* end of the last traced operation of track 0 */
+	uint32_t named;    /* in which trace; weir__trace_name */
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* an operation failed: issue nothing */
 	bool failed; /* the failure is declared: all before it is retired */
@@ -197,8 +197,8 @@ struct weir_stream {
 
 	/* Guards failed_now and failed_past; taken last. */
 	pthread_mutex_t fail_lock;
-	struct weir__failed_range failed_now;   /* of the failure not reset */
-	struct weir__failed_range *failed_past; /* of those that were reset */
+	struct weir__failed_range failed_now;   /* the failure not reset */
+	struct weir__failed_range *failed_past; /* those that were reset */
 	_Atomic bool ever_failed; /* else no number is in a failed range */
 	_Atomic bool abandoned;   /* the root closed while work was open */
 	_Atomic uint64_t done;    /* all up to it are retired */
@@ -230,7 +230,7 @@ void weir__stream_op_drop(struct weir__stream_op *op);
  */
 int weir__stream_op_queue(struct weir__stream_op *op);
 /*
- * For the modes: issue first_pending. s->lock is held, and released meanwhile.
+ * Issue first_pending, for a mode. s->lock is held, and released meanwhile.
  */
 void weir__stream_issue_first(struct weir_stream *s);
 /*
@@ -288,9 +288,9 @@ void weir__stream_op_lend(struct weir__stream_op *op,
 			  struct weir__access *access,
 			  struct weir__range *range, size_t n);
 /*
- * For start(): submit op->work to the queue of @op's stream, which is managed.
- * Its done() may submit it again, or finish @op. < 0: the queue did not take
- * it.
+ * Submit op->work to the queue of @op's stream, which is managed. start() calls
+ * it. The work's done() may submit it again, or finish @op. < 0: the queue did
+ * not take it.
  */
 int weir__stream_op_submit(struct weir__stream_op *op);
 
@@ -358,9 +358,10 @@ int weir__stream_wait_timeline(struct weir_stream *s, struct weir__timeline *tl,
 /* The same for what @event has recorded; no wait if it was never recorded. */
 int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
 /*
- * For heaps, runs and prefetchers. Make work that is queued from now on wait
- * until @number of @tl has ended, successfully or not. Never blocks. -EAGAIN,
- * without a sentence: a native stream could wait only by blocking the caller.
+ * Make work that is queued from now on wait until @number of @tl has ended,
+ * successfully or not, as heaps, runs and prefetchers need it. Never blocks.
+ * -EAGAIN, without a sentence: a native stream could wait only by blocking the
+ * caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__timeline *tl,
 			    uint64_t number);

@@ -318,7 +318,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 struct stream_copy {
 	struct weir_stream *stream;
 	const struct weir_tensor *dst, *src;
-	uint64_t bytes; /* of each, gaps included */
+	uint64_t bytes; /* bytes of each, gaps included */
 	size_t row;     /* contiguous bytes in both */
 	unsigned outer; /* dimensions over which rows repeat */
 	struct weir__stream_op *first, **end; /* linked by next */

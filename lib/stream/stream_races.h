@@ -22,7 +22,7 @@ struct weir__op_races {
 	struct {
 		char text[40];
 		uint64_t base;  /* address of the tensor, 0: unknown */
-	} name[WEIR__OP_NAMES]; /* of its accesses' tensors */
+	} name[WEIR__OP_NAMES]; /* names of its accesses' tensors */
 };
 
 /* Add the stream to the checker. */

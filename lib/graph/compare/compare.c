@@ -35,7 +35,7 @@ struct squares {
 
 struct difference {
 	struct weir_compared *ret;
-	uint32_t dtype, block, bytes; /* of a block */
+	uint32_t dtype, block, bytes; /* elements and bytes of a block */
 	uint64_t n;                   /* elements so far */
 	struct squares error, square;
 };
@@ -226,14 +226,14 @@ struct side {
 	struct weir_sched *sched;
 	struct weir_graph *copy, *one; /* one: the node that is computed */
 	struct weir_buf *leaves, *results;
-	struct weir_tensor *t; /* of each node: where its result is */
+	struct weir_tensor *t; /* where the result of each node is */
 };
 
 struct comparison {
 	const struct weir_graph *g;
 	struct weir_compare_opts o;
 	struct side side[2];
-	struct weir_node **src;  /* of the node that is computed */
+	struct weir_node **src;  /* sources of the node that is computed */
 	struct weir_tensor *own; /* results with bytes of their own */
 	struct weir_buf *host;   /* both results of a node */
 	uint64_t host_half;      /* bytes for one */

@@ -31,12 +31,12 @@ struct leaf_bytes {
 struct graph_copy {
 	const struct weir_graph *g;
 	struct weir_graph *made;
-	struct leaf_bytes *place; /* of leaves with bytes */
+	struct leaf_bytes *place; /* places of leaves with bytes */
 	size_t n;
 	struct weir_tensor *src, *dst; /* regions, as bytes */
-	struct weir_file **file;       /* of each region; NULL: src is placed */
+	struct weir_file **file; /* file of each region; NULL: src is placed */
 	size_t n_regions;
-	struct weir_tensor *leaf; /* of the copy, for each node */
+	struct weir_tensor *leaf; /* tensor of the copy of each node */
 };
 
 static int place_find(const struct weir_node *node, struct leaf_bytes *ret)

@@ -32,15 +32,15 @@
 struct assigning {
 	const struct weir__assign_in *args;
 	struct weir__assign *out;
-	uint64_t *can; /* of each node: devices that may compute it */
+	uint64_t *can; /* devices that may compute each node */
 	/*
-	 * Of each class, as far as it is known before devices are chosen: the
-	 * devices of nodes that read it, those of at least two such nodes, and
-	 * that of the first one.
+	 * Devices of the nodes that read each class, as far as they are known
+	 * before devices are chosen; those of at least two such nodes; that of
+	 * the first one.
 	 */
 	uint64_t *wanted, *wanted_twice;
 	uint8_t *goal;
-	uint64_t *sent; /* of each class: devices that have read it so far */
+	uint64_t *sent; /* devices that have read each class so far */
 };
 
 static uint64_t bit(uint32_t dev)
@@ -477,7 +477,7 @@ void weir__assign_free(struct weir__assign *assign)
 struct device_facts {
 	uint64_t *supports, *bytes, *moved, *flops;
 	uint8_t *owner;
-	struct weir_operand *operand; /* of one node */
+	struct weir_operand *operand; /* operands of one node */
 };
 
 static void arrays_free(struct device_facts *a)

@@ -30,19 +30,19 @@ struct weir_graph;
 struct weir__assign_in {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
-	const uint8_t *marks; /* of each node: WEIR__MARK_* */
+	const uint8_t *marks; /* WEIR__MARK_* of each node */
 	uint32_t n_devs;      /* at most 64, because a mask has them */
-	/* Of each device. */
+	/* Rates of each device. */
 	const struct weir_rates *rates;
 	/* The devices, itself included, whose results it uses in place. */
 	const uint64_t *shares;
-	/* Of each node. */
+	/* What follows has an entry for each node. */
 	const uint64_t *supports; /* devices that have the operation */
-	/* Of a leaf: devices that compute in its memory; all if not placed. */
+	/* Devices that compute in a leaf's memory; all if it is not placed. */
 	const uint64_t *usable;
-	const uint8_t *owner;  /* of a leaf: the device of its memory; NONE */
+	const uint8_t *owner;  /* device of a leaf's memory, or NONE */
 	const uint8_t *pin;    /* device, NONE */
-	const uint64_t *bytes; /* of its tensor */
+	const uint64_t *bytes; /* bytes of its tensor */
 	const uint64_t *moved; /* bytes that its operation reads and writes */
 	const uint64_t *flops;
 };
@@ -65,7 +65,7 @@ struct weir__assign {
 	 * needed, or it is a leaf that all users need a copy of.
 	 */
 	uint8_t *dev;
-	uint8_t *cause; /* of each node: enum weir_node_cause */
+	uint8_t *cause; /* enum weir_node_cause of each node */
 	/* If the pass failed: why, at which node, and the device of its pin. */
 	enum weir__assign_why why;
 	uint32_t failed;

@@ -155,7 +155,7 @@ struct splitting {
 	const struct weir__passes *p;
 	struct weir__split *split; /* NULL: they are only counted */
 	uint32_t n;
-	uint32_t *seen; /* of each class: 1 + the last split that reads it */
+	uint32_t *seen; /* 1 + the last split that reads each class */
 };
 
 /*

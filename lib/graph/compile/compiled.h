@@ -77,8 +77,8 @@ struct weir__graph_lane {
 	 * they are, sorted by address.
 	 */
 	struct weir__leaf_range *leaf;
-	struct weir__lane_copy *copy; /* of each copy of the inputs */
-	/* Of the result of each step, and then of its sources. */
+	struct weir__lane_copy *copy; /* the lane in each copy of the inputs */
+	/* Locations of the result of each step, and then of its sources. */
 	struct weir__location *location;
 	struct weir_operand *operand; /* n_operands for each copy */
 	size_t n_operands;
@@ -86,7 +86,7 @@ struct weir__graph_lane {
 	struct weir_buf *workspace; /* NULL: none */
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
 	struct weir__prefetch_list *prefetch_list; /* NULL: no imports */
-	uint32_t *import_copy; /* of each entry of the list: its device copy */
+	uint32_t *import_copy; /* device copy of each entry of the list */
 	struct weir__lane_sizes sizes;
 
 	/*
@@ -120,19 +120,19 @@ struct weir__split {
 	uint32_t lane, first; /* @first: the first node */
 	uint32_t n;           /* how many nodes are computed */
 	uint32_t inputs;      /* classes from elsewhere that it reads */
-	uint64_t bytes;       /* of these classes */
+	uint64_t bytes;       /* bytes of these classes */
 };
 
 struct weir__compiled {
 	struct weir__compiler *compiler;
 	uint64_t fingerprint[2];
-	uint64_t key; /* of the choice that it was made with */
+	uint64_t key; /* key of the choice that it was made with */
 	uint32_t n, n_ports, n_copies, n_lanes;
-	uint32_t n_points, n_leaves; /* of all lanes */
+	uint32_t n_points, n_leaves; /* sums over all lanes */
 	uint32_t n_device_copies, n_copiers, n_splits;
 	struct weir__bump memory; /* has all arrays */
 	struct weir_placement *placement;
-	struct weir__placed_node *at;   /* of each node */
+	struct weir__placed_node *at;   /* place of each node */
 	struct weir__sync_point *point; /* lane after lane */
 	struct weir__leaf_range *leaf;  /* lane after lane */
 	struct weir__port *port;        /* in the order of nodes */
@@ -147,9 +147,9 @@ struct weir__compiled {
 	uint64_t *reserved; /* bytes of the budget of each device */
 
 	/* Under the compiler's lock. */
-	bool *taken; /* of each copy of the inputs: a run has it */
+	bool *taken; /* true if a run has that copy of the inputs */
 	struct weir__compiled *next, **link; /* newest first */
-	uint32_t refs;   /* of executable graphs; 0: it is kept */
+	uint32_t refs;   /* executable graphs that use it; 0: it is kept */
 	uint64_t n_uses; /* executable graphs that were made of it */
 };
 

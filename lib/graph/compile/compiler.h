@@ -27,7 +27,7 @@ struct weir__prefetcher;
 
 struct weir__compiler_dev {
 	struct weir_dev *dev;
-	struct weir_buft *buft; /* of planned memory: the device's first */
+	struct weir_buft *buft; /* type of planned memory: the device's first */
 	/* NULL: the device has memory and copies, and computes nothing. */
 	const struct weir_backend_compute_ops *compute;
 	struct weir__prefetcher *prefetcher; /* NULL: it does not compute */
@@ -39,9 +39,9 @@ struct weir__compiler {
 	struct weir__compiler_dev *dev;
 	uint32_t n_devs;
 	uint32_t first;   /* the first device that computes */
-	uint32_t copies;  /* of the inputs of each graph */
-	int64_t place_ns; /* for the exact planner; 0: only the greedy one */
-	uint64_t budget;  /* of all devices together; 0: no limit */
+	uint32_t copies;  /* copies of the inputs of each graph */
+	int64_t place_ns; /* the exact planner's; 0: only the greedy one */
+	uint64_t budget;  /* sum over all devices; 0: no limit */
 	/*
 	 * Bit k of shares[i]: device i computes in planned memory of device k.
 	 */
@@ -49,8 +49,8 @@ struct weir__compiler {
 
 	pthread_mutex_t lock;            /* guards what follows; taken last */
 	struct weir__compiled *compiled; /* the one that was used last first */
-	uint32_t n_kept;                 /* of them without references */
-	uint32_t n_freeing; /* that are off the list, and still have memory */
+	uint32_t n_kept;                 /* how many have no references */
+	uint32_t n_freeing;       /* off the list, but with memory still */
 	pthread_cond_t freed_one; /* n_freeing is less */
 	uint64_t reserved;        /* bytes of the budget, of all devices */
 	bool closed;              /* nothing is kept */

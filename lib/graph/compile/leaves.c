@@ -199,11 +199,10 @@ static void import_set(const struct weir__compiled *cg,
 
 /* The arrays of imports_of() while it makes the entries of a lane's list. */
 struct merging {
-	struct weir__import *import; /* of each device copy, then of each
-					entry */
-	uint32_t *same;   /* of each device copy: weir__imports_same() */
-	uint32_t *newest; /* of the first of several: the newest entry of
-			     them */
+	struct weir__import *import; /* those of device copies, then of
+					entries */
+	uint32_t *same;   /* weir__imports_same() of each device copy */
+	uint32_t *newest; /* newest entry of several, at the first of them */
 };
 
 /*

@@ -16,8 +16,8 @@ struct weir__compiler;
 /* The choices of the program for one executable graph: pins and rates. */
 struct weir__choice {
 	/* NULL with one device. */
-	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */
-	struct weir_rates *rates; /* of each device */
+	uint8_t *pin; /* device of each node, or WEIR__ASSIGN_NONE */
+	struct weir_rates *rates; /* rates of each device */
 	uint64_t key;             /* equal choices have equal keys */
 };
 
@@ -25,7 +25,7 @@ struct weir__choice {
 struct weir__lane_sizes {
 	uint64_t results, inputs, workspace, leaves; /* inputs: of all copies */
 	uint64_t computed, in_place, lowest;
-	uint64_t kept, prefetched, buffer; /* of imports */
+	uint64_t kept, prefetched, buffer; /* bytes of imports */
 };
 
 struct weir__passes {
@@ -33,14 +33,14 @@ struct weir__passes {
 	const struct weir__compiler *compiler;
 	struct weir__reach_in in;
 	struct weir__reach reach;
-	uint8_t *marks;             /* of each node: WEIR__MARK_* */
-	struct weir__assign assign; /* of each node: device and cause */
-	uint64_t *usable; /* of each leaf: as in struct weir__sync_in */
+	uint8_t *marks;             /* WEIR__MARK_* of each node */
+	struct weir__assign assign; /* device and cause of each node */
+	uint64_t *usable; /* mask of each leaf, as in struct weir__sync_in */
 	struct weir__sync sync;
-	uint64_t *bytes;             /* of each node with bytes of its own */
-	uint64_t *device_copy_bytes; /* of each device copy */
+	uint64_t *bytes;             /* bytes of each node that has its own */
+	uint64_t *device_copy_bytes; /* bytes of each device copy */
 	struct weir__places places;
-	struct weir__lane_sizes *sizes; /* of each lane; workspace: 0 */
+	struct weir__lane_sizes *sizes; /* sizes of each lane; workspace: 0 */
 };
 
 /* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__passes_free(). */

@@ -12,7 +12,7 @@
 struct placing {
 	const struct weir__place_in *in;
 	struct weir__places out;
-	struct weir_lifetime *life; /* of each item */
+	struct weir_lifetime *life; /* lifetime of each item */
 	uint32_t n;
 };
 

@@ -19,7 +19,7 @@ struct weir__place_in {
 	const struct weir__reach *reach;
 	const struct weir__sync *sync;
 	const uint8_t *marks;  /* WEIR__MARK_* */
-	const uint64_t *bytes; /* of each node, if it has bytes of its own */
+	const uint64_t *bytes; /* bytes of each node that has its own */
 	/*
 	 * Bit s of in_place[i]: operation and layouts allow that the result of
 	 * node i takes the place of its source s.
@@ -27,8 +27,8 @@ struct weir__place_in {
 	const uint8_t *in_place;
 	/* Bytes of each device copy; an import has 0. */
 	const uint64_t *device_copy_bytes;
-	const struct weir_place_memory *memory; /* of the lanes: two of each */
-	int64_t time_ns; /* for the exact planner; 0: only the greedy one */
+	const struct weir_place_memory *memory; /* two memories of each lane */
+	int64_t time_ns; /* time of the exact planner; 0: only the greedy one */
 	bool copies;     /* outputs are in the memory of copies, too */
 };
 

@@ -43,7 +43,7 @@ struct weir__reach_in {
 	 */
 	uint32_t *of;
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
-	struct weir__span *span; /* of the node's tensor */
+	struct weir__span *span; /* span of each node's tensor */
 	/* A node that reads part of a leaf may get a copy of the whole leaf. */
 	bool device_copies;
 };

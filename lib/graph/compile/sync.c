@@ -19,17 +19,17 @@ struct syncing {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
 	struct weir__sync out;
-	struct weir__sync_point *point; /* of all lanes, in order of nodes */
+	struct weir__sync_point *point; /* all lanes, in order of nodes */
 	size_t point_cap, device_copy_cap, wait_cap;
 	uint32_t n;
-	uint8_t lane_of[WEIR__LANES]; /* of each device that has one */
-	uint32_t *steps;              /* of each lane so far */
+	uint8_t lane_of[WEIR__LANES]; /* lane of each device that has one */
+	uint32_t *steps;              /* steps of each lane so far */
 	/*
-	 * Of each node: the computed node whose value it has; NONE: the value
+	 * The computed node whose value each node has; NONE: it has the value
 	 * of a leaf or an input.
 	 */
 	uint32_t *made;
-	uint8_t *released; /* of each node: others wait for its step */
+	uint8_t *released; /* true if others wait for the node's step */
 	/*
 	 * At l * n + c, for lane l and class c: 1 + the device copy of the
 	 * class or, for a leaf whose memory the lane can use, 1 + its sync

@@ -74,7 +74,7 @@ struct weir__sync {
 	 * its bytes are used for the last time. 0: they are not used.
 	 */
 	uint32_t *until;
-	uint8_t *exported; /* of each class: other lanes read the result */
+	uint8_t *exported; /* true if other lanes read the result of a class */
 	/* Lane l has point[point_at[l]] to point[point_at[l + 1] - 1]. */
 	uint32_t *point_at;
 	struct weir__sync_point *point;
@@ -101,7 +101,7 @@ struct weir__sync {
 struct weir__sync_in {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
-	const uint8_t *marks; /* of each node */
+	const uint8_t *marks; /* WEIR__MARK_* of each node */
 	const uint8_t *dev;   /* the device of each node that is computed */
 	uint32_t n_devs;      /* at most WEIR__LANES */
 	uint32_t first;       /* the device of the only lane if none computes */

@@ -19,11 +19,11 @@ struct computation {
 	const struct weir_graph_io *io;
 	size_t n;
 	struct weir_graph_compute_opts opts;
-	struct weir_dev *dev[WEIR__LANES]; /* that are chosen by default */
+	struct weir_dev *dev[WEIR__LANES]; /* chosen by default */
 	struct weir_sched *sched;
 	struct weir_exec *exec;
 	struct weir_run *run;
-	struct weir_tensor *output; /* of each entry of @io that is one */
+	struct weir_tensor *output; /* outputs: entries of @io that are one */
 };
 
 static int check_opts(struct computation *o,

@@ -30,7 +30,7 @@ struct weir__run_lane {
 	struct weir__graph_lane *of;
 	struct weir_stream *own;    /* from the scheduler; NULL: none yet */
 	struct weir_stream *stream; /* referenced: where it was started last */
-	uint64_t number;            /* of its operation there */
+	uint64_t number;            /* number of its operation there */
 
 	/*
 	 * The bytes that its operation accesses, sorted by address; and memory
@@ -90,7 +90,7 @@ struct weir_run {
 	struct weir__run_lane *lane; /* n_lanes of the compiled graph */
 	uint32_t started;            /* how many times */
 	uint32_t first; /* the first node of the part that is run */
-	uint8_t *input; /* of each port: enum weir__input_state */
+	uint8_t *input; /* enum weir__input_state of each port */
 	bool queued;    /* copies of inputs were queued when it was started */
 	/* Operations that have not finished; the end of several counts too. */
 	_Atomic uint32_t running;
@@ -106,8 +106,8 @@ struct weir_run {
 
 	/* If there are several lanes. */
 	struct weir__progress *end;  /* referenced; its numbers are starts */
-	struct weir_stream **copier; /* of each copier; NULL: not yet */
-	uint64_t *copied; /* of each device copy: its number in the stream */
+	struct weir_stream **copier; /* stream of each copier; NULL: not yet */
+	uint64_t *copied; /* number of each device copy in the stream */
 	struct weir__run_stream *awaited; /* lanes, then copiers */
 	_Atomic uint32_t open_streams;    /* how many of these have not ended */
 

@@ -17,7 +17,7 @@ struct weir__pins;
 
 /* What a scheduler has for each of its devices; its lock guards the members. */
 struct weir__sched_dev {
-	struct weir_rates rates; /* that the program has set; size 0: none */
+	struct weir_rates rates; /* set by the program; size 0: none */
 	struct weir_stream *spare[WEIR__SCHED_STREAMS];
 	uint32_t n_spare;
 };
@@ -56,15 +56,15 @@ struct weir_exec {
 	 * each device copy waits for; NULL: none.
 	 */
 	struct weir_event **event;
-	struct weir_tensor *port; /* of each port; placed if it is in a leaf */
+	struct weir_tensor *port; /* each port; placed if it is in a leaf */
 	/*
-	 * Of each device copy of a leaf: where its bytes come from. The buffer
+	 * Where the bytes of each device copy of a leaf come from. The buffer
 	 * is referenced.
 	 */
 	struct weir_tensor *device_copy;
-	/* Of each import, lane after lane; NULL: all are in files. */
+	/* The imports, lane after lane; NULL: all are in files. */
 	struct weir__import_src *import_src;
-	/* Of the leaves that lanes use where they are, lane after lane. */
+	/* The leaves that lanes use where they are, lane after lane. */
 	struct weir__accessed *accessed;
 	uint32_t n_accessed;
 	bool waits;      /* there is an event */

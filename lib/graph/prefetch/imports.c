@@ -39,11 +39,11 @@ struct chooser {
 	struct sized_import *sized; /* those that are not kept already, the
 				       largest first */
 	uint32_t n_sized;
-	uint32_t *live;  /* prefetched imports in use at a step */
-	bool *cheap;     /* of the first of several: all are read by rows */
-	unsigned factor; /* of the largest prefetched import: bytes of the
+	uint32_t *live; /* prefetched imports in use at a step */
+	bool *cheap;    /* set for the first of several: all are read by rows */
+	unsigned factor; /* times the largest prefetched import: bytes of the
 			    buffer */
-	uint64_t left;   /* of the budget */
+	uint64_t left;   /* what is left of the budget */
 	uint64_t most; /* bytes of prefetched imports that are in use at once */
 	uint32_t step; /* the step at which they are in use */
 };

@@ -37,8 +37,8 @@ struct weir__imports_in {
 };
 
 struct weir__imports {
-	bool *prefetched; /* of each import */
-	uint64_t *offset; /* of each that is prefetched, in the buffer */
+	bool *prefetched; /* true of each import that is */
+	uint64_t *offset; /* place of each prefetched import in the buffer */
 	uint64_t buffer;  /* its bytes; 0: nothing is prefetched */
 	uint64_t kept_bytes, prefetched_bytes;
 };

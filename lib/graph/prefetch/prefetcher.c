@@ -341,7 +341,7 @@ static bool prefetcher_next(struct weir__prefetcher *p, struct next_read *next)
 		read_through = !over && !kept &&
 			       weir__entry_may_read_through(p, entry);
 
-		/* For the next run this is decided when it is started. */
+		/* This is decided for the next run when it is started. */
 		if (read_through && prefetch == &p->ahead)
 			return false;
 		if (!over && !kept && !has_place(p, entry, read_through))

@@ -58,10 +58,10 @@ struct weir__kept_leaf {
 	struct weir_file *file;       /* referenced, or NULL: placed */
 	uint64_t at, bytes;
 	struct weir_buf *buf;
-	uint64_t offset; /* of the copy in @buf */
+	uint64_t offset; /* offset of the copy in @buf */
 	uint64_t need;   /* bytes that count towards the limit */
 	uint32_t refs;   /* lists that have it */
-	uint32_t users;  /* of these: lists that executable graphs use */
+	uint32_t users;  /* lists that executable graphs use */
 	uint64_t list;   /* number of the newest list that has it */
 
 	/* Under prefetcher->lock. */
@@ -76,7 +76,7 @@ struct weir__kept_leaf {
 
 /* The memory into which leaves are prefetched. */
 struct weir__prefetch_buffer {
-	uint32_t refs; /* of lists, and of the prefetcher for the newest one */
+	uint32_t refs; /* lists; the prefetcher references the newest one */
 	uint64_t bytes;
 	struct weir_buf *buf;
 };
@@ -98,7 +98,7 @@ struct weir__entry_reader {
 struct weir__prefetch_entry {
 	struct weir__import import;   /* its file is referenced */
 	struct weir__kept_leaf *kept; /* NULL: it is prefetched */
-	/* Of @kept or of the prefetch buffer; NULL: it is read by rows. */
+	/* Memory of @kept or the prefetch buffer; NULL: it is read by rows. */
 	struct weir_buf *buf;
 	uint64_t offset;                   /* in @buf */
 	struct weir__entry_reader *reader; /* NULL: always read into @buf */
@@ -126,7 +126,7 @@ struct weir__prefetch {
 	struct weir__arrivals *arrivals; /* referenced */
 	const struct weir__prefetch_list *list;
 	const struct weir__import_src *src; /* n; NULL: all are in files */
-	struct weir__timeline *progress;    /* of the run's lane */
+	struct weir__timeline *progress;    /* timeline of the run's lane */
 	uint64_t base, first;
 
 	/* Under the prefetcher's lock. */
@@ -140,7 +140,7 @@ struct weir__prefetch {
 
 /* A read or copy in flight. */
 struct weir__prefetch_op {
-	uint64_t number;              /* of the timeline */
+	uint64_t number;              /* its number in the timeline */
 	uint64_t op;                  /* its number in the stream */
 	struct weir__kept_leaf *kept; /* NULL: it goes into a buffer */
 	const unsigned char *place;   /* the bytes that it writes */
@@ -190,18 +190,18 @@ struct weir__prefetcher {
 
 	pthread_mutex_t lock;
 	bool moving;                     /* a thread advances the prefetcher */
-	bool again;                      /* that thread has to look again */
+	bool again;                      /* the same thread has to look again */
 	bool closed;                     /* nothing is queued any more */
 	struct weir__arrivals *arrivals; /* referenced, or NULL */
 	uint64_t number;                 /* the next free one of @arrivals */
-	struct weir__prefetch *prefetches; /* of @arrivals, as started */
+	struct weir__prefetch *prefetches; /* those of @arrivals, as started */
 	uint32_t n_old; /* prefetches of earlier timelines that have not
 			   ended */
-	struct weir__prefetch ahead; /* for the next run; list NULL: none */
+	struct weir__prefetch ahead; /* the next run's; list NULL: none */
 	struct weir__prefetch_op out[WEIR__PREFETCH_OPS]; /* a circular queue */
 	uint32_t first_out, n_out;
-	struct weir__prefetch_wait arrival; /* for the oldest read */
-	struct weir__prefetch_wait room;    /* for the release of an entry */
+	struct weir__prefetch_wait arrival; /* waits for the oldest read */
+	struct weir__prefetch_wait room; /* waits for the release of an entry */
 };
 
 /* store.c: @limit 0: no limit. -ENOMEM. */

@@ -22,7 +22,7 @@ struct weir__gguf_in {
 	struct weir_model *m;
 	uint64_t base; /* where the file begins in m->text */
 	uint64_t at;   /* the next byte, as an offset in the file */
-	/* For sentences: "tensor" or "metadata" of this name; NULL: neither. */
+	/* "tensor" or "metadata" of this name, in sentences; NULL: neither. */
 	const char *kind;
 	struct weir__value name;
 };

@@ -15,7 +15,7 @@
 #include "mem/dtype.h"
 
 #define FORM_VERSION 1u
-#define MAX_BYTES ((uint64_t)1 << 30) /* of a file */
+#define MAX_BYTES ((uint64_t)1 << 30) /* most bytes of a file */
 #define MAX_NAMED 10u                 /* tensors that a sentence names */
 #define SHAPE_TEXT (WEIR_MAX_DIMS * 21u + 3u)
 
@@ -167,7 +167,7 @@ struct manifest_parse {
 	struct weir__json j;
 	uint8_t whole[WEIR__DIGEST_MAX]; /* as the file has it */
 	size_t whole_bytes;              /* 0: not read yet */
-	size_t digest_bytes;             /* of all tensors; 0: none yet */
+	size_t digest_bytes;             /* size of each digest; 0: none yet */
 	bool has_kind;
 };
 

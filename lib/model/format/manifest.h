@@ -30,7 +30,7 @@ struct weir_manifest {
 	size_t n, cap;
 	int64_t *dims;
 	size_t n_dims, cap_dims;
-	uint8_t digest[WEIR__DIGEST_MAX]; /* of the whole */
+	uint8_t digest[WEIR__DIGEST_MAX]; /* digest of the whole */
 };
 
 struct weir_manifest *weir__manifest_ref(struct weir_manifest *manifest);

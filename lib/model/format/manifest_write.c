@@ -14,7 +14,7 @@
 /* Text on its way to a descriptor. */
 struct writing {
 	int fd;
-	int err; /* of the first write that failed */
+	int err; /* errno of the first write that failed */
 	size_t n;
 	char text[64 << 10];
 };

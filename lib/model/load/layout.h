@@ -171,7 +171,7 @@ int weir__layout_place(struct weir__layout *l, const struct weir_plan *plan);
 struct weir__selected {
 	const struct weir_plan *plan;
 	const struct weir__selection *sel;
-	const size_t *number; /* of their placements */
+	const size_t *number; /* numbers of their placements */
 	size_t n;
 };
 /*

@@ -14,8 +14,8 @@
 /* Reading over a gap of this size costs less than a read of its own. */
 #define MAX_GAP (64u << 10)
 /*
- * Of sinks that only compute digests: the most, and the least bytes that one of
- * them reads in a row, so that each reads long parts of the files.
+ * Sinks that only compute digests: the most of them, and the least bytes that
+ * one reads in a row, so that each reads long parts of the files.
  */
 #define MAX_HASHERS 16u
 #define STRETCH (4ull << 20)

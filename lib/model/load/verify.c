@@ -13,7 +13,7 @@
 
 /* A tensor of which some bytes have been hashed, and others have not. */
 struct chain {
-	struct weir__hash hash; /* for the thread whose bytes are in turn */
+	struct weir__hash hash; /* used by the thread whose bytes are next */
 	uint64_t next;          /* bytes hashed */
 	struct weir__check *waiting;
 };
@@ -35,7 +35,7 @@ struct weir__verifier {
 	const struct weir__layout *layout;
 	struct weir__arrival *arrival;
 	pthread_mutex_t lock; /* guards chains, but for their hash */
-	struct hashed *item;  /* of each tensor */
+	struct hashed *item;  /* state of each tensor */
 	uint8_t (*digest)[WEIR__DIGEST_MAX];
 };
 

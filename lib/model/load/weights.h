@@ -22,9 +22,7 @@ struct weir_weights {
 	struct weir__layout *layout; /* referenced; of one load, or constant */
 	size_t n_selected; /* tensors of selections; those of targets follow */
 	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
-	/*
-	 * Of the plan: with the tensors of targets. References their buffers.
-	 */
+	/* The plan's, with tensors. They reference their buffers. */
 	struct weir__targets *targets;
 	pthread_mutex_t lock; /* guards arrival and by_record */
 	struct weir__arrival *arrival;
