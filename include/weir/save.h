@@ -99,6 +99,16 @@ WEIR_API int weir_save_copy(struct weir_save *save, const char *name,
 			    struct weir_model *model, size_t i,
 			    const struct weir_tensor *view, uint32_t dtype)
 	WEIR_NONNULL(1, 2, 3);
+/*
+ * Give tensor @name, which was added, another shape in the files: as many
+ * elements in the same order. A view can so have more dimensions than the
+ * tensor that is written. -ENOENT: no tensor of that name. -EINVAL: another
+ * number of elements, or rows that are not whole blocks, or the save has
+ * started. -EOPNOTSUPP: the format cannot hold it. -ENOMEM.
+ */
+WEIR_API int weir_save_shape(struct weir_save *save, const char *name,
+			     unsigned ndim, const int64_t *shape)
+	WEIR_NONNULL(1, 2);
 
 /*
  * Set a pair of metadata: value->key and its value. A later value of the same

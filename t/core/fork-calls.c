@@ -308,6 +308,7 @@ static void saves(void)
 	fails(weir_save_new, weir, "x.gguf", NULL, &s);
 	fails(weir_save_add, save, "x", &t, 0);
 	fails(weir_save_copy, save, "x", model, 0, NULL, 0);
+	fails(weir_save_shape, save, "x", 0, NULL);
 	fails(weir_save_meta, save, &value);
 	fails(weir_save_copy_meta, save, model, NULL);
 	fails(weir_save_info, save, &info);

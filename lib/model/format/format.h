@@ -158,6 +158,9 @@ int weir__header_begin(struct weir__header *h, struct weir_model *m,
 int weir__header_add(struct weir__header *h, const struct weir__str *name,
 		     uint32_t hash, const uint64_t *dims,
 		     struct weir__record *rec);
+/* Give @rec, which has its ndim, the shape @dims; see above. */
+int weir__record_set_shape(struct weir_model *m, const uint64_t *dims,
+			   struct weir__record *rec);
 /*
  * Append a pair with the key @key. The reader then sets its value, *ret_value,
  * before it appends the next pair. NULL: an earlier shard has the key, and its

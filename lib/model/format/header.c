@@ -20,9 +20,8 @@ int weir__header_begin(struct weir__header *h, struct weir_model *m,
 	return weir__names_init(&h->names, n_names, m, weir__record_str);
 }
 
-/* All 64 bits of each dimension; check_ranges checks them. */
-static int add_shape(struct weir_model *m, const uint64_t *dims,
-		     struct weir__record *rec)
+int weir__record_set_shape(struct weir_model *m, const uint64_t *dims,
+			   struct weir__record *rec)
 {
 	size_t n = rec->ndim < WEIR_MAX_DIMS ? rec->ndim : WEIR_MAX_DIMS;
 	int64_t *all;
@@ -63,7 +62,7 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 	if (!all)
 		return -ENOMEM;
 	m->rec = all;
-	r = add_shape(m, dims, rec);
+	r = weir__record_set_shape(m, dims, rec);
 	if (r < 0)
 		return r;
 	there = weir__names_put(&h->names, name, hash, number, &number);

@@ -350,6 +350,59 @@ int weir_save_copy(struct weir_save *save, const char *name,
 	return r < 0 ? r : add_item(save, name, &item, dtype);
 }
 
+static int check_shape(const struct weir_save *s,
+		       const struct weir__record *rec, const char *name,
+		       unsigned ndim, const int64_t *shape)
+{
+	const struct weir__str str = { name, strlen(name) };
+	struct weir_tensor t;
+	uint64_t bytes;
+	int r = weir__tensor_init(&t, rec->dtype, ndim, shape);
+
+	if (r >= 0)
+		r = weir__tensor_bytes(&t, &bytes);
+	if (r >= 0 && bytes != rec->bytes)
+		r = weir__fail(
+			-EINVAL,
+			"tensor '%s': has %llu bytes, in the other shape %llu",
+			weir__quote(name, str.len),
+			(unsigned long long)rec->bytes,
+			(unsigned long long)bytes);
+	return r < 0 ? r : s->format->write->check(&str, rec->dtype, ndim);
+}
+
+int weir_save_shape(struct weir_save *save, const char *name, unsigned ndim,
+		    const int64_t *shape)
+{
+	const struct weir__str str = { name, strlen(name) };
+	struct weir_model *m = save->model;
+	uint64_t dims[WEIR_MAX_DIMS];
+	struct weir__record rec;
+	size_t number;
+	int r;
+
+	WEIR__ENTER();
+	r = check_open(save);
+	if (r < 0)
+		return r;
+	number = weir__names_find(&save->header.names, &str);
+	if (number == WEIR__NONE)
+		return weir__fail(-ENOENT, "the save has no tensor '%s'",
+				  weir__quote(name, str.len));
+	rec = m->rec[number];
+	r = check_shape(save, &rec, name, ndim, shape);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < ndim; i++)
+		dims[i] = (uint64_t)shape[i];
+	rec.ndim = (uint16_t)ndim;
+	r = weir__record_set_shape(m, dims, &rec);
+	if (r < 0)
+		return r == -ENOMEM ? no_memory(save) : r;
+	m->rec[number] = rec;
+	return 0;
+}
+
 /* Why a save cannot be what its caller asks for before it was started. */
 static int check_started(const struct weir_save *s)
 {

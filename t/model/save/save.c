@@ -14,7 +14,7 @@
 #include "files.h"
 #include "tap.h"
 
-#define CHECKS 54 /* checks of a contract */
+#define CHECKS 58 /* checks of a contract */
 #define ELEMENTS 3072
 
 static struct weir *root;
@@ -177,6 +177,7 @@ static void large(const char *name, uint64_t shard_bytes, const char *open)
 /* A view is saved without its gaps; a view of a file likewise. */
 static void views(void)
 {
+	int64_t flat = 300 * 7 * 64;
 	const int64_t shape[] = { 300, 7, 64 };
 	struct weir_buf *buf = bytes_buf(300 * 7 * 64 * 4);
 	struct weir_tensor t = tensor_at(buf, 0, WEIR_DTYPE_F32, 3, shape);
@@ -226,8 +227,17 @@ static void views(void)
 			bail("%s", weir_error());
 	}
 	weir_model_close(m);
+	is_int(weir_save_shape(s, "whole", 1, &flat), 0,
+	       "a tensor gets another shape");
+	is_int(weir_save_shape(s, "none", 1, &flat), -ENOENT,
+	       "a tensor that was not added gets none");
+	flat--;
+	is_int(weir_save_shape(s, "swapped", 1, &flat), -EINVAL,
+	       "a shape of fewer elements is refused");
 	is_int(finish(s), 0, "tensors are copied from another model");
 	w = load("copies.gguf");
+	is_int(weir_weights_get(w, 0)->ndim, 1,
+	       "the file has the tensor in its other shape");
 	ok(holds(w, "whole", want, 300 * 7 * 64 * 4),
 	   "a view of a tensor in a file is copied in its order");
 	ok(holds(w, "swapped", want, 300 * 7 * 64 * 4),
