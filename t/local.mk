@@ -91,7 +91,7 @@ fuzz:
 			$(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_gguf fz_index fz_plan fz_text; do \
+	for target in fz_st fz_gguf fz_index fz_manifest fz_plan fz_text; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \

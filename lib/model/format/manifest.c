@@ -34,7 +34,8 @@ void weir__manifest_put(struct weir_manifest *m)
 {
 	if (!m || !weir__refs_drop(&m->refs))
 		return;
-	weir__root_put(m->weir);
+	if (m->weir)
+		weir__root_put(m->weir);
 	weir__free(m->text);
 	weir__free(m->entry);
 	weir__free(m->dims);
@@ -50,7 +51,7 @@ static struct weir_manifest *manifest_alloc(struct weir *weir, char *text)
 		return NULL;
 	}
 	atomic_init(&m->refs, 1);
-	m->weir = weir__root_ref(weir);
+	m->weir = weir ? weir__root_ref(weir) : NULL;
 	m->text = text;
 	return m;
 }

@@ -23,7 +23,7 @@ struct weir__manifest_entry {
 
 struct weir_manifest {
 	_Atomic uint32_t refs;
-	struct weir *weir; /* referenced */
+	struct weir *weir; /* referenced; NULL: in tests of the parser */
 	enum weir_digest kind;
 	char *text; /* names; of a file, all of it */
 	struct weir__manifest_entry *entry;
@@ -51,6 +51,8 @@ int weir__manifest_parse(struct weir *weir, const char *file, char *text,
 int weir__manifest_new(const struct weir_model *model, enum weir_digest kind,
 		       uint8_t (*digest)[WEIR__DIGEST_MAX],
 		       struct weir_manifest **ret_manifest);
+/* As weir_manifest_write(). */
+int weir__manifest_write(const struct weir_manifest *manifest, int fd);
 /*
  * Find the entry of each record of @model: entry number ret_entry[i]. -EBADMSG
  * with a sentence that names the tensors that differ. -ENOMEM.

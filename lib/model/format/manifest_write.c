@@ -147,15 +147,11 @@ static int check_names(const struct weir_manifest *m)
 	return 0;
 }
 
-int weir_manifest_write(const struct weir_manifest *manifest, int fd)
+int weir__manifest_write(const struct weir_manifest *manifest, int fd)
 {
 	struct writing *w;
-	int r;
+	int r = check_names(manifest);
 
-	WEIR__ENTER();
-	r = weir__root_read(manifest->weir);
-	if (r >= 0)
-		r = check_names(manifest);
 	if (r < 0)
 		return r;
 	w = weir__calloc(1, sizeof(*w));
@@ -166,4 +162,13 @@ int weir_manifest_write(const struct weir_manifest *manifest, int fd)
 	r = w->err;
 	weir__free(w);
 	return r < 0 ? weir__fail_sys(r, "writing a manifest") : 0;
+}
+
+int weir_manifest_write(const struct weir_manifest *manifest, int fd)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(manifest->weir);
+	return r < 0 ? r : weir__manifest_write(manifest, fd);
 }

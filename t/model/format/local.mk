@@ -2,7 +2,7 @@
 T_MODEL_FORMAT_C = %D%/json.t %D%/head.t %D%/safetensors.t %D%/gguf.t \
 	%D%/index.t %D%/model-open.t %D%/model-fds.t %D%/model-index.t \
 	%D%/model-format.t %D%/model-gguf.t %D%/model-memory.t \
-	%D%/every-byte.t %D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t
+	%D%/every-byte.t %D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t %D%/fuzz-manifest.t
 T_MODEL_FORMAT_SH = %D%/interop.sh
 check_PROGRAMS += $(T_MODEL_FORMAT_C)
 dist_check_SCRIPTS += $(T_MODEL_FORMAT_SH)
@@ -25,4 +25,5 @@ TESTS += $(T_MODEL_FORMAT_C) $(T_MODEL_FORMAT_SH)
 %C%_every_byte_t_SOURCES = %D%/every-byte.c $(T_FILES) $(T_LIMIT) $(T_SECOND)
 %C%_fuzz_st_t_SOURCES = t/fuzz/fz_st.c t/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_gguf_t_SOURCES = t/fuzz/fz_gguf.c t/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_manifest_t_SOURCES = t/fuzz/fz_manifest.c t/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_index_t_SOURCES = t/fuzz/fz_index.c t/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
