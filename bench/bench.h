@@ -59,6 +59,7 @@ struct use {
 	struct weir_load_report report; /* report of the last load */
 	const char *glob;               /* tensors to load; NULL: all */
 	const struct weir_select_opts *select; /* NULL: defaults */
+	struct weir_manifest *manifest;        /* NULL: nothing is verified */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
 /*
@@ -98,6 +99,10 @@ void row_resident_two(unsigned pairs);
 void row_resident_fresh(unsigned pairs);
 void row_sink_cold(unsigned pairs);
 void row_sink_resident(unsigned pairs);
+void row_verify_cold(unsigned pairs);
+void row_verify_resident(unsigned pairs);
+void row_digest_cold(unsigned pairs);
+void row_digest_sha256(unsigned pairs);
 void row_map(unsigned pairs);
 void row_many(unsigned pairs);
 void row_open(unsigned pairs);

@@ -5,7 +5,7 @@
 BENCH_RESULT = %D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
 	%D%/must.h
 check_PROGRAMS += %D%/load %D%/engine
-%C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/map.c \
+%C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/verify.c %D%/map.c \
 	%D%/many.c %D%/small.c %D%/target.c %D%/slice.c %D%/dtype.c \
 	%D%/plans.c %D%/prefault.c %D%/memory.c %D%/pair.c %D%/use.c \
 	%D%/models.c %D%/models.h \

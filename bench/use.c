@@ -69,6 +69,8 @@ void use_load(struct use *u, const struct file *f, int part,
 	}
 	must(weir_plan_new(model, &plan));
 	must(weir_plan_add(plan, u->glob, u->to, u->select));
+	if (u->manifest)
+		must(weir_plan_verify(plan, u->manifest));
 	must(weir_load_start(plan, &o, &l));
 	must(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;

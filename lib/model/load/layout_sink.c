@@ -19,7 +19,11 @@
  */
 #define MAX_HASHERS 16u
 #define STRETCH (4ull << 20)
-/* Bytes that each may read ahead, if the program does not say. */
+/*
+ * Bytes that all of them, and each at least, may read ahead, if the program
+ * does not say.
+ */
+#define ALL_BUFFERS (64ull << 20)
 #define HASHER_BUFFER (16ull << 20)
 #define LEAST_BUFFER (128ull << 10)
 
@@ -121,7 +125,11 @@ int weir__layout_hashed(struct weir__layout *l, const struct weir__selected *s)
 	for (size_t i = 0; i < s->n; i++)
 		bytes += l->placement[s->number[i]].data;
 	n = count_hashers(s, bytes);
-	call.buffer = call.buffer ? call.buffer / n : HASHER_BUFFER;
+	if (!call.buffer)
+		call.buffer = n * HASHER_BUFFER > ALL_BUFFERS
+				      ? n * HASHER_BUFFER
+				      : ALL_BUFFERS;
+	call.buffer /= n;
 	for (unsigned k = 0; k < n && r >= 0; k++) {
 		r = add_sink(l, s, &call);
 		first = k ? first : r;
