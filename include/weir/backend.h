@@ -259,8 +259,8 @@ struct weir_backend_mem_ops {
 	size_t size;
 	/*
 	 * Allocate @bytes (> 0) of the kind @desc. Required. May block. @mem
-	 * is zeroed. The backend reads flags and node of @opts (0: the
-	 * device's node, else a NUMA node + 1). -ENOMEM with a sentence.
+	 * is zeroed. The backend reads flags of @opts and, with
+	 * WEIR_BUF_ON_NODE, node. -ENOMEM with a sentence.
 	 */
 	int (*alloc)(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,

@@ -66,9 +66,7 @@ WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 struct weir_buf_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_BUF_* */
-	int32_t node;   /* 1 + the NUMA node to which it is bound; 0: that of
-			   the device. Memory of kind HBM or FAR is bound to the
-			   nodes of its kind that are nearest to this node */
+	int32_t node;   /* with WEIR_BUF_ON_NODE */
 };
 WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 #define WEIR_BUF_OPTS_INIT WEIR__OPTS_INIT(weir_buf_opts)
@@ -102,6 +100,12 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
  * -EINVAL: it is not host memory.
  */
 #define WEIR_BUF_SHARED 0x20u
+/*
+ * Bind the memory to NUMA node weir_buf_opts.node, rather than to that of the
+ * device. Memory of kind HBM or FAR is bound to the nodes of its kind that are
+ * nearest to that node.
+ */
+#define WEIR_BUF_ON_NODE 0x80u
 
 struct weir_buf_info {
 	size_t size;            /* set by the caller */

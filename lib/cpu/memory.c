@@ -77,7 +77,7 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     struct weir_backend_mem *mem)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
-	int32_t node = opts->node ? opts->node - 1 : cpu->node;
+	int32_t node = opts->flags & WEIR_BUF_ON_NODE ? opts->node : cpu->node;
 	int r;
 
 	mem->how = LIBRARYS;

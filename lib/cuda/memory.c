@@ -189,12 +189,12 @@ static int alloc_pages(struct weir__cuda *c, size_t bytes,
 		       const struct weir_buf_opts *opts,
 		       struct weir_backend_mem *mem)
 {
-	int32_t node = opts->node ? opts->node - 1 : c->node;
+	int32_t node = opts->flags & WEIR_BUF_ON_NODE ? opts->node : c->node;
 	uint32_t flags = WEIR_BUF_PREFAULT | (opts->flags & PAGE_FLAGS);
 	int r;
 
 	/* The device's own node is preferred; only the caller's is strict. */
-	if (opts->node)
+	if (opts->flags & WEIR_BUF_ON_NODE)
 		flags |= opts->flags & WEIR_BUF_STRICT;
 	r = c->host->host_alloc(c->host->dev_root(c->dev), WEIR_MEM_HUGE, bytes,
 				node, flags, mem);

@@ -205,12 +205,15 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 		       const struct weir_buf_opts *o)
 {
 	const struct weir_backend_buft *d = &buft->desc;
-	int r = weir__buft_check_flags(buft, o->flags);
+	int r = weir__buft_check_flags(buft, o->flags & ~WEIR_BUF_ON_NODE);
 
 	if (r < 0)
 		return r;
-	if (o->node < 0)
-		return weir__fail(-EINVAL, "node is %d, not 0 or a node + 1",
+	if (o->flags & WEIR_BUF_ON_NODE && o->node < 0)
+		return weir__fail(-EINVAL, "there is no NUMA node %d", o->node);
+	if (!(o->flags & WEIR_BUF_ON_NODE) && o->node)
+		return weir__fail(-EINVAL,
+				  "node is %d without WEIR_BUF_ON_NODE",
 				  o->node);
 	if (d->flags & WEIR_BUFT_READONLY)
 		return weir__fail(-EOPNOTSUPP,

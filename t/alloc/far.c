@@ -168,12 +168,14 @@ static void policy(void)
 	ok(is_bound(MPOL_BIND, "nodes 2-3"),
 	   "strict HBM is bound to its nodes: %s", bound.nodes);
 	weir_buf_free(buf);
-	buf = take(hbm, 4 * MIB, OPTS(.node = 1 + 1), &info);
+	buf = take(hbm, 4 * MIB, OPTS(.flags = WEIR_BUF_ON_NODE, .node = 1),
+		   &info);
 	ok(is_bound(MPOL_PREFERRED, "node 3") && info.node == 3,
 	   "HBM for a node is that nearest to it: %s", bound.nodes);
 	weir_buf_free(buf);
-	is_err(weir_buf_alloc(hbm, MIB, OPTS(.node = 1 + 9), &buf), -EINVAL,
-	       "there is no NUMA node 9",
+	is_err(weir_buf_alloc(hbm, MIB,
+			      OPTS(.flags = WEIR_BUF_ON_NODE, .node = 9), &buf),
+	       -EINVAL, "there is no NUMA node 9",
 	       "HBM for a node that does not exist is refused");
 	buf = take(far, 0, NULL, &info);
 	ok(true, "a buffer of far memory may be empty");

@@ -80,10 +80,12 @@ static void references(void)
 
 static void options(void)
 {
-	is_err(alloc_with(OPTS(.flags = 0x100)), -EINVAL, "0x100",
+	is_err(alloc_with(OPTS(.flags = 0x1000)), -EINVAL, "0x1000",
 	       "unknown flags of a buffer are refused");
-	is_err(alloc_with(OPTS(.node = -3)), -EINVAL, "node is -3",
-	       "a negative NUMA node is refused");
+	is_err(alloc_with(OPTS(.flags = WEIR_BUF_ON_NODE, .node = -3)), -EINVAL,
+	       "no NUMA node -3", "a negative NUMA node is refused");
+	is_err(alloc_with(OPTS(.node = 1)), -EINVAL, "WEIR_BUF_ON_NODE",
+	       "a NUMA node without its flag is refused");
 	is_int(alloc_with(OPTS(.flags = WEIR_BUF_PREFAULT)), 0,
 	       "a buffer may be prefaulted when it is allocated");
 }
@@ -358,7 +360,7 @@ int main(void)
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
 	mapped = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
 	far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
-	plan(12 + 6 + 3 + 13 + 2 + 15 + 1 + 4 + 1 + 1);
+	plan(12 + 6 + 4 + 13 + 2 + 15 + 1 + 4 + 1 + 1);
 	information();
 	references();
 	options();
