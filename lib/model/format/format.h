@@ -43,6 +43,7 @@ struct weir__format_write {
 	 */
 	bool by_alignment;
 	bool pads; /* the last tensor is padded, too */
+	bool utf8; /* strings of metadata must be UTF-8 */
 	/* 0, or -EOPNOTSUPP, -EINVAL: the format cannot hold such a tensor. */
 	int (*check)(const struct weir__str *name, uint32_t dtype,
 		     unsigned ndim);

@@ -147,6 +147,7 @@ static int st_index(const struct weir_model *m,
 
 const struct weir__format_write weir__safetensors_write = {
 	.by_alignment = true,
+	.utf8 = true,
 	.check = st_check,
 	.check_value = st_check_value,
 	.align = st_align,

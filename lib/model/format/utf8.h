@@ -2,6 +2,9 @@
 #ifndef WEIR__MODEL_UTF8_H
 #define WEIR__MODEL_UTF8_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * Return the length of the character at @p, which is not ASCII; 0: it is not
  * UTF-8. Reads up to 4 bytes, and none after one that does not belong to the
@@ -20,6 +23,24 @@ static inline unsigned weir__utf8_len(const unsigned char *p)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 	return n;
+}
+
+/* True if the @n bytes are UTF-8. */
+static inline bool weir__utf8_valid(const char *text, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		unsigned char next[4] = { 0 };
+		unsigned len = 1;
+
+		for (unsigned k = 0; k < 4 && i + k < n; k++)
+			next[k] = (unsigned char)text[i + k];
+		if (next[0] >= 0x80)
+			len = weir__utf8_len(next);
+		if (!len)
+			return false;
+		i += len;
+	}
+	return true;
 }
 
 #endif

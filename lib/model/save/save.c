@@ -243,20 +243,6 @@ static int check_open(const struct weir_save *s)
 	return 0;
 }
 
-static bool is_utf8(const char *text)
-{
-	const unsigned char *p = (const unsigned char *)text;
-
-	while (*p) {
-		unsigned n = *p < 0x80 ? 1 : weir__utf8_len(p);
-
-		if (!n)
-			return false;
-		p += n;
-	}
-	return true;
-}
-
 static int no_memory(const struct weir_save *s)
 {
 	return weir__fail(-ENOMEM, "%s: no memory for %zu tensors", s->path,
@@ -294,7 +280,7 @@ static int add_item(struct weir_save *s, const char *name,
 	struct weir__save_item *all;
 	int r = 0;
 
-	if (!is_utf8(name))
+	if (!weir__utf8_valid(name, str.len))
 		r = weir__fail(-EINVAL, "tensor '%s': its name is not UTF-8",
 			       weir__quote(name, str.len));
 	else if (weir__names_find(&s->header.names, &str) != WEIR__NONE)

@@ -17,6 +17,12 @@
 
 /* Source bytes of one step of a conversion: they stay in the CPU's cache. */
 #define PIECE (64u << 10)
+/*
+ * Rows with such gaps are read by one call: the gap takes less time than a
+ * call of read(2), or a copy from a device.
+ */
+#define FILE_GAP 3072u
+#define DEVICE_GAP (32u << 10)
 /* The longest unit of a conversion: a block of 256 elements of 8 bytes. */
 #define UNIT_MAX 2048u
 
@@ -35,10 +41,10 @@ static int item_begin(struct weir__save_item *item, uint32_t dtype)
 	uint64_t n = 1, bytes;
 
 	if (dtype && dtype != t->dtype) {
-		item->convert = weir__convert_find(t->dtype, dtype);
 		if (!weir__dtype(dtype))
 			return weir__fail(-EINVAL, "%s: %u is not a dtype",
 					  label(item), dtype);
+		item->convert = weir__convert_find(t->dtype, dtype);
 		if (!item->convert)
 			return weir__fail(-EINVAL,
 					  "%s: %s cannot be converted to %s",
@@ -65,9 +71,34 @@ static int item_begin(struct weir__save_item *item, uint32_t dtype)
 	return 0;
 }
 
+/* The bytes of the tensor, from its first element on. */
+struct source {
+	unsigned char *addr;  /* of a file: NULL */
+	struct weir_dev *dev; /* whose memory it is; NULL: host memory */
+};
+
+static int find_source(const struct weir__save_item *item, struct source *ret)
+{
+	struct weir_tensor flat =
+		weir__flat_tensor(item->t.buf, item->t.offset, item->span);
+	struct weir_buf *member;
+	uint64_t at;
+	int r;
+
+	*ret = (struct source){ .addr = NULL };
+	if (item->model)
+		return 0;
+	flat.name = item->t.name;
+	r = weir__tensor_range(&flat, 0, item->span, &member, &at, &ret->addr);
+	if (r >= 0 && !weir__buf_is_host(member))
+		ret->dev = member->buft->dev;
+	return r;
+}
+
 int weir__save_item_memory(struct weir__save_item *item, struct weir *weir,
 			   const struct weir_tensor *t, uint32_t dtype)
 {
+	struct source from;
 	uint64_t bytes;
 	int r;
 
@@ -80,12 +111,10 @@ int weir__save_item_memory(struct weir__save_item *item, struct weir *weir,
 	if (t->buf->buft->dev->weir != weir)
 		return weir__fail(-EINVAL, "%s: its memory is of another root",
 				  label(item));
-	if (t->offset > t->buf->bytes || bytes > t->buf->bytes - t->offset)
-		return weir__fail(
-			-EINVAL,
-			"%s: %llu bytes from %llu on exceed its buffer of %zu",
-			label(item), (ull)bytes, (ull)t->offset, t->buf->bytes);
-	r = item_begin(item, dtype);
+	item->span = bytes;
+	r = find_source(item, &from);
+	if (r >= 0)
+		r = item_begin(item, dtype);
 	if (r < 0)
 		return r;
 	item->outer = weir__tensor_outer(t, &item->width);
@@ -168,28 +197,15 @@ void weir__save_item_free(struct weir__save_item *item)
 	item->t.buf = NULL;
 }
 
-/* Bytes [off, off + n) of the buffer, counted as t.offset is. */
-static int locate(const struct weir__save_item *item, uint64_t off, uint64_t n,
-		  struct weir_buf **ret_member, unsigned char **ret_addr)
-{
-	struct weir_tensor flat = weir__flat_tensor(item->t.buf, off, n);
-	uint64_t at;
-
-	return weir__tensor_range(&flat, 0, n, ret_member, &at, ret_addr);
-}
-
 unsigned char *weir__save_item_address(const struct weir__save_item *item,
 				       uint64_t at)
 {
-	const uint64_t n = item->bytes - at;
-	struct weir_buf *member;
-	unsigned char *addr;
+	struct source from;
 
-	if (item->model || item->convert || !n || item->width != item->bytes ||
-	    locate(item, item->t.offset + at, n, &member, &addr) < 0 ||
-	    !weir__buf_is_host(member))
+	if (item->model || item->convert || item->width != item->bytes ||
+	    find_source(item, &from) < 0 || from.dev)
 		return NULL;
-	return addr;
+	return from.addr + at;
 }
 
 static int read_file(const struct weir__save_item *item, uint64_t off,
@@ -203,65 +219,121 @@ static int read_file(const struct weir__save_item *item, uint64_t off,
 	return r;
 }
 
-/* Bytes [off, off + n) of one row, counted as t.offset is, to @dst. */
-static int get_bytes(const struct weir__save_item *item, uint64_t off,
-		     uint64_t n, unsigned char *dst)
+/* Bytes [off, off + n) of the source, to @dst. */
+static int get_bytes(const struct weir__save_item *item,
+		     const struct source *from, uint64_t off, uint64_t n,
+		     unsigned char *dst)
 {
-	struct weir_buf *member;
-	struct weir_dev *dev;
-	unsigned char *addr;
-	int r;
+	struct weir_dev *dev = from->dev;
 
 	if (item->model)
-		return read_file(item, off, n, dst);
-	r = locate(item, off, n, &member, &addr);
-	if (r < 0)
-		return r;
-	dev = member->buft->dev;
-	if (!weir__buf_is_host(member))
+		return read_file(item, item->t.offset + off, n, dst);
+	if (dev)
 		return weir__cause_errno(weir__dev_result(
 			dev, "mem->get",
-			dev->backend->mem->get(dev, dst, addr, n)));
-	memcpy(dst, addr, n);
+			dev->backend->mem->get(dev, dst, from->addr + off, n)));
+	memcpy(dst, from->addr + off, n);
 	return 0;
 }
 
-/* The place of row @row: its index in each outer dimension, and its offset. */
-static uint64_t row_place(const struct weir__save_item *item, uint64_t row,
-			  int64_t index[WEIR_MAX_DIMS])
+/* The next row of a tensor. */
+struct place {
+	int64_t index[WEIR_MAX_DIMS];
+	uint64_t off; /* of its first byte in the source */
+};
+
+static void place_row(const struct weir__save_item *item, uint64_t row,
+		      struct place *ret)
 {
 	const struct weir_tensor *t = &item->t;
-	uint64_t off = 0;
 
+	ret->off = 0;
 	for (unsigned i = item->outer; i--;) {
 		uint64_t n = weir__tensor_steps(t, i);
 
-		index[i] = (int64_t)(row % n);
-		off += (uint64_t)index[i] * (uint64_t)t->stride[i];
+		ret->index[i] = (int64_t)(row % n);
+		ret->off += (uint64_t)ret->index[i] * (uint64_t)t->stride[i];
 		row /= n;
 	}
-	return off;
 }
 
-/* Bytes [lo, hi) of the source, without gaps, to @dst. */
+static void next_row(const struct weir__save_item *item, struct place *at)
+{
+	weir__tensor_next_row(&item->t, item->outer, at->index, &at->off);
+}
+
+/*
+ * Returns how many whole rows from @at on, at most @most, one call reads with
+ * the gaps between them; 1 if none but the first.
+ */
+static uint64_t count_near(const struct weir__save_item *item,
+			   const struct source *from, struct place at,
+			   uint64_t most)
+{
+	const uint64_t gap = from->dev ? DEVICE_GAP : FILE_GAP;
+	const uint64_t begin = at.off;
+	uint64_t n = 1, end = begin + item->width;
+
+	for (; n < most; n++) {
+		next_row(item, &at);
+		if (at.off < end || at.off - end > gap ||
+		    at.off + item->width - begin > PIECE)
+			break;
+		end = at.off + item->width;
+	}
+	return n;
+}
+
+/* @n rows from *at on, which are near. Moves *at past them. */
+static int gather_near(const struct weir__save_item *item,
+		       const struct source *from, struct place *at, uint64_t n,
+		       unsigned char *dst)
+{
+	const uint64_t begin = at->off;
+	unsigned char piece[PIECE];
+	struct place last = *at;
+	int r;
+
+	for (uint64_t i = 1; i < n; i++)
+		next_row(item, &last);
+	r = get_bytes(item, from, begin, last.off + item->width - begin, piece);
+	for (uint64_t i = 0; r >= 0 && i < n; i++) {
+		memcpy(dst + i * item->width, piece + (at->off - begin),
+		       item->width);
+		next_row(item, at);
+	}
+	return r;
+}
+
+/* Bytes [lo, hi) of the tensor, without gaps, to @dst. */
 static int gather(const struct weir__save_item *item, uint64_t lo, uint64_t hi,
 		  unsigned char *dst)
 {
-	int64_t index[WEIR_MAX_DIMS];
 	uint64_t col = lo % item->width;
-	uint64_t row = row_place(item, lo / item->width, index);
-	int r = 0;
+	struct source from;
+	struct place at;
+	int r = find_source(item, &from);
 
+	place_row(item, lo / item->width, &at);
 	while (lo < hi && r >= 0) {
-		uint64_t n = item->width - col;
+		uint64_t n = item->width - col, rows = (hi - lo) / item->width;
 
 		if (n > hi - lo)
 			n = hi - lo;
-		r = get_bytes(item, item->t.offset + row + col, n, dst);
+		if (!col && rows > 1 && (from.dev || item->model))
+			rows = count_near(item, &from, at, rows);
+		else
+			rows = 1;
+		if (rows > 1) {
+			n = rows * item->width;
+			r = gather_near(item, &from, &at, rows, dst);
+		} else {
+			r = get_bytes(item, &from, at.off + col, n, dst);
+			next_row(item, &at);
+		}
 		lo += n;
 		dst += n;
 		col = 0;
-		weir__tensor_next_row(&item->t, item->outer, index, &row);
 	}
 	return r;
 }

@@ -32,6 +32,7 @@ struct weir__save_item {
 	/* Rows of contiguous bytes, spread over the first dimensions of t. */
 	size_t width;
 	unsigned outer;
+	uint64_t span;  /* bytes from the first element to the last */
 	uint64_t bytes; /* as produced */
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "model/format/utf8.h"
 #include "model/save/save.h"
 
 /* Arrays within arrays: as deep as the reader of GGUF allows. */
@@ -145,6 +146,23 @@ static int store(struct weir_save *s, const struct weir_model *from,
 	return store_number(v, ret);
 }
 
+static int check_text(const struct weir_save *s, const struct weir__str *key,
+		      const struct weir__value *value)
+{
+	const char *quoted = weir__quote(key->s, key->len);
+
+	if (!weir__utf8_valid(key->s, key->len))
+		return weir__fail(
+			-EINVAL, "metadata '%s': its key is not UTF-8", quoted);
+	if (s->format->write->utf8 && value->type == WEIR_VALUE_STRING &&
+	    !weir__utf8_valid(s->model->text + value->at, value->n))
+		return weir__fail(
+			-EOPNOTSUPP,
+			"metadata '%s': its value is not UTF-8, as values in %s are",
+			quoted, s->format->name);
+	return 0;
+}
+
 /* Add or replace a pair; @from: the model of the value, NULL: the program. */
 static int set_pair(struct weir_save *s, const struct weir_model *from,
 		    const struct weir_value *v)
@@ -155,6 +173,8 @@ static int set_pair(struct weir_save *s, const struct weir_model *from,
 	uint32_t number;
 	int r = store(s, from, v, 0, &value);
 
+	if (r >= 0)
+		r = check_text(s, &key, &value);
 	if (r >= 0)
 		r = s->format->write->check_value(&key, &value);
 	if (r >= 0)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-T_MODEL_SAVE_C = %D%/save.t %D%/save-calls.t
+T_MODEL_SAVE_C = %D%/save.t %D%/save-calls.t %D%/save-paths.t
 check_PROGRAMS += $(T_MODEL_SAVE_C)
 TESTS += $(T_MODEL_SAVE_C)
 %C%_save_t_SOURCES = %D%/save.c $(T_FILES)
 %C%_save_calls_t_SOURCES = %D%/save-calls.c $(T_FILES)
 %C%_save_calls_t_LDADD = lib/libweir.la t/libtap.la
+%C%_save_paths_t_SOURCES = %D%/save-paths.c $(T_FILES)
+%C%_save_paths_t_LDADD = lib/libweir.la t/libtap.la
