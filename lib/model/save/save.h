@@ -141,8 +141,8 @@ int weir__save_files_publish(struct weir_save *s);
 void weir__save_files_end(struct weir_save *s, bool leaked);
 
 /* save_earlier.c: the model that is replaced; see there. Block. */
-/* False: there is an index, and it cannot be read. */
-bool weir__save_earlier_find(struct weir_save *s);
+/* 1; 0: there is an index that cannot be read, and is left alone; -ENOMEM. */
+int weir__save_earlier_find(struct weir_save *s);
 /* True if the index of the earlier model has the shard @name. */
 bool weir__save_earlier_has(const struct weir_save *s, const char *name);
 void weir__save_earlier_remove(struct weir_save *s);

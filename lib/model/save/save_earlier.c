@@ -18,8 +18,8 @@
 #include "model/format/shard_index.h"
 #include "model/save/save.h"
 
-/* The bytes of a regular file with a NUL, or NULL. */
-static char *read_text(int fd, size_t *ret_len)
+/* Returns 1 with the bytes of a regular file and a NUL, 0, or -ENOMEM. */
+static int read_text(int fd, char **ret_text, size_t *ret_len)
 {
 	struct stat st;
 	size_t at = 0;
@@ -28,22 +28,21 @@ static char *read_text(int fd, size_t *ret_len)
 
 	if (weir__sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    st.st_size > WEIR__INDEX_MAX)
-		return NULL;
+		return 0;
 	text = weir__calloc((size_t)st.st_size + 1, 1);
-	while (text && at < (size_t)st.st_size && r > 0) {
+	if (!text)
+		return -ENOMEM;
+	while (at < (size_t)st.st_size && r > 0) {
 		r = weir__sys_pread(fd, text + at, (size_t)st.st_size - at, at);
 		at += r > 0 ? (size_t)r : 0;
 	}
-	if (r < 0) {
-		weir__free(text);
-		return NULL;
-	}
+	*ret_text = text;
 	*ret_len = at;
-	return text;
+	return r >= 0;
 }
 
-/* The names of the shards, each in memory of its own. False: no memory. */
-static bool copy_names(struct weir_save *s, const struct weir__index *x)
+/* The names of the shards, each in memory of its own. */
+static int copy_names(struct weir_save *s, const struct weir__index *x)
 {
 	s->earlier = weir__calloc(x->n_shards + 1, sizeof(*s->earlier));
 	for (size_t i = 0; s->earlier && i < x->n_shards; i++) {
@@ -51,47 +50,53 @@ static bool copy_names(struct weir_save *s, const struct weir__index *x)
 		char *name = weir__calloc(shard->len + 1, 1);
 
 		if (!name)
-			return false;
+			return -ENOMEM;
 		memcpy(name, shard->s, shard->len);
 		s->earlier[s->n_earlier++] = name;
 	}
-	return s->earlier != NULL;
+	return s->earlier ? 1 : -ENOMEM;
 }
 
-static bool read_index(struct weir_save *s, int fd)
+/* Returns 1, 0 if it is no index, or -ENOMEM. */
+static int read_index(struct weir_save *s, int fd)
 {
 	struct weir__index x;
 	size_t len = 0;
-	char *text = read_text(fd, &len);
-	bool known = false;
+	char *text = NULL;
+	int r = read_text(fd, &text, &len);
 
-	if (!text)
-		return false;
-	if (weir__index_parse(&x, NULL, s->index_name, text, len, true) >= 0)
-		known = copy_names(s, &x);
-	weir__index_fini(&x);
+	if (r > 0) {
+		r = weir__index_parse(&x, NULL, s->index_name, text, len, true);
+		if (r >= 0)
+			r = copy_names(s, &x);
+		else if (r != -ENOMEM)
+			r = 0;
+		weir__index_fini(&x);
+	}
 	weir__free(text);
-	return known;
+	return r;
 }
 
-bool weir__save_earlier_find(struct weir_save *s)
+int weir__save_earlier_find(struct weir_save *s)
 {
 	struct weir__error_saved saved;
-	bool known;
-	int fd;
+	int fd, r;
 
 	weir__save_earlier_free(s);
 	if (!s->index_name)
-		return true;
+		return 1;
 	fd = weir__sys_open_at(s->dir, s->index_name, O_RDONLY | O_NONBLOCK, 0);
 	if (fd == -ENOENT)
-		return true;
-	/* What is no index is left alone. */
+		return 1;
+	if (fd < 0)
+		return 0;
 	weir__error_save(&saved);
-	known = fd >= 0 && read_index(s, fd);
+	r = read_index(s, fd);
 	weir__error_restore(&saved);
 	weir__sys_close(fd);
-	return known;
+	return r != -ENOMEM ? r
+			    : weir__fail(r, "%s: no memory to read it",
+					 s->index_name);
 }
 
 bool weir__save_earlier_has(const struct weir_save *s, const char *name)

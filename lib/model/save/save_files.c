@@ -105,19 +105,21 @@ static void note_end(struct weir_save *s, const struct note_list *list)
  * shards that got their names before an index did. They are left for the user
  * to remove.
  */
-static void note_left_over(struct weir_save *s)
+static int note_left_over(struct weir_save *s)
 {
 	struct note_list temps = {
 		.head = "left over from saves that did not end, may be removed: "
 	};
 	struct note_list shards = { .head = "in no index: " };
-	bool known = s->index_name && weir__save_earlier_find(s);
+	int known = weir__save_earlier_find(s);
 	struct dirent **list;
 	char prefix[PREFIX_ROOM];
 	int n;
 
 	s->leftovers = 0;
 	*s->note = '\0';
+	if (known < 0)
+		return known;
 	temp_prefix(s, prefix, sizeof(prefix));
 	n = weir__sys_scandir(s->folder, may_be_left, &list);
 	for (int i = 0; i < n; i++) {
@@ -131,7 +133,7 @@ static void note_left_over(struct weir_save *s)
 	for (int i = 0; i < n; i++) {
 		const char *name = list[i]->d_name;
 
-		if (known && weir__save_is_shard(s, name) &&
+		if (known && s->index_name && weir__save_is_shard(s, name) &&
 		    !weir__save_earlier_has(s, name))
 			note_name(s, &shards, name);
 		weir__free(list[i]);
@@ -139,6 +141,7 @@ static void note_left_over(struct weir_save *s)
 	note_end(s, &shards);
 	if (n >= 0)
 		weir__free(list);
+	return 0;
 }
 
 static int fail_space(const struct weir_save *s,
@@ -276,7 +279,7 @@ int weir__save_files_make(struct weir_save *s)
 	if (r >= 0)
 		r = check_names(s);
 	if (r >= 0)
-		note_left_over(s);
+		r = note_left_over(s);
 	for (uint32_t i = 0; r >= 0 && i < s->n_files; i++)
 		r = make_file(s, &s->file[i]);
 	return r;
@@ -429,15 +432,15 @@ static void end_file(const struct weir_save *s, struct weir__save_file *f,
 static int publish(struct weir_save *s, struct weir__save_file *index)
 {
 	const struct weir__save_file *last = index ? index : &s->file[0];
-	bool known;
-	int r = 0;
+	int known = 0, r = 0;
 
 	/* Another save may have got the names since the start. */
 	if (index)
 		r = weir__save_choose_names(s);
 	if (r >= 0 && index)
 		r = write_index(s, index);
-	known = weir__save_earlier_find(s);
+	if (r >= 0)
+		r = known = weir__save_earlier_find(s);
 	if (r >= 0)
 		r = name_files(s, index);
 	if (r >= 0) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-T_MODEL_SAVE_C = %D%/save.t %D%/save-calls.t %D%/save-paths.t
+T_MODEL_SAVE_C = %D%/save.t %D%/save-calls.t %D%/save-paths.t \
+	%D%/save-ends.t
 check_PROGRAMS += $(T_MODEL_SAVE_C)
 TESTS += $(T_MODEL_SAVE_C)
 %C%_save_t_SOURCES = %D%/save.c $(T_FILES)
@@ -7,3 +8,6 @@ TESTS += $(T_MODEL_SAVE_C)
 %C%_save_calls_t_LDADD = lib/libweir.la t/libtap.la
 %C%_save_paths_t_SOURCES = %D%/save-paths.c $(T_FILES)
 %C%_save_paths_t_LDADD = lib/libweir.la t/libtap.la
+%C%_save_ends_t_SOURCES = %D%/save-ends.c $(T_STREAMS) $(T_FILES) $(T_NOMEM)
+%C%_save_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_save_ends_t_LDADD = $(T_STATIC)
