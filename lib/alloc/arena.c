@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc/arenas.h"
 #include "alloc/avail.h"
 #include "alloc/pages.h"
 #include "alloc/prefault.h"
@@ -20,36 +21,7 @@
 /* From this size on several threads prefault faster than one. */
 #define PREFAULT_TOGETHER ((size_t)32 << 20)
 
-/*
- * One mapping: on the live list while a buffer uses it, then on the kept list
- * (oldest first), until it is used again or unmapped.
- */
-struct arena {
-	struct arena *next, **link;
-	struct weir__pages pages;
-	size_t backed;                /* kept: bytes known to be backed */
-	struct weir_backend_mem *mem; /* live: that of the buffer */
-};
-
-/* The arenas of a root. */
-struct arenas {
-	struct weir__part part;
-	struct weir *weir;
-	pthread_mutex_t lock; /* guards what follows */
-	struct arena *live;
-	size_t live_bytes; /* without reserved pages */
-	struct arena *kept, **kept_end;
-	size_t kept_bytes;
-	size_t keep;   /* limit of kept_bytes */
-	uint64_t used; /* counted towards weir_opts.budget: all mappings, leaked
-			  ones too, and what backends reserved */
-};
-
-/* Sets of page types, by which kept arenas are chosen. */
-#define PAGES_IN_RAM (1u << WEIR__PAGES_SMALL | 1u << WEIR__PAGES_TRANSPARENT)
-#define PAGES_ANY (~0u)
-
-static void list_add(struct arena **link, struct arena *a)
+static void list_add(struct weir__arena **link, struct weir__arena *a)
 {
 	a->next = *link;
 	a->link = link;
@@ -58,7 +30,7 @@ static void list_add(struct arena **link, struct arena *a)
 	*link = a;
 }
 
-static void list_remove(struct arenas *all, struct arena *a)
+static void list_remove(struct weir__arenas *all, struct weir__arena *a)
 {
 	if (all->kept_end == &a->next)
 		all->kept_end = a->link;
@@ -68,17 +40,17 @@ static void list_remove(struct arenas *all, struct arena *a)
 }
 
 /* Unmap and free an arena that is on no list. */
-static void arena_destroy(struct arenas *all, struct arena *a)
+static void arena_destroy(struct weir__arenas *all, struct weir__arena *a)
 {
 	weir__pages_unmap(&a->pages);
 	all->used -= a->pages.len;
 	weir__free(a);
 }
 
-/* The arena with pages of @types that was kept first, or NULL. */
-static struct arena *oldest_kept(const struct arenas *all, unsigned types)
+struct weir__arena *weir__arena_oldest(const struct weir__arenas *all,
+				       unsigned types)
 {
-	struct arena *a = all->kept;
+	struct weir__arena *a = all->kept;
 
 	while (a && !(types >> a->pages.type & 1))
 		a = a->next;
@@ -86,17 +58,16 @@ static struct arena *oldest_kept(const struct arenas *all, unsigned types)
 }
 
 /* The oldest kept arena that counts towards RLIMIT_MEMLOCK, or NULL. */
-static struct arena *oldest_locked(const struct arenas *all)
+static struct weir__arena *oldest_locked(const struct weir__arenas *all)
 {
-	struct arena *a = all->kept;
+	struct weir__arena *a = all->kept;
 
 	while (a && (!a->pages.locked || weir__pages_reserved(&a->pages)))
 		a = a->next;
 	return a;
 }
 
-/* Unmap a kept arena. */
-static void drop_kept(struct arenas *all, struct arena *a)
+void weir__arena_drop(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_remove(all, a);
 	all->kept_bytes -= a->pages.len;
@@ -105,12 +76,12 @@ static void drop_kept(struct arenas *all, struct arena *a)
 
 static size_t arenas_trim(struct weir__part *part, size_t keep)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 	size_t kept;
 
 	pthread_mutex_lock(&all->lock);
 	while (all->kept_bytes > keep)
-		drop_kept(all, all->kept);
+		weir__arena_drop(all, all->kept);
 	kept = all->kept_bytes;
 	pthread_mutex_unlock(&all->lock);
 	return kept;
@@ -119,22 +90,22 @@ static size_t arenas_trim(struct weir__part *part, size_t keep)
 /* Live arenas stay: their buffers still use them. */
 static void arenas_close(struct weir__part *part, int64_t deadline)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 
 	(void)deadline;
 	pthread_mutex_lock(&all->lock);
 	all->keep = 0;
 	while (all->kept)
-		drop_kept(all, all->kept);
+		weir__arena_drop(all, all->kept);
 	pthread_mutex_unlock(&all->lock);
 }
 
 static void arenas_free(struct weir__part *part)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 
 	while (all->kept)
-		drop_kept(all, all->kept);
+		weir__arena_drop(all, all->kept);
 	pthread_mutex_destroy(&all->lock);
 	weir__free(all);
 }
@@ -156,7 +127,7 @@ static size_t default_keep(const struct weir *weir)
 
 static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 {
-	struct arenas *all = weir__calloc(1, sizeof(*all));
+	struct weir__arenas *all = weir__calloc(1, sizeof(*all));
 
 	if (!all)
 		return weir__fail(-ENOMEM, "no memory for %zu bytes",
@@ -173,14 +144,14 @@ static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 }
 
 /* The arenas of the root, made at the first call. */
-static int arenas_get(struct weir *weir, struct arenas **ret_all)
+static int arenas_get(struct weir *weir, struct weir__arenas **ret_all)
 {
 	struct weir__part *part;
 	int r = weir__root_part(weir, WEIR__PART_ALLOC, arenas_make, &part);
 
 	if (r < 0)
 		return r;
-	*ret_all = (struct arenas *)part;
+	*ret_all = (struct weir__arenas *)part;
 	return 0;
 }
 
@@ -188,7 +159,8 @@ static int arenas_get(struct weir *weir, struct arenas **ret_all)
  * True if a kept mapping @p can serve @want. Reserved pages are locked in any
  * case.
  */
-static bool kept_fits(const struct arenas *all, const struct weir__pages *p,
+static bool kept_fits(const struct weir__arenas *all,
+		      const struct weir__pages *p,
 		      const struct weir__pages *want)
 {
 	/* The budget counts the whole mapping: others would lack the rest. */
@@ -202,12 +174,12 @@ static bool kept_fits(const struct arenas *all, const struct weir__pages *p,
 }
 
 /* Take the smallest that can serve @want off the kept list; NULL: none can. */
-static struct arena *take_kept(struct arenas *all,
-			       const struct weir__pages *want)
+static struct weir__arena *take_kept(struct weir__arenas *all,
+				     const struct weir__pages *want)
 {
-	struct arena *best = NULL;
+	struct weir__arena *best = NULL;
 
-	for (struct arena *a = all->kept; a; a = a->next)
+	for (struct weir__arena *a = all->kept; a; a = a->next)
 		if (kept_fits(all, &a->pages, want) &&
 		    (!best || a->pages.len < best->pages.len))
 			best = a;
@@ -220,14 +192,14 @@ static struct arena *take_kept(struct arenas *all,
 	return best;
 }
 
-static void add_live(struct arenas *all, struct arena *a)
+static void add_live(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_add(&all->live, a);
 	if (!weir__pages_reserved(&a->pages))
 		all->live_bytes += a->pages.len;
 }
 
-static void remove_live(struct arenas *all, struct arena *a)
+static void remove_live(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_remove(all, a);
 	if (!weir__pages_reserved(&a->pages))
@@ -236,7 +208,7 @@ static void remove_live(struct arenas *all, struct arena *a)
 }
 
 /* Put @a on the kept list. False: it is too large. With the lock. */
-static bool arena_keep(struct arenas *all, struct arena *a)
+static bool arena_keep(struct weir__arenas *all, struct weir__arena *a)
 {
 	if (a->pages.len > all->keep)
 		return false;
@@ -246,200 +218,8 @@ static bool arena_keep(struct arenas *all, struct arena *a)
 	all->kept_end = &a->next;
 	all->kept_bytes += a->pages.len;
 	while (all->kept_bytes > all->keep)
-		drop_kept(all, all->kept);
+		weir__arena_drop(all, all->kept);
 	return true;
-}
-
-/* The arenas of the root; NULL: none were made yet. */
-static struct arenas *arenas_of(struct weir *weir)
-{
-	return (struct arenas *)atomic_load(&weir->part[WEIR__PART_ALLOC]);
-}
-
-/*
- * Room for another mapping: in the root's budget, and in RAM within the limits
- * of cgroups. Mappings do not reserve RAM, so the kernel would grant any size
- * and kill a process later.
- */
-
-/* The bytes that the budget would allow if all kept arenas were unmapped. */
-static uint64_t budget_left(const struct arenas *all)
-{
-	uint64_t budget = all->weir->opts.budget;
-	uint64_t needed = all->used - all->kept_bytes;
-
-	if (!budget)
-		return UINT64_MAX;
-	return needed < budget ? budget - needed : 0;
-}
-
-/*
- * Make sure that the budget has room for @len more bytes. Kept arenas are
- * unmapped before the answer is no. -ENOMEM with a sentence.
- */
-static int room_in_budget(struct arenas *all, size_t len)
-{
-	uint64_t budget = all->weir->opts.budget;
-
-	if (len > budget_left(all))
-		return weir__fail(
-			-ENOMEM,
-			"%zu bytes are needed, %llu of the root's budget of %llu are in use",
-			len, (unsigned long long)(all->used - all->kept_bytes),
-			(unsigned long long)budget);
-	while (budget && all->used + len > budget)
-		drop_kept(all, all->kept);
-	return 0;
-}
-
-uint64_t weir__arena_budget_left(struct weir *weir)
-{
-	struct arenas *all = arenas_of(weir);
-	uint64_t left = weir->opts.budget;
-
-	if (!left)
-		return UINT64_MAX;
-	if (!all)
-		return left;
-	pthread_mutex_lock(&all->lock);
-	left = budget_left(all);
-	pthread_mutex_unlock(&all->lock);
-	return left;
-}
-
-/*
- * The bytes that live arenas on any of @nodes (NULL: all live arenas) may still
- * need: an upper bound by the pages that are known to be backed, or the exact
- * number, by asking for each page (mincore(2)). Reserved pages are not taken
- * from the memory that is available.
- */
-static uint64_t committed(const struct arenas *all,
-			  const struct weir__nodes *nodes, bool exactly)
-{
-	uint64_t sum = 0;
-
-	for (const struct arena *a = all->live; a; a = a->next) {
-		size_t backed =
-			__atomic_load_n(&a->mem->backed, __ATOMIC_RELAXED);
-
-		if (weir__pages_reserved(&a->pages) || backed >= a->pages.len ||
-		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))
-			continue;
-		sum += exactly ? weir__pages_missing(&a->pages, backed)
-			       : a->pages.len - backed;
-	}
-	return sum;
-}
-
-/*
- * True if @avail suffices for @len more bytes beside all that is committed. The
- * bound that needs no visit to each arena (there may be thousands) is tried
- * first. *@ret_out is set if the answer is no. With the lock.
- */
-static bool is_enough(const struct arenas *all, uint64_t avail, size_t len,
-		      uint64_t *ret_out)
-{
-	uint64_t room = avail - len;
-
-	if (len <= avail &&
-	    (all->live_bytes <= room || committed(all, NULL, false) <= room))
-		return true;
-	*ret_out = committed(all, NULL, true);
-	return len <= avail && *ret_out <= room;
-}
-
-uint64_t weir__arena_ram_left(struct weir *weir)
-{
-	struct arenas *all = arenas_of(weir);
-	uint64_t avail, total, out = 0;
-
-	if (weir__avail_ram("", &avail, &total) < 0)
-		return UINT64_MAX;
-	if (!all)
-		return avail;
-	pthread_mutex_lock(&all->lock);
-	out = committed(all, NULL, true);
-	pthread_mutex_unlock(&all->lock);
-	return out < avail ? avail - out : 0;
-}
-
-/* The bytes of RAM that are freed when @a is unmapped. */
-static uint64_t bytes_backed(const struct arena *a)
-{
-	return a->pages.len - weir__pages_missing(&a->pages, a->backed);
-}
-
-/*
- * Make sure that RAM suffices for @len bytes of new mappings. Kept arenas are
- * unmapped before the answer is no, oldest first. Their bytes
- * count as available at once: freed pages may be on per-CPU lists for a while,
- * where the kernel counts them neither as used nor as free.
- */
-static int room_in_ram(struct arenas *all, size_t len)
-{
-	uint64_t avail, total, out, expected = 0;
-	struct arena *a;
-
-	for (;;) {
-		if (weir__avail_ram("", &avail, &total) < 0)
-			return 0; /* not known: let mmap(2) decide */
-		if (avail < expected)
-			avail = expected;
-		if (is_enough(all, avail, len, &out))
-			return 0;
-		a = oldest_kept(all, PAGES_IN_RAM);
-		if (!a)
-			break;
-		expected = avail + bytes_backed(a);
-		drop_kept(all, a);
-	}
-	return weir__fail(
-		-ENOMEM,
-		"%zu bytes are needed, %llu of %llu are available, %llu of them promised to other buffers",
-		len, (unsigned long long)avail, (unsigned long long)total,
-		(unsigned long long)out);
-}
-
-/* Unmap a kept arena in RAM on any of @nodes. False: there is none. */
-static bool drop_one_on(struct arenas *all, const struct weir__nodes *nodes)
-{
-	struct arena *a = all->kept;
-
-	while (a && (weir__pages_reserved(&a->pages) ||
-		     !weir__nodes_meet(nodes, &a->pages.nodes)))
-		a = a->next;
-	if (a)
-		drop_kept(all, a);
-	return a;
-}
-
-/*
- * Make sure that the nodes of @want have room, if they do not after kept arenas
- * were unmapped: memory that is bound to them is refused (-ENOMEM), because the
- * kernel would kill a process at the first touch. Other memory comes from
- * further nodes, and want->why_not says so.
- */
-static int room_on_nodes(struct arenas *all, struct weir__pages *want)
-{
-	const struct weir__nodes *nodes = &want->nodes;
-	char text[WEIR__NODES_TEXT];
-	uint64_t avail, total, out;
-
-	if (!weir__nodes_count(nodes))
-		return 0;
-	do {
-		if (weir__topology_room("", nodes, &avail, &total) < 0)
-			return 0; /* not known: let mbind(2) decide */
-		out = committed(all, nodes, true);
-		if (want->len <= avail && out <= avail - want->len)
-			return 0;
-	} while (drop_one_on(all, nodes));
-	weir__nodes_text(nodes, text);
-	snprintf(want->why_not, sizeof(want->why_not),
-		 "%zu bytes are needed, %llu are available on NUMA %s",
-		 want->len, (unsigned long long)(avail > out ? avail - out : 0),
-		 text);
-	return want->only ? weir__fail(-ENOMEM, "%s", want->why_not) : 0;
 }
 
 /*
@@ -452,12 +232,12 @@ static int room_on_nodes(struct arenas *all, struct weir__pages *want)
  * Map new pages. Limits of the kernel count kept arenas too: these are unmapped
  * before the request is refused. < 0: want->why says why. With the lock.
  */
-static int map_new(struct arenas *all, struct weir__pages *want,
-		   struct arena **ret_arena)
+static int map_new(struct weir__arenas *all, struct weir__pages *want,
+		   struct weir__arena **ret_arena)
 {
 	unsigned types = weir__pages_reserved(want) ? 1u << want->type
 						    : PAGES_ANY;
-	struct arena *a = weir__calloc(1, sizeof(*a)), *kept;
+	struct weir__arena *a = weir__calloc(1, sizeof(*a)), *kept;
 	int r;
 
 	if (!a)
@@ -466,8 +246,8 @@ static int map_new(struct arenas *all, struct weir__pages *want,
 	a->pages = *want;
 	a->pages.locked = false;
 	while ((r = weir__pages_map(&a->pages)) == -ENOMEM &&
-	       (kept = oldest_kept(all, types)))
-		drop_kept(all, kept);
+	       (kept = weir__arena_oldest(all, types)))
+		weir__arena_drop(all, kept);
 	if (r < 0) {
 		memcpy(want->why, a->pages.why, sizeof(want->why));
 		weir__free(a);
@@ -482,10 +262,10 @@ static int map_new(struct arenas *all, struct weir__pages *want,
  * Find a kept arena, or map a new one. < 0: want->why says why or, if it is
  * empty, the sentence. With the lock.
  */
-static int find_or_map(struct arenas *all, struct weir__pages *want,
-		       struct arena **ret_arena)
+static int find_or_map(struct weir__arenas *all, struct weir__pages *want,
+		       struct weir__arena **ret_arena)
 {
-	struct arena *a = want->shared ? NULL : take_kept(all, want);
+	struct weir__arena *a = want->shared ? NULL : take_kept(all, want);
 	int r;
 
 	if (!a && want->locked) {
@@ -493,10 +273,10 @@ static int find_or_map(struct arenas *all, struct weir__pages *want,
 		a = want->shared ? NULL : take_kept(all, want);
 	}
 	if (!a) {
-		r = room_in_budget(all, want->len);
+		r = weir__room_in_budget(all, want->len);
 		if (!r && !weir__pages_reserved(want)) {
-			r = room_in_ram(all, want->len);
-			r = r < 0 ? r : room_on_nodes(all, want);
+			r = weir__room_in_ram(all, want->len);
+			r = r < 0 ? r : weir__room_on_nodes(all, want);
 		}
 		if (r < 0 || (r = map_new(all, want, &a)) < 0)
 			return r;
@@ -509,13 +289,14 @@ static int find_or_map(struct arenas *all, struct weir__pages *want,
  * Lock @p. Kept memory that is locked counts towards the limit: it is unmapped
  * first.
  */
-static int lock_pages(struct arenas *all, struct weir__pages *p, bool strict)
+static int lock_pages(struct weir__arenas *all, struct weir__pages *p,
+		      bool strict)
 {
-	struct arena *kept;
+	struct weir__arena *kept;
 	int r;
 
 	while ((r = weir__pages_lock(p)) < 0 && (kept = oldest_locked(all)))
-		drop_kept(all, kept);
+		weir__arena_drop(all, kept);
 	return r < 0 && strict ? weir__fail(r, "%s", p->why_not) : 0;
 }
 
@@ -554,7 +335,7 @@ static uint32_t pages_got(const struct weir__pages *p)
  * Fill in @mem with what was granted. < 0: it is less than a strict request
  * needs.
  */
-static int arena_settle(struct arenas *all, struct arena *a,
+static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 			const struct weir__arena_req *req,
 			struct weir_backend_mem *mem)
 {
@@ -579,10 +360,11 @@ static int arena_settle(struct arenas *all, struct arena *a,
 }
 
 /* Take an arena. Errors of find_or_map(). With the lock. */
-static int arena_take(struct arenas *all, const struct weir__arena_req *req,
+static int arena_take(struct weir__arenas *all,
+		      const struct weir__arena_req *req,
 		      struct weir__pages *want, struct weir_backend_mem *mem)
 {
-	struct arena *a;
+	struct weir__arena *a;
 	int r = find_or_map(all, want, &a);
 
 	if (r < 0)
@@ -598,10 +380,10 @@ static int arena_take(struct arenas *all, const struct weir__arena_req *req,
 }
 
 /* Back all of it if a page that is missing later would kill the process. */
-static int back_eagerly(struct arenas *all, struct weir__pages *want,
+static int back_eagerly(struct weir__arenas *all, struct weir__pages *want,
 			struct weir_backend_mem *mem)
 {
-	struct arena *a = mem->handle;
+	struct weir__arena *a = mem->handle;
 	size_t len = a->pages.len;
 
 	if (!a->pages.eager || !weir__arena_back(all->weir, mem, len))
@@ -633,7 +415,8 @@ static int want_nodes(const struct weir__arena_req *req,
 }
 
 /* Take an arena with pages of one type. Errors of find_or_map(). */
-static int take_type(struct arenas *all, const struct weir__arena_req *req,
+static int take_type(struct weir__arenas *all,
+		     const struct weir__arena_req *req,
 		     struct weir__pages *want, struct weir_backend_mem *mem)
 {
 	int r = want_nodes(req, &want->nodes);
@@ -651,7 +434,8 @@ static int take_type(struct arenas *all, const struct weir__arena_req *req,
 }
 
 /* Take other pages than reserved ones: huge ones if at least one is needed. */
-static int take_plain(struct arenas *all, const struct weir__arena_req *req,
+static int take_plain(struct weir__arenas *all,
+		      const struct weir__arena_req *req,
 		      struct weir_backend_mem *mem)
 {
 	struct weir__pages want = { .type = WEIR__PAGES_SMALL };
@@ -667,7 +451,8 @@ static int take_plain(struct arenas *all, const struct weir__arena_req *req,
  * Take reserved pages. < 0 without a sentence: mem->why says why there are
  * none.
  */
-static int take_reserved(struct arenas *all, const struct weir__arena_req *req,
+static int take_reserved(struct weir__arenas *all,
+			 const struct weir__arena_req *req,
 			 enum weir__page_type type,
 			 struct weir_backend_mem *mem)
 {
@@ -687,7 +472,8 @@ static int take_reserved(struct arenas *all, const struct weir__arena_req *req,
 }
 
 /* Try pages of 1 GiB, then of 2 MiB; strict: only those that were asked for. */
-static int try_reserved(struct arenas *all, const struct weir__arena_req *req,
+static int try_reserved(struct weir__arenas *all,
+			const struct weir__arena_req *req,
 			struct weir_backend_mem *mem)
 {
 	int r = -EOPNOTSUPP;
@@ -699,7 +485,7 @@ static int try_reserved(struct arenas *all, const struct weir__arena_req *req,
 	return r;
 }
 
-static int take_any(struct arenas *all, const struct weir__arena_req *req,
+static int take_any(struct weir__arenas *all, const struct weir__arena_req *req,
 		    struct weir_backend_mem *mem)
 {
 	if (req->bytes > SIZE_MAX / 2)
@@ -722,7 +508,7 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir_backend_mem *mem)
 {
 	struct weir__error_saved saved;
-	struct arenas *all;
+	struct weir__arenas *all;
 	unsigned before;
 	int r = arenas_get(weir, &all);
 
@@ -743,8 +529,8 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 /* Shared memory is not used again: another process may still use it. */
 void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 {
-	struct arenas *all = arenas_of(weir);
-	struct arena *a = mem->handle;
+	struct weir__arenas *all = weir__arenas_of(weir);
+	struct weir__arena *a = mem->handle;
 	size_t len = a->pages.len;
 	bool kept;
 
@@ -762,7 +548,7 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 
 void weir__arena_hide(struct weir_backend_mem *mem, bool hidden)
 {
-	struct arena *a = mem->handle;
+	struct weir__arena *a = mem->handle;
 
 	weir__pages_hide(&a->pages, hidden);
 }
@@ -770,8 +556,8 @@ void weir__arena_hide(struct weir_backend_mem *mem, bool hidden)
 /* The pages still count towards the budget. */
 void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem)
 {
-	struct arenas *all = arenas_of(weir);
-	struct arena *a = mem->handle;
+	struct weir__arenas *all = weir__arenas_of(weir);
+	struct weir__arena *a = mem->handle;
 
 	pthread_mutex_lock(&all->lock);
 	remove_live(all, a);
@@ -782,7 +568,7 @@ void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem)
 
 int weir__arena_prefault(struct weir_backend_mem *mem, size_t bytes)
 {
-	struct arena *a = mem->handle;
+	struct weir__arena *a = mem->handle;
 
 	return weir__pages_prefault(&a->pages, &mem->backed, bytes);
 }
@@ -798,8 +584,8 @@ int weir__arena_back(struct weir *weir, struct weir_backend_mem *mem,
 int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 		      int *ret_fd)
 {
-	struct arenas *all = arenas_of(weir);
-	struct arena *a = NULL;
+	struct weir__arenas *all = weir__arenas_of(weir);
+	struct weir__arena *a = NULL;
 	int fd;
 
 	/* @mem may be of a backend that has not taken it from here. */
@@ -822,13 +608,13 @@ int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 
 int weir__arena_reserve(struct weir *weir, size_t bytes)
 {
-	struct arenas *all;
+	struct weir__arenas *all;
 	int r = arenas_get(weir, &all);
 
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&all->lock);
-	r = room_in_budget(all, bytes);
+	r = weir__room_in_budget(all, bytes);
 	if (!r)
 		all->used += bytes;
 	pthread_mutex_unlock(&all->lock);
@@ -837,7 +623,7 @@ int weir__arena_reserve(struct weir *weir, size_t bytes)
 
 void weir__arena_unreserve(struct weir *weir, size_t bytes)
 {
-	struct arenas *all = arenas_of(weir);
+	struct weir__arenas *all = weir__arenas_of(weir);
 
 	pthread_mutex_lock(&all->lock);
 	all->used -= bytes;
