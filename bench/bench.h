@@ -39,8 +39,8 @@ struct pair {
 	void *arg;
 };
 /*
- * Fills in names, values in GB/s (milliseconds if @in_ms), the ratio and CPU.
- * The caller sets the goal.
+ * Measure the pair, and fill in names, values in GB/s (milliseconds if @in_ms),
+ * the ratio and CPU. The caller sets the goal.
  */
 void pair_run(const struct pair *p, unsigned pairs, bool in_ms,
 	      struct result *ret);
@@ -48,7 +48,7 @@ void pair_run(const struct pair *p, unsigned pairs, bool in_ms,
 void bench_ready(const struct file *f, bool resident);
 
 /* A root, and the settings of a row's loads. */
-struct use {
+struct loader {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
 	struct weir_dev *dev;           /* the device bench_device, or the
@@ -61,32 +61,33 @@ struct use {
 	const struct weir_select_opts *select; /* NULL: defaults */
 	struct weir_manifest *manifest;        /* NULL: nothing is verified */
 };
-void use_open(struct use *u, unsigned copiers); /* 0: the default */
+void loader_open(struct loader *u, unsigned copiers); /* 0: the default */
 /*
  * Loads go to the memory of bench_device. Its context exists; the first load
  * makes the ring.
  */
-void use_open_device(struct use *u, unsigned copiers, unsigned reactors);
+void loader_open_device(struct loader *u, unsigned copiers, unsigned reactors);
 /* Loads go to NULL0 of null.h, which completes copies at once. */
-void use_open_null(struct use *u, unsigned copiers);
+void loader_open_null(struct loader *u, unsigned copiers);
 /* The folder of this build's module; NULL: WEIR_MODULE_PATH has it. */
-const char *use_modules(void);
-void use_close(struct use *u);
+const char *loader_modules(void);
+void loader_close(struct loader *u);
 
 enum {
-	USE_WHOLE,
-	USE_OPENED
-}; /* whether opening is timed, too */
+	LOADER_WHOLE,
+	LOADER_OPENED
+};
 /*
- * One load: open, plan, memory, reads, the last tensor's event. @into: weights
- * whose prefaulted memory is loaded to again, or NULL.
+ * Measure a load: open, plan, memory, reads, the last tensor's event. @part is
+ * what is timed: all of it, or what follows the opening. @into: weights whose
+ * prefaulted memory is loaded to again, or NULL.
  */
-void use_load(struct use *u, const struct file *f, int part,
-	      struct weir_weights *into, struct weir_weights **ret,
-	      struct sample *s);
+void loader_load(struct loader *u, const struct file *f, int part,
+		 struct weir_weights *into, struct weir_weights **ret,
+		 struct sample *s);
 /* Load to u->kept, which the first call makes and prefaults. */
-void use_load_kept(struct use *u, const struct file *f, int part,
-		   struct sample *s);
+void loader_load_kept(struct loader *u, const struct file *f, int part,
+		      struct sample *s);
 
 extern const char *bench_device; /* --device, or NULL */
 extern bool bench_tiny;          /* --tiny: only try whether the rows run */

@@ -13,7 +13,7 @@
 
 struct to_device {
 	const struct file *file, *many;
-	struct use use, use_many;
+	struct loader loader, loader_many;
 	int part;
 	unsigned threads;
 	unsigned char *mem;
@@ -129,7 +129,7 @@ void row_device_slow(unsigned pairs)
 			    .goal = 0.95 };
 	struct weir_weights *w;
 	struct sample s;
-	struct use u;
+	struct loader u;
 
 	(void)pairs;
 	if (device_needs_stand_in(r.name))
@@ -137,29 +137,29 @@ void row_device_slow(unsigned pairs)
 	f = model_large();
 	bus_set("RATE", "5e8");
 	bus_set("DRY", "1");
-	use_open_device(&u, 0, 0);
+	loader_open_device(&u, 0, 0);
 	bench_ready(f, false);
-	use_load(&u, f, USE_WHOLE, NULL, &w, &s);
+	loader_load(&u, f, LOADER_WHOLE, NULL, &w, &s);
 	r.value = (double)s.bytes / 1e9 / s.seconds;
 	r.ratio = r.low = r.high = r.value / r.limit_value;
 	r.cpu = s.cpu * 1e12 / (double)s.bytes;
 	result_add(&r);
 	weir_weights_free(w);
-	use_close(&u);
+	loader_close(&u);
 }
 
 static void load_one(void *arg, struct sample *s)
 {
 	struct to_device *d = arg;
 
-	use_load_kept(&d->use, d->file, d->part, s);
+	loader_load_kept(&d->loader, d->file, d->part, s);
 }
 
 static void load_many(void *arg, struct sample *s)
 {
 	struct to_device *d = arg;
 
-	use_load_kept(&d->use_many, d->many, d->part, s);
+	loader_load_kept(&d->loader_many, d->many, d->part, s);
 }
 
 static void small_pread(void *arg, struct sample *s)
@@ -222,15 +222,15 @@ static void ring(unsigned threads, const char *name, const char *limit,
 	bus_set("DRY", "1");
 	d.mem = raw_memory(threads * SMALL);
 	p.name = name;
-	use_open_null(&d.use, threads);
+	loader_open_null(&d.loader, threads);
 	run(&d, &p, pairs, 0.95);
-	use_close(&d.use);
+	loader_close(&d.loader);
 	snprintf(text, sizeof(text), "resident to %s, %u thread%s",
 		 bench_device, threads, threads > 1 ? "s" : "");
 	p.name = text;
-	use_open_device(&d.use, threads, 0);
+	loader_open_device(&d.loader, threads, 0);
 	run(&d, &p, pairs, bus_is_stand_in() ? NO_GOAL : 0.95);
-	use_close(&d.use);
+	loader_close(&d.loader);
 	raw_unmap(d.mem, threads * SMALL);
 }
 
@@ -258,9 +258,9 @@ void row_device_resident(unsigned pairs)
 	if (device_needs_gpu(p.name))
 		return;
 	d.mem = bus_locked(d.threads * CHUNK);
-	use_open_device(&d.use, 0, 0);
+	loader_open_device(&d.loader, 0, 0);
 	run(&d, &p, pairs, 0.90);
-	use_close(&d.use);
+	loader_close(&d.loader);
 	bus_unlock(d.mem);
 }
 
@@ -276,15 +276,15 @@ void row_device_cold(unsigned pairs)
 		return;
 	d.file = model_large();
 	d.mem = raw_memory(d.file->bytes);
-	use_open_device(&d.use, 0, 0);
+	loader_open_device(&d.loader, 0, 0);
 	run(&d, &p, pairs, 0.95);
-	use_close(&d.use);
+	loader_close(&d.loader);
 	raw_unmap(d.mem, d.file->bytes);
 }
 
 void row_device_many(unsigned pairs)
 {
-	struct to_device d = { .part = USE_OPENED };
+	struct to_device d = { .part = LOADER_OPENED };
 	struct pair p = { .name = "to device, 18,867 tensors",
 			  .limit = "one tensor of the same size",
 			  .resident = true,
@@ -295,9 +295,9 @@ void row_device_many(unsigned pairs)
 		return;
 	d.file = model_one();
 	d.many = model_qwen();
-	use_open_device(&d.use, 0, 0);
-	use_open_device(&d.use_many, 0, 0);
+	loader_open_device(&d.loader, 0, 0);
+	loader_open_device(&d.loader_many, 0, 0);
 	run(&d, &p, pairs, 0.9);
-	use_close(&d.use);
-	use_close(&d.use_many);
+	loader_close(&d.loader);
+	loader_close(&d.loader_many);
 }

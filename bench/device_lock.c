@@ -10,12 +10,12 @@
 #define MAX_FIRST (4u << 20)
 
 /* A load of 16 KB: the time of its calls and of making the ring. */
-static double load_little(struct use *u, const struct file *f)
+static double load_little(struct loader *u, const struct file *f)
 {
 	struct weir_weights *w;
 	struct sample s;
 
-	use_load(u, f, USE_OPENED, NULL, &w, &s);
+	loader_load(u, f, LOADER_OPENED, NULL, &w, &s);
 	weir_weights_free(w);
 	return s.seconds;
 }
@@ -28,15 +28,15 @@ static double ready_ring(const struct file *f, uint64_t *ret_bytes)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
 	double first, later[3];
-	struct use u;
+	struct loader u;
 
-	use_open_device(&u, 0, 1);
+	loader_open_device(&u, 0, 1);
 	first = load_little(&u, f);
 	for (unsigned i = 0; i < 3; i++)
 		later[i] = load_little(&u, f);
 	must(weir_io_info(u.weir, &info));
 	*ret_bytes = info.staging;
-	use_close(&u);
+	loader_close(&u);
 	return first - spread_of(later, 3).mid;
 }
 
@@ -120,7 +120,7 @@ void row_device_lock(unsigned pairs)
 			  .b = weir_locked,
 			  .arg = &l };
 	struct result r;
-	struct use u;
+	struct loader u;
 
 	char name[32];
 
@@ -129,18 +129,18 @@ void row_device_lock(unsigned pairs)
 	p.name = name;
 	if (device_needs_gpu(p.name))
 		return;
-	use_open_device(&u, 0, 0);
+	loader_open_device(&u, 0, 0);
 	l.weir = u.weir;
 	must(weir_dev_buft(u.dev, WEIR_MEM_PINNED, &l.locked));
 	pair_run(&p, pairs, false, &r);
 	r.judged = GOAL_RATIO;
 	r.goal = 2;
 	result_add(&r);
-	use_close(&u);
+	loader_close(&u);
 }
 
 struct first {
-	struct use use;
+	struct loader loader;
 	struct weir_model *model;
 	struct weir_stream *stream; /* which uses the tensor */
 	struct weir_event *event;
@@ -187,7 +187,7 @@ static double time_first(struct first *f)
 	double begun, taken;
 
 	must(weir_plan_new(f->model, &plan));
-	must(weir_plan_add(plan, "model.layers.*", f->use.to, NULL));
+	must(weir_plan_add(plan, "model.layers.*", f->loader.to, NULL));
 	begun = raw_now();
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_weights(l, &w));
@@ -214,10 +214,10 @@ void row_device_first(unsigned pairs)
 	if (device_needs_gpu(r.name))
 		return;
 	file = model_large();
-	use_open_device(&f.use, 0, 0);
-	must(weir_model_open(f.use.weir, file->path, NULL, &f.model));
-	must(weir_stream_new(f.use.dev, NULL, &f.stream));
-	must(weir_event_new(f.use.weir, 0, &f.event));
+	loader_open_device(&f.loader, 0, 0);
+	must(weir_model_open(f.loader.weir, file->path, NULL, &f.model));
+	must(weir_stream_new(f.loader.dev, NULL, &f.stream));
+	must(weir_event_new(f.loader.weir, 0, &f.event));
 	bench_ready(file, true);
 	time_first(&f); /* not counted: it makes the ring */
 	for (unsigned i = 0; i < pairs; i++) {
@@ -229,5 +229,5 @@ void row_device_first(unsigned pairs)
 	weir_event_free(f.event);
 	weir_stream_free(f.stream);
 	weir_model_close(f.model);
-	use_close(&f.use);
+	loader_close(&f.loader);
 }

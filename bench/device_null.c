@@ -24,10 +24,10 @@ static const struct row {
 	{ 10, 10, "10e9", 0.92 },
 };
 
-void use_open_null(struct use *u, unsigned copiers)
+void loader_open_null(struct loader *u, unsigned copiers)
 {
 	null_sink = (struct null_server){ 1e9, 0, 0 };
-	use_open(u, copiers);
+	loader_open(u, copiers);
 	must(weir_backend_add(u->weir, null_entry));
 	must(weir_dev_find(u->weir, "NULL0", &u->dev));
 	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
@@ -89,7 +89,7 @@ void row_device_null(unsigned pairs)
 		return;
 	bus_set("DRY", "1");
 	bus_set("LATENCY", "10");
-	null_open(bench_device, use_modules(), &dev);
+	null_open(bench_device, loader_modules(), &dev);
 	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
 	must(weir_buf_alloc(buft, EXTENT, NULL, &buf));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

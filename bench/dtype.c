@@ -6,14 +6,14 @@
 
 struct converted {
 	const struct file *file;
-	struct use plain, to; /* each keeps its memory */
+	struct loader plain, to; /* each keeps its memory */
 };
 
 static void load_plain(void *arg, struct sample *s)
 {
 	struct converted *c = arg;
 
-	use_load_kept(&c->plain, c->file, USE_OPENED, s);
+	loader_load_kept(&c->plain, c->file, LOADER_OPENED, s);
 }
 
 /* weir_load_report.bytes are those of the file. */
@@ -21,7 +21,7 @@ static void load_converted(void *arg, struct sample *s)
 {
 	struct converted *c = arg;
 
-	use_load_kept(&c->to, c->file, USE_OPENED, s);
+	loader_load_kept(&c->to, c->file, LOADER_OPENED, s);
 }
 
 static void run(const char *from, const struct file *f, const char *to,
@@ -40,8 +40,8 @@ static void run(const char *from, const struct file *f, const char *to,
 	struct result r;
 
 	select.dtype = dtype;
-	use_open(&c.plain, 0);
-	use_open(&c.to, 0);
+	loader_open(&c.plain, 0);
+	loader_open(&c.to, 0);
 	c.to.select = &select;
 	for (int resident = 0; resident < 2; resident++) {
 		p.resident = resident;
@@ -54,8 +54,8 @@ static void run(const char *from, const struct file *f, const char *to,
 		}
 		result_add(&r);
 	}
-	use_close(&c.plain);
-	use_close(&c.to);
+	loader_close(&c.plain);
+	loader_close(&c.to);
 }
 
 void row_convert(unsigned pairs)

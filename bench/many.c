@@ -7,7 +7,7 @@
 
 struct counts {
 	const struct file *one, *many;
-	struct use use_one, use_many; /* each keeps its memory */
+	struct loader loader_one, loader_many; /* each keeps its memory */
 	int part;
 	unsigned char *mem; /* memory of the raw loop */
 };
@@ -60,14 +60,14 @@ static void load_one(void *arg, struct sample *s)
 {
 	struct counts *c = arg;
 
-	use_load_kept(&c->use_one, c->one, c->part, s);
+	loader_load_kept(&c->loader_one, c->one, c->part, s);
 }
 
 static void load_many(void *arg, struct sample *s)
 {
 	struct counts *c = arg;
 
-	use_load_kept(&c->use_many, c->many, c->part, s);
+	loader_load_kept(&c->loader_many, c->many, c->part, s);
 }
 
 static void run(struct counts *c, const struct pair *p, unsigned pairs)
@@ -92,17 +92,17 @@ void row_many(unsigned pairs)
 			  .arg = &c };
 
 	row_place(&c, pairs);
-	use_open(&c.use_one, 0);
-	use_open(&c.use_many, 0);
+	loader_open(&c.loader_one, 0);
+	loader_open(&c.loader_many, 0);
 	p.name = "many: 100,000, cold, opened";
-	c.part = USE_WHOLE;
+	c.part = LOADER_WHOLE;
 	run(&c, &p, pairs);
 	p.name = "many: 100,000, resident";
 	p.resident = true;
-	c.part = USE_OPENED;
+	c.part = LOADER_OPENED;
 	run(&c, &p, pairs);
-	use_close(&c.use_one);
-	use_close(&c.use_many);
+	loader_close(&c.loader_one);
+	loader_close(&c.loader_many);
 }
 
 /* Bytes that are allocated by malloc(3). */
@@ -186,15 +186,15 @@ void row_open(unsigned pairs)
 				 .judged = GOAL_VALUE,
 				 .goal = 400 };
 	double ns[4];
-	struct use u;
+	struct loader u;
 
 	/* Fresh memory each time, as in a program that opens one model. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
-	use_open(&u, 0);
+	loader_open(&u, 0);
 	for (unsigned i = 0; i < 4; i++)
 		ns[i] = open_some(u.weir, counts[i], pairs, &memory.value);
 	linear.value = ns[3] / ns[2];
 	result_add(&linear);
 	result_add(&memory);
-	use_close(&u);
+	loader_close(&u);
 }

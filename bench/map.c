@@ -19,7 +19,7 @@ static unsigned read_pages(const unsigned char *p, size_t n)
 
 struct mapped {
 	const struct file *file;
-	struct use use;
+	struct loader loader;
 };
 
 static void raw_mapped(void *arg, struct sample *s)
@@ -61,9 +61,9 @@ static void weir_mapped(void *arg, struct sample *s)
 	struct weir_load *l;
 
 	select.way = WEIR_WAY_MAP;
-	must(weir_model_open(m->use.weir, m->file->path, NULL, &model));
+	must(weir_model_open(m->loader.weir, m->file->path, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	must(weir_plan_add(plan, NULL, m->use.mapped, &select));
+	must(weir_plan_add(plan, NULL, m->loader.mapped, &select));
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_wait(l, -1));
 	must(weir_load_weights(l, &weights));
@@ -90,10 +90,10 @@ void row_map(unsigned pairs)
 			  .arg = &m };
 	struct result r;
 
-	use_open(&m.use, 0);
+	loader_open(&m.loader, 0);
 	pair_run(&p, pairs, true, &r);
 	r.judged = GOAL_VALUE;
 	r.goal = 20;
 	result_add(&r);
-	use_close(&m.use);
+	loader_close(&m.loader);
 }

@@ -41,17 +41,17 @@ static void add(const char *name, const char *file, const char *unit,
  */
 static void steady(const struct file *f, const char *label, bool tables)
 {
-	struct use u;
+	struct loader u;
 	struct sample s;
 	double before, chunks, staging;
 
-	use_open(&u, 0);
+	loader_open(&u, 0);
 	bench_ready(f, false);
-	use_load_kept(&u, f, USE_WHOLE, &s); /* two */
+	loader_load_kept(&u, f, LOADER_WHOLE, &s); /* two */
 	staging = (double)u.report.staging;
 	bench_ready(f, false);
 	before = faults();
-	use_load_kept(&u, f, USE_WHOLE, &s);
+	loader_load_kept(&u, f, LOADER_WHOLE, &s);
 	before = faults() - before;
 	chunks = (double)(u.report.bytes + u.report.over_read) / (double)CHUNK;
 	add("staging", label, "MiB", (double)u.report.staging / MIB, 64);
@@ -61,7 +61,7 @@ static void steady(const struct file *f, const char *label, bool tables)
 	    0.5);
 	add(tables ? "faults by tables, each 4 MiB" : "faults, each 4 MiB",
 	    label, "", before / chunks, tables ? NO_GOAL : 0.1);
-	use_close(&u);
+	loader_close(&u);
 }
 
 void row_steady(unsigned pairs)
@@ -112,14 +112,14 @@ static void measure_peak(const struct file *f, struct peak *ret)
 {
 	struct weir_weights *w;
 	struct sample s;
-	struct use u;
+	struct loader u;
 	double before;
 
-	use_open(&u, 0);
+	loader_open(&u, 0);
 	reset_peak();
 	ret->tables = allocated();
 	before = status_bytes("VmRSS");
-	use_load(&u, f, USE_WHOLE, NULL, &w, &s);
+	loader_load(&u, f, LOADER_WHOLE, NULL, &w, &s);
 	ret->rss = status_bytes("VmHWM") - before;
 	ret->bytes = (double)u.report.bytes;
 	ret->staging = (double)u.report.staging;

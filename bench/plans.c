@@ -8,7 +8,7 @@
 #define COUNT (bench_tiny ? 100u : 100000u)
 
 struct plans {
-	struct use use;
+	struct loader loader;
 	struct weir_model *model;
 	struct weir_buf *buf;
 	struct weir_tensor *tensor;
@@ -25,7 +25,7 @@ static void targets_make(struct plans *p)
 	p->target = calloc(p->n, sizeof(*p->target));
 	if (!p->tensor || !p->target)
 		die("no memory");
-	must(weir_buf_alloc(p->use.huge, (size_t)p->n * 64, NULL, &p->buf));
+	must(weir_buf_alloc(p->loader.huge, (size_t)p->n * 64, NULL, &p->buf));
 	for (unsigned i = 0; i < p->n; i++, at += 64) {
 		struct weir_tensor *t = &p->tensor[i];
 
@@ -46,13 +46,13 @@ static void select_by_name(struct plans *p, struct weir_plan *plan)
 
 	for (unsigned i = 0; i < p->n; i++) {
 		must(weir_model_tensor(p->model, i, &e));
-		must(weir_plan_add(plan, e.name, p->use.huge, NULL));
+		must(weir_plan_add(plan, e.name, p->loader.huge, NULL));
 	}
 }
 
 static void select_all(struct plans *p, struct weir_plan *plan)
 {
-	must(weir_plan_add(plan, "t*", p->use.huge, NULL));
+	must(weir_plan_add(plan, "t*", p->loader.huge, NULL));
 }
 
 static void targets_one_by_one(struct plans *p, struct weir_plan *plan)
@@ -127,8 +127,8 @@ void row_plan(unsigned pairs)
 {
 	struct plans p = { .n = COUNT };
 
-	use_open(&p.use, 0);
-	must(weir_model_open(p.use.weir, model_table(p.n)->path, NULL,
+	loader_open(&p.loader, 0);
+	must(weir_model_open(p.loader.weir, model_table(p.n)->path, NULL,
 			     &p.model));
 	targets_make(&p);
 	run_plan(&p, "plan: 100,000 selections, each", select_by_name, pairs);
@@ -140,5 +140,5 @@ void row_plan(unsigned pairs)
 	free(p.target);
 	weir_buf_free(p.buf);
 	weir_model_close(p.model);
-	use_close(&p.use);
+	loader_close(&p.loader);
 }

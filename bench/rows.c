@@ -7,7 +7,7 @@
 struct large {
 	const struct file *file;
 	unsigned char *mem; /* prefaulted, or NULL */
-	struct use use;
+	struct loader loader;
 	double prefault[REPEATS * (MAX_PAIRS + 1)]; /* CPU, ms for each GB */
 	unsigned n_prefault;
 };
@@ -73,16 +73,16 @@ static void weir_prefaulted(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 
-	use_load_kept(&l->use, l->file, USE_WHOLE, s);
+	loader_load_kept(&l->loader, l->file, LOADER_WHOLE, s);
 }
 
 static void load_fresh(struct large *l, struct sample *s)
 {
 	struct weir_weights *w;
 
-	use_load(&l->use, l->file, USE_WHOLE, NULL, &w, s);
+	loader_load(&l->loader, l->file, LOADER_WHOLE, NULL, &w, s);
 	weir_weights_free(w);
-	weir_trim(l->use.weir, 0);
+	weir_trim(l->loader.weir, 0);
 }
 
 static void weir_fresh(void *arg, struct sample *s)
@@ -116,7 +116,7 @@ static void run(const struct pair *like, unsigned copiers, unsigned pairs,
 	p.arg = &l;
 	if (p.a != raw_pread_fresh && p.a != raw_populated_fresh)
 		l.mem = raw_memory(l.file->bytes);
-	use_open(&l.use, copiers);
+	loader_open(&l.loader, copiers);
 	pair_run(&p, pairs, false, &r);
 	r.judged = GOAL_RATIO;
 	r.goal = goal;
@@ -124,7 +124,7 @@ static void run(const struct pair *like, unsigned copiers, unsigned pairs,
 	if (l.n_prefault)
 		r.cpu_goal += spread_of(l.prefault, l.n_prefault).mid;
 	result_add(&r);
-	use_close(&l.use);
+	loader_close(&l.loader);
 	if (l.mem)
 		raw_unmap(l.mem, l.file->bytes);
 }

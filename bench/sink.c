@@ -9,7 +9,7 @@ struct copy {
 	const struct file *file;
 	unsigned char *mem; /* prefaulted */
 	uint64_t *place;    /* in mem, of each tensor */
-	struct use use;
+	struct loader loader;
 };
 
 static int copy_chunk(void *arg, size_t i, uint64_t off, const void *data,
@@ -32,7 +32,7 @@ static void sink_copies(void *arg, struct sample *s)
 
 	sink.chunk = copy_chunk;
 	sink.arg = c;
-	must(weir_model_open(c->use.weir, c->file->path, NULL, &model));
+	must(weir_model_open(c->loader.weir, c->file->path, NULL, &model));
 	must(weir_plan_new(model, &plan));
 	must(weir_plan_sink(plan, NULL, &sink));
 	must(weir_load_start(plan, NULL, &l));
@@ -49,7 +49,7 @@ static void load_kept(void *arg, struct sample *s)
 {
 	struct copy *c = arg;
 
-	use_load_kept(&c->use, c->file, USE_WHOLE, s);
+	loader_load_kept(&c->loader, c->file, LOADER_WHOLE, s);
 }
 
 /* Each tensor at its offset in the file. */
@@ -59,7 +59,7 @@ static void find_places(struct copy *c)
 	struct weir_model *model;
 	size_t n;
 
-	must(weir_model_open(c->use.weir, c->file->path, NULL, &model));
+	must(weir_model_open(c->loader.weir, c->file->path, NULL, &model));
 	n = weir_model_count(model);
 	c->place = calloc(n, sizeof(*c->place));
 	for (size_t i = 0; i < n && c->place; i++) {
@@ -85,13 +85,13 @@ static void run(const char *name, bool resident, unsigned pairs)
 	struct result r;
 
 	c.mem = raw_memory(c.file->bytes);
-	use_open(&c.use, 0);
+	loader_open(&c.loader, 0);
 	find_places(&c);
 	pair_run(&p, pairs, false, &r);
 	r.judged = GOAL_RATIO;
 	r.goal = 0.90;
 	result_add(&r);
-	use_close(&c.use);
+	loader_close(&c.loader);
 	raw_unmap(c.mem, c.file->bytes);
 	free(c.place);
 }

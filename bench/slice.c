@@ -19,9 +19,9 @@ struct sliced {
 
 struct slices {
 	const struct file *file;
-	struct use whole, part; /* each keeps its memory */
-	uint64_t bytes;         /* bytes of the whole tensors */
-	uint64_t from_disk;     /* read by the last load of slices */
+	struct loader whole, part; /* each keeps its memory */
+	uint64_t bytes;            /* bytes of the whole tensors */
+	uint64_t from_disk;        /* read by the last load of slices */
 };
 
 /* Bytes that this process has read from disks. */
@@ -43,7 +43,7 @@ static void load_whole(void *arg, struct sample *s)
 {
 	struct slices *sl = arg;
 
-	use_load_kept(&sl->whole, sl->file, USE_OPENED, s);
+	loader_load_kept(&sl->whole, sl->file, LOADER_OPENED, s);
 	sl->bytes = s->bytes;
 }
 
@@ -53,7 +53,7 @@ static void load_part(void *arg, struct sample *s)
 	struct slices *sl = arg;
 	uint64_t before = disk_bytes();
 
-	use_load_kept(&sl->part, sl->file, USE_OPENED, s);
+	loader_load_kept(&sl->part, sl->file, LOADER_OPENED, s);
 	sl->from_disk = disk_bytes() - before;
 	s->bytes = sl->bytes;
 }
@@ -92,8 +92,8 @@ static void run(const struct sliced *kind, unsigned pairs)
 	else
 		slice.rank = 3;
 	select.slice = &slice;
-	use_open(&sl.whole, 0);
-	use_open(&sl.part, 0);
+	loader_open(&sl.whole, 0);
+	loader_open(&sl.part, 0);
 	sl.whole.glob = sl.part.glob = kind->glob;
 	sl.part.select = &select;
 	for (int resident = 0; resident < 2; resident++) {
@@ -108,8 +108,8 @@ static void run(const struct sliced *kind, unsigned pairs)
 		if (!resident)
 			add_bytes(&sl, kind);
 	}
-	use_close(&sl.whole);
-	use_close(&sl.part);
+	loader_close(&sl.whole);
+	loader_close(&sl.part);
 }
 
 void row_slice(unsigned pairs)

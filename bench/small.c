@@ -15,7 +15,7 @@
 
 /* Host memory as one tensor of bytes, prefaulted. */
 struct space {
-	struct use use;
+	struct loader loader;
 	struct weir_stream *stream;
 	struct weir_buf *buf;
 	struct weir_tensor tensor;
@@ -27,9 +27,10 @@ static void space_open(struct space *sp, uint64_t bytes)
 	int64_t shape = (int64_t)bytes;
 
 	o.flags = WEIR_BUF_PREFAULT;
-	use_open(&sp->use, 0);
-	must(weir_stream_new(weir_dev_get(sp->use.weir, 0), NULL, &sp->stream));
-	must(weir_buf_alloc(sp->use.huge, bytes, &o, &sp->buf));
+	loader_open(&sp->loader, 0);
+	must(weir_stream_new(weir_dev_get(sp->loader.weir, 0), NULL,
+			     &sp->stream));
+	must(weir_buf_alloc(sp->loader.huge, bytes, &o, &sp->buf));
 	must(weir_tensor_init(&sp->tensor, WEIR_DTYPE_U8, 1, &shape));
 	must(weir_tensor_place(&sp->tensor, sp->buf, 0));
 }
@@ -38,7 +39,7 @@ static void space_close(struct space *sp)
 {
 	weir_stream_free(sp->stream);
 	weir_buf_free(sp->buf);
-	use_close(&sp->use);
+	loader_close(&sp->loader);
 }
 
 struct queue {
@@ -50,7 +51,7 @@ static void load(void *arg, struct sample *s)
 {
 	struct queue *q = arg;
 
-	use_load_kept(&q->space.use, q->file, USE_WHOLE, s);
+	loader_load_kept(&q->space.loader, q->file, LOADER_WHOLE, s);
 }
 
 static void read_queued(void *arg, struct sample *s)
@@ -61,7 +62,7 @@ static void read_queued(void *arg, struct sample *s)
 	double cpu = raw_cpu(), begun = raw_now();
 	struct weir_file *file;
 
-	must(weir_file_open(sp->use.weir, q->file->path, NULL, &file));
+	must(weir_file_open(sp->loader.weir, q->file->path, NULL, &file));
 	for (uint64_t at = 0; at < q->file->bytes; at += part) {
 		uint64_t left = q->file->bytes - at;
 
@@ -150,7 +151,7 @@ static void alone_load(struct alone *a, const struct weir_entry *e)
 
 	o.buf = a->space.buf;
 	must(weir_plan_new(a->model, &plan));
-	must(weir_plan_add(plan, e->name, a->space.use.huge, &o));
+	must(weir_plan_add(plan, e->name, a->space.loader.huge, &o));
 	must(weir_load_start(plan, NULL, &l));
 	must(weir_load_wait(l, -1));
 	weir_load_free(l);
@@ -291,7 +292,8 @@ void row_alone(unsigned pairs)
 
 	(void)pairs;
 	space_open(&a.space, 4 << 20);
-	must(weir_model_open(a.space.use.weir, a.file->path, NULL, &a.model));
+	must(weir_model_open(a.space.loader.weir, a.file->path, NULL,
+			     &a.model));
 	a.mem = raw_memory(1 << 20);
 	a.fd = open(a.file->path, O_RDONLY | O_CLOEXEC);
 	for (int resident = 0; resident < 2; resident++) {

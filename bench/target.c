@@ -19,7 +19,7 @@ struct layout {
 
 struct places {
 	const struct file *file;
-	struct use use;
+	struct loader loader;
 	struct weir_model *model;
 	struct weir_buf *placed, **own; /* own: one for each, or one for all */
 	size_t n, n_own;
@@ -110,7 +110,7 @@ static void place_all(struct places *p, bool own)
 	p->n_own = own ? p->n : 1;
 	p->own = get_memory(p->n_own * sizeof(struct weir_buf *));
 	if (!own)
-		p->own[0] = prefaulted(p->use.huge, at);
+		p->own[0] = prefaulted(p->loader.huge, at);
 	at = 0;
 	for (size_t i = 0; i < p->n; i++) {
 		size_t number = p->target[i].tensor;
@@ -118,7 +118,7 @@ static void place_all(struct places *p, bool own)
 		uint64_t bytes = room_of(p, number);
 
 		if (own)
-			p->own[i] = own_memory(p->use.huge, bytes);
+			p->own[i] = own_memory(p->loader.huge, bytes);
 		must(weir_tensor_place(t, p->own[own ? i : 0], at));
 		at += own ? 0 : bytes;
 	}
@@ -129,17 +129,17 @@ static void places_open(struct places *p, const struct layout *l)
 	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 
 	p->file = l->model();
-	use_open(&p->use, 0);
-	must(weir_model_open(p->use.weir, p->file->path, NULL, &p->model));
+	loader_open(&p->loader, 0);
+	must(weir_model_open(p->loader.weir, p->file->path, NULL, &p->model));
 	p->n = weir_model_count(p->model);
 	p->tensor = get_memory(p->n * sizeof(*p->tensor));
 	p->target = get_memory(p->n * sizeof(*p->target));
 	describe(p);
 	place_all(p, l->own);
-	p->placed = prefaulted(p->use.huge, p->file->bytes + (64u << 20));
+	p->placed = prefaulted(p->loader.huge, p->file->bytes + (64u << 20));
 	select.buf = p->placed;
 	must(weir_plan_new(p->model, &p->plan[0]));
-	must(weir_plan_add(p->plan[0], NULL, p->use.huge, &select));
+	must(weir_plan_add(p->plan[0], NULL, p->loader.huge, &select));
 	must(weir_plan_new(p->model, &p->plan[1]));
 	must(weir_plan_add_tensors(p->plan[1], p->target, p->n));
 }
@@ -155,7 +155,7 @@ static void places_close(struct places *p)
 	free(p->tensor);
 	free(p->target);
 	weir_model_close(p->model);
-	use_close(&p->use);
+	loader_close(&p->loader);
 }
 
 static void load(struct places *p, unsigned which, struct sample *s)

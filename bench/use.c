@@ -5,12 +5,12 @@
 #include "bench.h"
 #include "place.h"
 
-const char *use_modules(void)
+const char *loader_modules(void)
 {
 	return getenv("WEIR_MODULE_PATH") ? NULL : place("lib/cuda/.libs");
 }
 
-static void open_root(struct use *u, const struct weir_opts *o)
+static void open_root(struct loader *u, const struct weir_opts *o)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
 
@@ -23,7 +23,7 @@ static void open_root(struct use *u, const struct weir_opts *o)
 	u->to = u->huge;
 }
 
-void use_open(struct use *u, unsigned copiers)
+void loader_open(struct loader *u, unsigned copiers)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 
@@ -31,29 +31,29 @@ void use_open(struct use *u, unsigned copiers)
 	open_root(u, &o);
 }
 
-void use_open_device(struct use *u, unsigned copiers, unsigned reactors)
+void loader_open_device(struct loader *u, unsigned copiers, unsigned reactors)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 
 	o.copiers = copiers;
 	o.reactors = reactors;
-	o.module_path = use_modules();
+	o.module_path = loader_modules();
 	open_root(u, &o);
 	must(weir_dev_find(u->weir, bench_device, &u->dev));
 	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
 	must(weir_buf_alloc(u->to, 256, NULL, &u->open));
 }
 
-void use_close(struct use *u)
+void loader_close(struct loader *u)
 {
 	weir_weights_free(u->kept);
 	weir_buf_free(u->open);
 	weir_close(u->weir);
 }
 
-void use_load(struct use *u, const struct file *f, int part,
-	      struct weir_weights *into, struct weir_weights **ret,
-	      struct sample *s)
+void loader_load(struct loader *u, const struct file *f, int part,
+		 struct weir_weights *into, struct weir_weights **ret,
+		 struct sample *s)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	double cpu = raw_cpu(), begun = raw_now();
@@ -63,7 +63,7 @@ void use_load(struct use *u, const struct file *f, int part,
 
 	o.into = into;
 	must(weir_model_open(u->weir, f->path, NULL, &model));
-	if (part == USE_OPENED) {
+	if (part == LOADER_OPENED) {
 		cpu = raw_cpu();
 		begun = raw_now();
 	}
@@ -84,16 +84,16 @@ void use_load(struct use *u, const struct file *f, int part,
 	weir_model_close(model);
 }
 
-void use_load_kept(struct use *u, const struct file *f, int part,
-		   struct sample *s)
+void loader_load_kept(struct loader *u, const struct file *f, int part,
+		      struct sample *s)
 {
 	struct weir_weights *w;
 	bool resident = raw_resident(f->path) >= 990;
 
 	if (!u->kept) {
-		use_load(u, f, part, NULL, &u->kept, s);
+		loader_load(u, f, part, NULL, &u->kept, s);
 		bench_ready(f, resident);
 	}
-	use_load(u, f, part, u->kept, &w, s);
+	loader_load(u, f, part, u->kept, &w, s);
 	weir_weights_free(w);
 }

@@ -19,7 +19,7 @@ struct verified {
 	enum weir_digest kind;
 	unsigned char *mem; /* prefaulted; NULL: not needed */
 	unsigned threads;
-	struct use use;
+	struct loader loader;
 };
 
 /* Read the model and compute its digests, in no memory of its own. */
@@ -32,7 +32,7 @@ static void digest_model(struct verified *v, struct weir_manifest **ret,
 	struct weir_plan *plan;
 	struct weir_load *l;
 
-	must(weir_model_open(v->use.weir, v->file->path, NULL, &model));
+	must(weir_model_open(v->loader.weir, v->file->path, NULL, &model));
 	must(weir_plan_new(model, &plan));
 	must(weir_plan_digest(plan, v->kind));
 	must(weir_plan_sink(plan, NULL, &sink));
@@ -59,17 +59,17 @@ static void load_unchecked(void *arg, struct sample *s)
 {
 	struct verified *v = arg;
 
-	v->use.manifest = NULL;
-	use_load_kept(&v->use, v->file, USE_WHOLE, s);
+	v->loader.manifest = NULL;
+	loader_load_kept(&v->loader, v->file, LOADER_WHOLE, s);
 }
 
 static void load_checked(void *arg, struct sample *s)
 {
 	struct verified *v = arg;
 
-	v->use.manifest = v->manifest;
-	use_load_kept(&v->use, v->file, USE_WHOLE, s);
-	v->use.manifest = NULL;
+	v->loader.manifest = v->manifest;
+	loader_load_kept(&v->loader, v->file, LOADER_WHOLE, s);
+	v->loader.manifest = NULL;
 }
 
 static void read_directly(void *arg, struct sample *s)
@@ -126,7 +126,7 @@ static void run(struct verified *v, struct pair *p, double goal, unsigned pairs)
 	struct sample s;
 	struct result r;
 
-	use_open(&v->use, 0);
+	loader_open(&v->loader, 0);
 	digest_model(v, &v->manifest, &s);
 	p->file_a = p->file_b = v->file;
 	p->arg = v;
@@ -135,7 +135,7 @@ static void run(struct verified *v, struct pair *p, double goal, unsigned pairs)
 	r.goal = goal;
 	result_add(&r);
 	weir_manifest_close(v->manifest);
-	use_close(&v->use);
+	loader_close(&v->loader);
 }
 
 void row_verify_cold(unsigned pairs)
