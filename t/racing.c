@@ -72,7 +72,7 @@ unsigned reports(unsigned n)
 	return has;
 }
 
-void none(const char *title)
+void expect_no_race(const char *title)
 {
 	must(weir_stream_sync(a, -1));
 	must(weir_stream_sync(b, -1));
@@ -81,7 +81,7 @@ void none(const char *title)
 	tear_down();
 }
 
-void one(const char *text, const char *title)
+void expect_race(const char *text, const char *title)
 {
 	char want[1100];
 

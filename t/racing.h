@@ -34,10 +34,10 @@ static inline bool may_race(void)
 }
 /* Wait for @n reports, for a second at most. Returns their number. */
 unsigned reports(unsigned n);
-/* Nothing was reported when both streams are done; then tears down. */
-void none(const char *title);
-/* Only @text was reported, without "race: "; then tears down. */
-void one(const char *text, const char *title);
+/* Check that nothing is reported when both streams are done; tear down. */
+void expect_no_race(const char *title);
+/* Check that only "race: @text" is reported; tear down. */
+void expect_race(const char *text, const char *title);
 /* Fill @n bytes of t at @off. */
 void fill(struct weir_stream *s, size_t off, size_t n);
 

@@ -112,7 +112,7 @@ static void with_events(bool done, const char *title)
 		must(weir_run_wait(run, -1));
 	}
 	end();
-	none(title);
+	expect_no_race(title);
 }
 
 int main(void)

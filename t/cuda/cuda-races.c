@@ -40,7 +40,7 @@ static void end(void)
 static void clean(const char *title)
 {
 	end();
-	none(title);
+	expect_no_race(title);
 }
 
 static void dfill(struct weir_stream *s)
@@ -75,7 +75,7 @@ static void without_event(struct weir_stream **x, struct weir_stream **y,
 			  : "b",
 		x == &n ? "n" : "a");
 	end();
-	one(want, title);
+	expect_race(want, title);
 }
 
 static void with_event(struct weir_stream **x, struct weir_stream **y,

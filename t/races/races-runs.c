@@ -65,8 +65,9 @@ static void leaf_without_event(void)
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
 	destroy();
-	one("the run on CPU step 1 (add) reads bytes [0, 256) of 'leaf', which stream 'a' operation 1 (set) writes, and nothing orders the two: the run on CPU needs to wait for stream 'a' operation 1",
-	    "a leaf that a stream writes, without its event");
+	expect_race(
+		"the run on CPU step 1 (add) reads bytes [0, 256) of 'leaf', which stream 'a' operation 1 (set) writes, and nothing orders the two: the run on CPU needs to wait for stream 'a' operation 1",
+		"a leaf that a stream writes, without its event");
 }
 
 static void leaf_with_event(bool done, const char *title)
@@ -82,7 +83,7 @@ static void leaf_with_event(bool done, const char *title)
 		must(weir_run_wait(run, -1));
 	}
 	destroy();
-	none(title);
+	expect_no_race(title);
 }
 
 static void result_without_wait(void)
@@ -142,7 +143,7 @@ static void results_in_order(void)
 		must(weir_event_wait(ev, -1));
 	}
 	destroy();
-	none("a stream that waits for a run may read its result");
+	expect_no_race("a stream that waits for a run may read its result");
 }
 
 static void host_reads(void)
@@ -165,7 +166,8 @@ static void host_reads(void)
 	must(weir_stream_sync(b, -1));
 	must(weir_run_wait(run, -1));
 	destroy();
-	none("the program may read a result, or ask whether the run has ended");
+	expect_no_race(
+		"the program may read a result, or ask whether the run has ended");
 }
 
 static void in_a_stream(void)
@@ -184,7 +186,7 @@ static void in_a_stream(void)
 		must(weir_run_wait(run, -1));
 	}
 	destroy();
-	none("a run is ordered with other operations of its stream");
+	expect_no_race("a run is ordered with other operations of its stream");
 }
 
 static int read_in_b(void *arg, struct weir_run *of, uint64_t node,
@@ -210,7 +212,7 @@ static void observed(bool waits, const char *title)
 	must(weir_stream_sync(b, -1));
 	destroy();
 	if (waits) {
-		none(title);
+		expect_no_race(title);
 		return;
 	}
 	is_int(reports(1), 1, "%s: one report", title);
@@ -241,7 +243,8 @@ static void several_runs(void)
 	must(weir_run_wait(other, -1));
 	weir_run_free(other);
 	destroy();
-	none("runs of one executable graph, which share results, do not race");
+	expect_no_race(
+		"runs of one executable graph, which share results, do not race");
 }
 
 /* Programs that compute token by token make a graph each time. */
@@ -259,7 +262,7 @@ static void many_graphs(void)
 		must(weir_stream_sync(b, -1));
 		destroy();
 	}
-	none("more runs than the checker can tell apart do not race");
+	expect_no_race("more runs than the checker can tell apart do not race");
 }
 
 #define LAYERS 8
@@ -324,7 +327,7 @@ static void file_written(bool waits, const char *title)
 	destroy();
 	weir_file_close(file);
 	if (waits) {
-		none(title);
+		expect_no_race(title);
 		return;
 	}
 	reports(1);

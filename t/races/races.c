@@ -22,8 +22,9 @@ static void missing_wait(void)
 	fill(a, 0, 64);
 	must(weir_stream_sync(b, -1));
 	must(weir_stream_get(b, &t, 32, host, 64));
-	one("stream 'b' operation 1 (get) reads bytes [32, 64) of 't', which stream 'a' operation 1 (fill) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
-	    "a read without a wait for the stream that wrote");
+	expect_race(
+		"stream 'b' operation 1 (get) reads bytes [32, 64) of 't', which stream 'a' operation 1 (fill) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
+		"a read without a wait for the stream that wrote");
 }
 
 static void write_after_read(void)
@@ -31,8 +32,9 @@ static void write_after_read(void)
 	set_up();
 	must(weir_stream_copy(a, &u, &t));
 	fill(b, 255, 1);
-	one("stream 'b' operation 1 (fill) writes bytes [255, 256) of 't', which stream 'a' operation 1 (copy) reads, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
-	    "a write without a wait for the stream that reads");
+	expect_race(
+		"stream 'b' operation 1 (fill) writes bytes [255, 256) of 't', which stream 'a' operation 1 (copy) reads, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
+		"a write without a wait for the stream that reads");
 }
 
 static void event_too_early(void)
@@ -153,7 +155,7 @@ static void files(void)
 	must(weir_stream_sync(a, -1));
 	must(weir_stream_sync(b, -1));
 	weir_file_close(file);
-	none("reads of files into different tensors do not race");
+	expect_no_race("reads of files into different tensors do not race");
 }
 
 static void buffer_and_file(void)
@@ -165,8 +167,9 @@ static void buffer_and_file(void)
 	must(weir_stream_read(a, file, 0, &t, 0, 100));
 	must(weir_stream_get(b, &t, 50, host, 100));
 	weir_file_close(file);
-	one("stream 'b' operation 1 (get) reads bytes [50, 100) of 't', which stream 'a' operation 1 (read) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
-	    "a tensor that is read from a file");
+	expect_race(
+		"stream 'b' operation 1 (get) reads bytes [50, 100) of 't', which stream 'a' operation 1 (read) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
+		"a tensor that is read from a file");
 }
 
 static void waits(void)
@@ -185,7 +188,8 @@ static void waits(void)
 	must(weir_stream_sync(c, -1));
 	fill(a, 0, 64);
 	weir_stream_free(c);
-	none("waits of streams order what they wait for, also through others");
+	expect_no_race(
+		"waits of streams order what they wait for, also through others");
 }
 
 static void done_event(void)
@@ -196,7 +200,7 @@ static void done_event(void)
 	usleep(20000);
 	must(weir_stream_wait(b, ev));
 	fill(b, 0, 64);
-	none("a wait for an event that is done orders, too");
+	expect_no_race("a wait for an event that is done orders, too");
 }
 
 /* How the program learns that the event is done, which is that of a fill. */
@@ -282,7 +286,7 @@ static void program_waits(void (*wait)(void), const char *how)
 	wait();
 	fill(b, 0, 64);
 	snprintf(text, sizeof(text), "no race is reported if %s", how);
-	none(text);
+	expect_no_race(text);
 }
 
 static int wait_for(void *sem)
@@ -304,7 +308,8 @@ static void function_that_waits(void)
 	fill(a, 0, 64);
 	must(weir_stream_sync(a, -1));
 	sem_post(&sem);
-	none("a host function that waits for the program orders what follows it");
+	expect_no_race(
+		"a host function that waits for the program orders what follows it");
 }
 
 static int fill_in_b(void *arg)
@@ -320,7 +325,8 @@ static void function_that_queues(void)
 	fill(a, 0, 64);
 	must(weir_stream_call(a, fill_in_b, NULL));
 	must(weir_stream_sync(a, -1));
-	none("what a host function queues comes after what is before it");
+	expect_no_race(
+		"what a host function queues comes after what is before it");
 }
 
 static void freed_buffers(void)
@@ -337,7 +343,8 @@ static void freed_buffers(void)
 		weir_buf_free(again.buf);
 	}
 	t = bytes(weir, 256);
-	none("memory of a freed buffer is new when another buffer gets it");
+	expect_no_race(
+		"memory of a freed buffer is new when another buffer gets it");
 }
 
 static void failures(void)
@@ -352,7 +359,7 @@ static void failures(void)
 	must(weir_stream_reset(a));
 	must(weir_stream_sync(b, -1));
 	fill(a, 0, 64);
-	none("a wait that returns a failure orders, too");
+	expect_no_race("a wait that returns a failure orders, too");
 }
 
 static void both_read(void)
@@ -360,7 +367,7 @@ static void both_read(void)
 	set_up();
 	must(weir_stream_get(a, &t, 0, host, 100));
 	must(weir_stream_get(b, &t, 0, host + 100, 100));
-	none("two reads do not race");
+	expect_no_race("two reads do not race");
 }
 
 static void heap_blocks(void)
@@ -393,7 +400,8 @@ static void heap_blocks(void)
 		must(weir_heap_free(&block, s));
 	}
 	weir_heap_destroy(heap);
-	none("blocks of a heap that streams use one after another do not race");
+	expect_no_race(
+		"blocks of a heap that streams use one after another do not race");
 }
 
 /* More streams than the checker can tell apart, and many ranges. */
@@ -412,7 +420,8 @@ static void many_streams(void)
 	must(weir_event_wait(ev, -1));
 	for (int i = 0; i < 300; i++)
 		weir_stream_free(s[i]);
-	none("streams beyond the number that is told apart are thought to be ordered");
+	expect_no_race(
+		"streams beyond the number that is told apart are thought to be ordered");
 }
 
 static void off(void)
@@ -421,7 +430,7 @@ static void off(void)
 	set_up();
 	fill(a, 0, 64);
 	fill(b, 0, 64);
-	none("without the word races nothing is reported");
+	expect_no_race("without the word races nothing is reported");
 }
 
 static void racing(void)
