@@ -382,7 +382,7 @@ static void uses_drop(struct device *d, uint64_t addr)
 	}
 }
 
-/* Free a block that may have uses. They stay if that fails. */
+/* Free a block that may have uses, which remain if that fails. */
 static int used_free(struct device *d, const struct weir_block *block,
 		     struct CUstream_st *own, struct weir_stream *s)
 {

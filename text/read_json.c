@@ -25,7 +25,7 @@ static const char *const part_names[N_PARTS] = {
 	"post_processor", "model",
 };
 
-/* Members of its model. */
+/* Members of the file's model. */
 enum {
 	TYPE,
 	VOCAB,
@@ -55,7 +55,7 @@ static int read_flag(struct json *member, bool *ret_flag)
 	return member->at ? text_json_bool(member, ret_flag) : 0;
 }
 
-/* Return the piece that is written like this, whatever its kind, or -1. */
+/* Return the id of the piece of any kind whose text is @name, or -1. */
 static int32_t piece_named(const struct tokenizer *t,
 			   const struct json_string *name)
 {
@@ -70,8 +70,8 @@ static int32_t piece_named(const struct tokenizer *t,
 }
 
 /*
- * Each token takes at least a byte of the file, so that each id is less than
- * this.
+ * Read an id. Each token takes at least a byte of the file, so ids are less
+ * than its size.
  */
 static int read_id(struct json *j, uint32_t *ret_id)
 {
@@ -155,7 +155,7 @@ static int normal_form(struct tokenizer *t, struct json *j, struct form *form,
 		form->s = s;
 		form->len++;
 	}
-	/* The text has the space too. Other tokens are known by their names. */
+	/* Normalised text has the space too. Other tokens keep their names. */
 	if (piece->kind == PIECE_USER && piece->flags & PIECE_HIDDEN) {
 		piece->s = form->s;
 		piece->len = form->len;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "-" is stdin: the name in sentences. */
+/* Return the name of the file in sentences; "-" is stdin. */
 const char *infile_name(const char *path);
 /*
  * Read up to the end of the file, or up to the first block that has a NUL if

@@ -8,7 +8,7 @@
 #include "plan.h"
 #include "signals.h"
 
-/* More than ten million buffers. */
+/* Enough for ten million buffers. */
 static const size_t text_max = (size_t)512 << 20;
 
 static int parse(struct plan_job *job, size_t n)
@@ -138,8 +138,8 @@ static int parse_args(const struct args *args, struct plan_args *a)
 }
 
 /*
- * The capacity, rounded up as the sizes are, and therefore the height and the
- * bound: to a multiple of the smallest alignment.
+ * Return the capacity, rounded up to a multiple of the smallest alignment, as
+ * sizes are, and therefore the height and the bound.
  */
 static uint64_t rounded_capacity(const struct plan_job *job)
 {

@@ -813,7 +813,7 @@ int weir__sys_membarrier_register(void)
 	return r < 0 ? -errno : 0;
 }
 
-/* It cannot fail after the registration. */
+/* membarrier(2) cannot fail after the process was registered for it. */
 void weir__sys_membarrier(void)
 {
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);

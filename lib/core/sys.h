@@ -172,7 +172,7 @@ bool weir__sys_may_write(int fd);
  * no direct I/O. -EOPNOTSUPP: the kernel does not say.
  */
 int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
-/* How many pages of [off, off + len) are in the page cache (cachestat(2)). */
+/* Count the pages of [off, off + len) in the page cache, by cachestat(2). */
 int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1 if the byte at @off is in the page cache; 0 if it is not, or unknown. */
 unsigned weir__sys_peek(int fd, uint64_t off);

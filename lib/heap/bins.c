@@ -139,7 +139,7 @@ static void tree_add(const struct weir__block_table *p, uint32_t *link,
 		other = weir__block_at(p, *link);
 		link = is_before(b, other) ? &other->left : &other->right;
 	}
-	/* It replaces a subtree, which it divides into its own two. */
+	/* @b replaces a subtree, which becomes the two subtrees of @b. */
 	i = *link;
 	*link = b->self;
 	while (i) {

@@ -142,7 +142,7 @@ void weir__free_events_poll(struct weir_heap *h, bool all)
 	drain_all(&h->root);
 	rounds = all ? h->root.used_bins / MARKERS : 0;
 	weir__heap_unlock(h);
-	/* This ends although some queues refuse markers. */
+	/* The rounds are limited, because some queues may refuse markers. */
 	while (mark_some(h) && rounds--)
 		;
 	weir__lock(&h->root.lock);

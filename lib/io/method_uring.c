@@ -72,7 +72,7 @@ static const struct {
 };
 
 /* Name the setting that forbids the ring: a sysctl, or a seccomp filter. */
-static void who_forbids(char *hint, size_t room)
+static void explain_forbidden(char *hint, size_t room)
 {
 	char text[16] = "?";
 
@@ -89,7 +89,7 @@ static void who_forbids(char *hint, size_t room)
 }
 
 /* @need: about how many bytes of locked memory the ring still needs. */
-static void which_limit(uint64_t need, char *hint, size_t room)
+static void explain_limit(uint64_t need, char *hint, size_t room)
 {
 	uint64_t limit = weir__sys_limit(RLIMIT_MEMLOCK);
 
@@ -107,12 +107,12 @@ static void explain_ring(struct weir__engine *eng, const char *what, int err,
 	char hint[160] = "";
 
 	if (err == -EPERM)
-		who_forbids(hint, sizeof(hint));
+		explain_forbidden(hint, sizeof(hint));
 	else if (err == -ENOSYS)
 		snprintf(hint, sizeof(hint),
 			 "; the kernel has none, or a seccomp filter hides it");
 	else if (err == -ENOMEM)
-		which_limit(need, hint, sizeof(hint));
+		explain_limit(need, hint, sizeof(hint));
 	weir__engine_explain(eng, false, "%s: %s%s", what,
 			     weir__errno_name(-err), hint);
 }
@@ -195,7 +195,7 @@ static void place_workers(struct weir__loop *loop, struct uring *u)
 {
 	const struct weir__cpu_set *cpus = &loop->reactor.eng->weir->io_cpus;
 
-	/* If it is refused they run on all CPUs. */
+	/* If this is refused, they run on all CPUs. */
 	if (weir__cpus_count(cpus) < weir__cpus())
 		io_uring_register_iowq_aff(&u->ring, sizeof(*cpus), cpus->part);
 }
@@ -519,7 +519,7 @@ static bool may_pass(int err)
 static void uring_wait(struct weir__loop *loop, int64_t limit)
 {
 	struct uring *u = loop->method;
-	/* Orphaned reads do not count. */
+	/* Orphaned reads are not counted. */
 	unsigned out = u->n_out < loop->n_out ? u->n_out : loop->n_out;
 	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;

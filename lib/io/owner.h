@@ -82,7 +82,7 @@ static inline bool weir__owner_notify_for(struct weir__owner *o,
 
 	atomic_fetch_or_explicit(&o->word, WEIR__OWNER_NOTIFIED,
 				 memory_order_release);
-	/* This reads that word or a later one. Another thread may be faster. */
+	/* The load reads that word or, if a thread was faster, a later one. */
 	return atomic_load_explicit(&o->word, memory_order_relaxed) == none &&
 	       atomic_compare_exchange_strong_explicit(
 		       &o->word, &none, if_none | WEIR__OWNER_NOTIFIED,

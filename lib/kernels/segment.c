@@ -26,7 +26,7 @@ struct planned_node {
 			     several parts, or the end of the segment */
 };
 
-/* It is constant after weir__segment_prepare(): runs may use it at once. */
+/* Constant after weir__segment_prepare(), so several runs may share it. */
 struct weir__segment_cpu {
 	size_t n, counters;
 	struct weir__team *team;

@@ -72,7 +72,7 @@
 	X(Q1_0, 128, 18, 2)    \
 	X(Q2_0, 64, 18, 2)
 
-/* Those to which elements are converted, not only from. */
+/* Quantised dtypes to which elements are converted, not only from. */
 #define WEIR__WRITTEN_QUANTS(X) X(Q4_0) X(Q8_0) X(Q4_K) X(Q6_K)
 
 /* clang-format on */

@@ -274,7 +274,7 @@ struct sweep {
 	uint64_t height;
 };
 
-/* When the sweep comes to rectangle @i and those linked to it. */
+/* Return when the sweep reaches rectangle @i and those linked to it. */
 static uint32_t begin_of(const struct sweep *s, uint32_t i)
 {
 	if (!s->backwards)
@@ -284,7 +284,7 @@ static uint32_t begin_of(const struct sweep *s, uint32_t i)
 	return (uint32_t)s->graph->n - s->graph->rect[i].to;
 }
 
-/* When the sweep leaves them. */
+/* Return when the sweep leaves them. */
 static uint32_t end_of(const struct sweep *s, uint32_t i)
 {
 	if (s->backwards)

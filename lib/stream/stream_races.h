@@ -35,7 +35,7 @@ void weir__op_races_name(struct weir__stream_op *op, size_t i,
 void weir__op_races_queued(struct weir__stream_op *op);
 /* @op is being issued: check its accesses, unless they are made later. */
 void weir__op_races_issued(struct weir__stream_op *op);
-/* What @op waits for has ended. */
+/* Called when what @op waits for has ended. */
 void weir__op_races_waited(struct weir__stream_op *op);
 /*
  * Wrap the program's host function, so that the checker sees it begin and end.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Timelines: which waiters are woken, when, and in which order; blocking. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "tap.h"
 
 /*
- * A timeline whose state is set by hand: done up to a number, failed from one.
+ * A timeline whose state is set by hand: numbers up to @done are done, numbers
+ * from @failed on have failed.
  */
 struct hand {
 	struct weir__timeline timeline;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each allocation that a heap makes for its bookkeeping fails once. The call
- * fails with -ENOMEM, or does without; the heap is as before, and the same call
- * then succeeds.
+ * fails with -ENOMEM, or succeeds without that memory; after a failure the heap
+ * is as before, and the same call succeeds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +23,14 @@ static const char *wrong;
 		int r = call;                                                \
                                                                              \
 		if (r == -ENOMEM && !weir_error()[0])                        \
-			wrong = "a failure has a sentence";                  \
+			wrong = "a failure has no sentence";                 \
 		if (r == -ENOMEM)                                            \
 			r = call;                                            \
 		if (r < 0)                                                   \
 			bail("%s:%d: %s", __FILE__, __LINE__, weir_error()); \
 	} while (0)
 
-/* Returns whether an allocation failed. */
+/* True if an allocation failed. */
 static bool run(unsigned n, int fd)
 {
 	static struct weir_block b[MANY];
@@ -63,7 +63,7 @@ static bool run(unsigned n, int fd)
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
 	if (s.used || s.reserved)
-		wrong = "nothing is left at the end";
+		wrong = "memory is left at the end";
 	weir_heap_destroy(heap);
 	return failed;
 }
@@ -103,9 +103,9 @@ static bool run_shard(unsigned n)
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
 	if (s.used || s.reserved)
-		wrong = "nothing is left at the end";
+		wrong = "memory is left at the end";
 	if (in_shard < MANY / 3)
-		wrong = "a failure ends a shard at most";
+		wrong = "a failure ends more than its shard";
 	weir_heap_destroy(heap);
 	return failed;
 }

@@ -53,7 +53,7 @@ static bool is_valid(const struct weir__exact_item *item, size_t n,
 	return top == height;
 }
 
-/* Place each item above all before it. Returns the height. */
+/* Place each item above all earlier ones. Returns the height. */
 static uint64_t stack(const struct weir__exact_item *item, size_t n,
 		      uint64_t *off)
 {

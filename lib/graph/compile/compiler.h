@@ -62,7 +62,7 @@ int weir__compiler_new(struct weir_dev *const *devs, uint32_t n,
 		       struct weir__compiler **ret_compiler);
 /* Keep no compiled graph from now on. */
 void weir__compiler_close(struct weir__compiler *c);
-/* It is closed, and no compiled graph is left. */
+/* Free a compiler that is closed and has no compiled graph left. */
 void weir__compiler_free(struct weir__compiler *c);
 
 /* True if the device can compute in memory of this kind. */

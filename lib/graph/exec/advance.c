@@ -16,7 +16,7 @@
 #include "graph/exec/run.h"
 #include "races/races.h"
 
-/* Whether the calling thread still holds the lane. */
+/* Says if the calling thread still holds the lane. */
 enum lane_hold {
 	LANE_HELD,    /* it does, and looks at the lane again */
 	LANE_RELEASED /* another thread holds the lane now, or it is gone */
@@ -633,7 +633,7 @@ void weir__run_await_streams(struct weir_run *run)
 
 	for (uint32_t i = 0; i < cg->n_lanes + cg->n_copiers; i++)
 		run->awaited[i].timeline = NULL;
-	/* This call counts as one, so that no stream ends the run meanwhile. */
+	/* The call is counted, too, so that no stream ends the run yet. */
 	atomic_store(&run->open_streams, 1);
 	for (uint32_t l = 0; l < cg->n_lanes; l++)
 		if (run->lane[l].stream)

@@ -16,7 +16,7 @@ static int progress_state(struct weir__timeline *tl, uint64_t number,
 		return 1;
 	if (!atomic_load(&p->failed))
 		return 0;
-	/* It may have got further before it failed. */
+	/* Numbers that were done before the failure remain done. */
 	if (number <= atomic_load(&p->done))
 		return 1;
 	if (cause)

@@ -8,8 +8,8 @@
 #include "core/array.h"
 
 /*
- * Bytes that are read at a time: as many as before, within these bounds. The
- * upper one bounds what is read of the data section.
+ * As many bytes are read at a time as have been read so far, within these
+ * bounds. The upper one bounds what is read of the data section.
  */
 #define LOAD_MIN ((uint64_t)64 << 10)
 #define LOAD_MAX ((uint64_t)1 << 20)
@@ -48,7 +48,7 @@ void weir__gguf_begin(struct weir__gguf_in *in)
 	uint64_t n = in->g->file_bytes < ROOM ? in->g->file_bytes : ROOM;
 
 	in->base = m->text_len;
-	/* Where there is no such room it grows step by step. */
+	/* If there is no memory for so much, the text grows step by step. */
 	if (!m->text)
 		m->text = weir__grow(NULL, &m->cap_text, n, 1);
 }

@@ -209,7 +209,7 @@ static int read_place(struct gguf *rd, uint64_t *dims, struct weir__record *rec)
 	return r < 0 ? r : set_end(rd, dims, rec);
 }
 
-/* The name's bucket is fetched while the rest of the info is read. */
+/* The cache gets the name's bucket while the rest of the info is read. */
 static int read_tensor(struct gguf *rd)
 {
 	struct weir__record rec = { .shard = rd->in.g->shard };
@@ -263,8 +263,8 @@ static int check_split(const struct gguf *rd)
 }
 
 /*
- * Check, after the last file, that all tensors are there that the first file
- * promises.
+ * Check, after the last file, that the model has as many tensors as the first
+ * file promises.
  */
 static int check_total(const struct gguf *rd)
 {

@@ -33,12 +33,12 @@ extern const struct weir__format weir__safetensors;
 extern const struct weir__format_write weir__safetensors_write;
 
 /*
- * The length of the header of a file that begins with @head. -EBADMSG: it
+ * Get the length of the header of a file that begins with @head. -EBADMSG: it
  * is longer or shorter than the format allows, or longer than the file.
  */
 int weir__st_len(const struct weir__head *head, size_t *ret_len);
 
-/* Add the tensors and the metadata of @st to @m, checked. */
+/* Check the tensors and the metadata of @st, and add them to @m. */
 int weir__st_parse(struct weir_model *m, const struct weir__st *st);
 
 #endif

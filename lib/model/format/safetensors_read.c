@@ -25,7 +25,7 @@ struct reader {
 	bool has_meta;
 };
 
-/* It is usually the dtype of the previous tensor, which is compared first. */
+/* Usually this is the dtype of the previous tensor, which is compared first. */
 static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
 {
 	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
@@ -176,7 +176,7 @@ static int read_array(struct reader *rd, struct weir__record *rec)
 	return r;
 }
 
-/* The name's bucket is fetched while the rest of the entry is read. */
+/* The cache gets the name's bucket while the rest of the entry is read. */
 static int read_tensor(struct reader *rd, const struct weir__str *name)
 {
 	bool array = weir__json_peek(&rd->json) == '[' && rd->st->lenient;
@@ -190,7 +190,7 @@ static int read_tensor(struct reader *rd, const struct weir__str *name)
 	r = array ? read_array(rd, &rec) : read_object(rd, &rec);
 	there = weir__header_add(&rd->header, name, hash, rd->dims, &rec);
 	if (there > 0 && !rd->st->lenient) {
-		/* The name comes before any error in the entry. */
+		/* Report the name: it comes before errors in its entry. */
 		rd->json.at = at;
 		r = weir__json_fail(&rd->json, "named twice");
 	}
@@ -330,7 +330,7 @@ int weir__st_len(const struct weir__head *head, size_t *ret_len)
 			"%s: a file of %llu bytes; a safetensors file has at least %u",
 			head->file, (ull)head->file_bytes, 8 + WEIR__ST_MIN);
 	len = le64(head->bytes);
-	if (len >> 48) /* its bytes are what the file begins with */
+	if (len >> 48) /* these bytes are text, or another format's */
 		return weir__fail(
 			-EBADMSG,
 			"%s: neither safetensors nor GGUF: its first 8 bytes are not the length of a header, which is %u to %u",
@@ -349,7 +349,7 @@ int weir__st_len(const struct weir__head *head, size_t *ret_len)
 	return 0;
 }
 
-/* *ret_front: the file up to the end of the text, to be freed. */
+/* Read the file up to the end of the text into *ret_front, to be freed. */
 static int read_text(struct weir_file *file, struct weir__st *st,
 		     char **ret_front)
 {

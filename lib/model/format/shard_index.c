@@ -25,7 +25,8 @@ static struct weir__str shard_name(const void *arg, uint32_t number)
 	return x->shard[number];
 }
 
-static bool climbs(const struct weir__str *path)
+/* True if a component of the path is "..". */
+static bool has_dotdot(const struct weir__str *path)
 {
 	const char *at = path->s, *end = at + path->len, *slash;
 
@@ -49,7 +50,7 @@ static int check_path(struct weir__json *j, const struct weir__str *path)
 			  : memchr(path->s, '\0', path->len)
 				  ? "it has a NUL inside"
 			  : path->s[0] == '/' ? "it is absolute"
-			  : climbs(path)      ? "it has a '..' component"
+			  : has_dotdot(path)  ? "it has a '..' component"
 					      : NULL;
 
 	if (!why)
@@ -58,7 +59,7 @@ static int check_path(struct weir__json *j, const struct weir__str *path)
 			       weir__quote(path->s, path->len), why);
 }
 
-/* The number of the shard @name, which is added if it is new. */
+/* Get the number of the shard @name, which is added if it is new. */
 static int add_shard(struct weir__index *x, struct weir__json *j,
 		     const struct weir__str *name, uint32_t *ret_shard)
 {
@@ -364,19 +365,19 @@ static char *shard_path(const char *index, const struct weir__str *name)
 	return path;
 }
 
-static int fail_shard(int r, const char *by, const struct weir__str *shard,
+static int fail_shard(int r, const char *index, const struct weir__str *shard,
 		      uint32_t i, size_t n)
 {
 	const char *name = weir__quote(shard->s, shard->len);
 
 	if (r == -ENOENT)
-		return weir__fail(r, "%s: its shard '%s' does not exist", by,
+		return weir__fail(r, "%s: its shard '%s' does not exist", index,
 				  name);
 	if (r == -EMFILE)
 		return weir__fail(
 			r,
 			"%s: shard '%s', %u of %zu: too many open files: each shard takes two, RLIMIT_NOFILE is %llu (ulimit -n)",
-			by, name, i + 1, n,
+			index, name, i + 1, n,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 	return r; /* its sentence has the path */
 }

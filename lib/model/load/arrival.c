@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "core/error.h"
-#include "races/races.h"
 #include "core/sys.h"
+#include "races/races.h"
 
 const struct weir_failure weir__cause_cancelled = {
 	.err = -ECANCELED,
@@ -49,12 +49,12 @@ static int arrival_state(struct weir__timeline *tl, uint64_t number,
 {
 	struct weir__arrival *a = arrival_of(tl);
 	struct weir_failure failure;
-	bool out = number == a->n
-			   ? !atomic_load(&a->finished)
-			   : atomic_load(&a->item[number].remaining) != 0;
+	bool pending = number == a->n
+			       ? !atomic_load(&a->finished)
+			       : atomic_load(&a->item[number].remaining) != 0;
 	int r;
 
-	if (out)
+	if (pending)
 		return 0;
 	r = weir__arrival_error(a, number, ret_cause ? ret_cause : &failure);
 	return r < 0 ? r : 1;
@@ -154,7 +154,7 @@ void weir__arrival_fail(struct weir__arrival *a,
 	arrival_note_failed(a, a->n, cause);
 }
 
-/* Mapped and empty tensors have arrived, and stay in the queue as such. */
+/* Mapped and empty tensors have arrived: they are completed already. */
 void weir__arrival_fail_all(struct weir__arrival *a,
 			    const struct weir_failure *cause)
 {

@@ -12,7 +12,7 @@
 /* The bytes that a plan allocates of one kind of memory. */
 struct need {
 	struct weir_estimate e;
-	uint64_t whole; /* its bytes in whole pages: they count for a budget */
+	uint64_t whole; /* its bytes in whole pages, which budgets count */
 };
 
 /*
@@ -116,8 +116,8 @@ static uint64_t budget_left(struct weir_buft *buft)
 }
 
 /*
- * Return the available memory of the host, or of the device, that all such
- * kinds share.
+ * Return how much memory is available to all kinds that share it: the host's or
+ * the device's.
  */
 static uint64_t free_shared(const struct weir_buft *buft)
 {
@@ -146,10 +146,10 @@ static void add(uint64_t *sum, uint64_t bytes)
 }
 
 /*
- * A kind fits if its own memory and the budgets have room for it, and the
- * shared memory for all kinds that allocate from that.
+ * A kind fits if its own memory and the budgets have room for it, and if the
+ * memory that it shares has room for all kinds that allocate from it.
  */
-static void compare(struct need *all, unsigned n, struct weir_estimate *e)
+static void set_fits(struct need *all, unsigned n, struct weir_estimate *e)
 {
 	struct weir__error_saved saved;
 	uint64_t total, shared, sum = 0, whole = 0;
@@ -204,7 +204,7 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 		int out;
 
 		memcpy(to, &step, sizeof(step));
-		compare(all, kinds, &all[i].e);
+		set_fits(all, kinds, &all[i].e);
 		out = weir__info_out(to, &all[i].e, sizeof(all[i].e));
 		r = out < 0 ? out : r;
 	}

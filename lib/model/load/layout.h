@@ -54,15 +54,15 @@ struct weir__load_span {
 	enum weir_way way;
 	int32_t priority;
 	uint32_t placement; /* placement of its first tensor */
-	uint32_t slice;     /* slice as in a placement */
+	uint32_t slice;     /* number of its slice, as in a placement */
 };
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
 	/* A buffer of the program, which the plan references; or NULL. */
 	struct weir_buf *given;
-	unsigned char *base; /* its address; a new buffer has it once it
-				exists */
+	unsigned char *base; /* its address; that of a new buffer is set when
+				it is allocated */
 	uint64_t room;       /* bytes of given */
 	uint64_t bytes;      /* bytes up to the end of the last tensor */
 	uint32_t flags;      /* WEIR_BUF_* of new memory */

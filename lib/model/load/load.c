@@ -124,7 +124,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 					  memory_order_relaxed);
 }
 
-/* Where the bytes of @p begin in their tensor. */
+/* Return where the bytes of @p begin in their tensor. */
 static uint64_t begin_of(const struct weir_load *l,
 			 const struct weir__chunk_tensors *p)
 {

@@ -41,7 +41,7 @@ struct weir_load {
 	struct weir__load_arrays *arrays; /* NULL if eng is NULL */
 	size_t n_ext;
 	bool direct;                  /* extents may be read in place */
-	struct weir__accesses writes; /* while the engine reads */
+	struct weir__accesses writes; /* held while the engine reads */
 	struct weir__prefault
 		*prefault;       /* prefaulting of fresh memory, or NULL */
 	struct weir__sink *sink; /* the n_sinks sinks of the layout */
@@ -52,10 +52,10 @@ struct weir_load {
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t prefault_ns;
-	uint64_t enters,
-		staging;         /* engine counters: at the start, then since */
-	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
-	_Atomic uint64_t gaps;   /* bytes read that belong to no tensor */
+	uint64_t enters, staging; /* counted by the engine: at first the values
+				     at the start, then the increase since */
+	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */
+	_Atomic uint64_t gaps;    /* bytes read that belong to no tensor */
 	_Atomic uint64_t mapped; /* bytes of mapped tensors that have arrived */
 };
 
@@ -81,7 +81,7 @@ void weir__load_part_done(struct weir_load *l);
  * children of fork(2) do not get their memory.
  */
 void weir__load_writes_begin(struct weir_load *l);
-/* The load has ended. @leaked: the kernel may still write to the memory. */
+/* Called at the end. @leaked: the kernel may still write to the memory. */
 void weir__load_writes_end(struct weir_load *l, bool leaked);
 
 /* load_prefault.c: prefault fresh memory ahead of the reads. -ENOMEM. */

@@ -5,7 +5,7 @@
  * name, and the library places them. A target is a tensor, or a slice of it,
  * whose exact place the program has chosen.
  *
- * A plan is not locked: one thread at a time changes it, and none uses it then.
+ * A plan has no lock: while a thread changes it, no other thread may use it.
  *
  * A plan has an entry for each record of its model, and a program may make a
  * plan for each of 100,000 tensors. So a model keeps one freed plan, whose
@@ -52,12 +52,12 @@ struct weir__target {
 	int32_t priority;
 	uint64_t off;         /* offset of its first byte in the file */
 	uint64_t at;          /* offset in buf */
-	struct weir_buf *buf; /* referenced; of a joined one, the member */
+	struct weir_buf *buf; /* referenced; not joined: a member */
 	/* Members of buf, which is not read again for each target of a load. */
 	struct weir_buft *buft;
 	unsigned char *base;
 	bool foreign;
-	uint64_t room; /* its size */
+	uint64_t room; /* bytes of buf */
 	struct weir__slice slice;
 };
 

@@ -12,8 +12,8 @@
 #include "model/format/model.h"
 
 /*
- * Types that weir_select_opts.dtype converts; not integers, packed types,
- * scales.
+ * True if weir_select_opts.dtype converts tensors of @dtype: not if they are
+ * integers, packed types or scales.
  */
 static bool is_converted(enum weir_dtype dtype)
 {
@@ -38,7 +38,7 @@ static const char *name_of(const struct weir_model *m, size_t record)
 			   m->rec[record].name_len);
 }
 
-/* The indices of @indices, of a dimension of @total. */
+/* Get the range that @indices selects in a dimension of @total elements. */
 static int slice_range(const char *name, const struct weir_slice *indices,
 		       int64_t total, int64_t *ret_start, int64_t *ret_n)
 {
@@ -49,7 +49,7 @@ static int slice_range(const char *name, const struct weir_slice *indices,
 		    indices->rank >= indices->ranks)
 			return weir__fail(
 				-EINVAL,
-				"tensor '%s': a slice of rank %u of %u, with start %lld and n %lld",
+				"tensor '%s': a slice of rank %u of %u, with start %lld and n %lld: the rank must be less, start and n 0",
 				name, indices->rank, indices->ranks,
 				(long long)indices->start,
 				(long long)indices->n);
@@ -85,7 +85,10 @@ static int check_slice(const char *name, const struct weir_slice *indices,
 	return 0;
 }
 
-/* Blocks of @row elements of a slice in the last dimension. */
+/*
+ * If @indices is a range of the last dimension, count @start and @n in blocks
+ * of the dtype instead of elements.
+ */
 static int slice_blocks(const char *name, const struct weir_slice *indices,
 			const struct weir_tensor *whole, int64_t *start,
 			int64_t *n)
@@ -113,9 +116,9 @@ static int slice_blocks(const char *name, const struct weir_slice *indices,
 	return 0;
 }
 
-/* Slice @whole by @slice: set its rows, and the shape of what remains. */
-static int cut_slice(const char *name, const struct weir_slice *indices,
-		     struct weir_tensor *whole, struct weir__slice *slice)
+/* Slice @whole by @indices: set the rows of @slice, and the remaining shape. */
+static int slice_apply(const char *name, const struct weir_slice *indices,
+		       struct weir_tensor *whole, struct weir__slice *slice)
 {
 	uint64_t bytes = slice->width, outer = 1, inner;
 	int64_t start, n, elements;
@@ -149,10 +152,10 @@ static int cut_slice(const char *name, const struct weir_slice *indices,
 	return 0;
 }
 
-static int cut_convert(const char *name, enum weir_dtype from,
-		       enum weir_dtype to, struct weir__slice *slice)
+static int slice_convert(const char *name, enum weir_dtype from,
+			 enum weir_dtype to, struct weir__slice *slice)
 {
-	/* Loads do not quantise: rows may be no whole blocks. */
+	/* Loads do not quantise, because a row need not be whole blocks. */
 	if (weir__dtype(to)->block == 1)
 		slice->convert = weir__convert_find(from, to);
 	if (!slice->convert)
@@ -180,13 +183,14 @@ int weir__slice_make(const struct weir_model *m, size_t record,
 		r = weir__fail(-EINVAL, "tensor '%s': %u is not a dtype",
 			       name_of(m, record), (unsigned)dtype);
 	if (r >= 0 && indices)
-		r = cut_slice(name_of(m, record), indices, &t, &slice);
+		r = slice_apply(name_of(m, record), indices, &t, &slice);
 	if (r < 0)
 		return r;
 	slice.mem_width = slice.width;
 	if (dtype != WEIR_DTYPE_NONE && dtype != rec->dtype &&
 	    is_converted(rec->dtype)) {
-		r = cut_convert(name_of(m, record), rec->dtype, dtype, &slice);
+		r = slice_convert(name_of(m, record), rec->dtype, dtype,
+				  &slice);
 		t.dtype = dtype;
 	}
 	if (r >= 0 && (indices || slice.convert))
@@ -200,7 +204,8 @@ int weir__slice_make(const struct weir_model *m, size_t record,
 }
 
 /*
- * The rows of a view. False: they are not at equal distances, or share bytes.
+ * Get the rows of a view. False: they are not at equal distances, or share
+ * bytes.
  */
 static bool view_rows(const struct weir_tensor *t, uint64_t *ret_rows,
 		      uint64_t *ret_pitch)

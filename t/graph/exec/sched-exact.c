@@ -16,10 +16,11 @@ static struct weir_dev *dev;
 static float x[LARGEST * UNIT];
 
 /*
- * Results of different sizes that live for different times: each is scaled from
- * a part of the input, and summed later, in the order that @seed says.
+ * A graph with results of different sizes that live for different times: each
+ * is scaled from a part of the input, and summed later, in an order that
+ * follows from @seed.
  */
-static struct weir_graph *lives(uint32_t seed)
+static struct weir_graph *graph_of(uint32_t seed)
 {
 	const int64_t shape[] = { LARGEST * UNIT };
 	struct weir_graph *g = graph_new();
@@ -79,13 +80,13 @@ static struct outcome outcome_of(const struct weir_graph *g, uint32_t place_ms)
 	return ret;
 }
 
-/* With these seeds the greedy planner does not find the lowest placement. */
+/* The greedy planner does not find the lowest placement of these graphs. */
 static void lower(void)
 {
 	static const uint32_t seeds[] = { 5, 53, 103, 107 };
 
 	for (unsigned i = 0; i < 4; i++) {
-		struct weir_graph *g = lives(seeds[i]);
+		struct weir_graph *g = graph_of(seeds[i]);
 		struct outcome greedy = outcome_of(g, 0);
 		struct outcome exact = outcome_of(g, 60000);
 
@@ -105,7 +106,7 @@ static void never_higher(void)
 	unsigned higher = 0, differ = 0;
 
 	for (uint32_t seed = 0; seed < 30; seed++) {
-		struct weir_graph *g = lives(seed);
+		struct weir_graph *g = graph_of(seed);
 		struct outcome greedy = outcome_of(g, 0);
 		struct outcome exact = outcome_of(g, 1);
 

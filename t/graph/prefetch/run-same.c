@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs whose leaves have the same bytes as others: these are kept once. */
+/* Runs with several leaves of the same bytes, which are kept once. */
 #include <string.h>
 
 #include <weir/ops.h>
