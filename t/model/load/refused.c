@@ -99,7 +99,8 @@ static void wrong_weights_are_refused(struct weir_plan *p,
 	struct weir_model *other;
 	struct weir_plan *theirs;
 
-	is_err(load_into(p, NULL, 2), -EINVAL, "unknown flags 0x2",
+	is_err(load_into(p, NULL, 0x80000000), -EINVAL,
+	       "unknown flags 0x80000000",
 	       "unknown flags of a load are refused");
 	n_tensors = 0;
 	add_tensor("F32", 4, 10);
