@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arenas of a root, for the files that take them (arena.c) and find room for
- * them (room.c).
+ * The arenas of a root, for the files that take them (arena.c) and find room
+ * for them (room.c).
  */
 #ifndef WEIR__ARENAS_H
 #define WEIR__ARENAS_H
@@ -49,8 +49,8 @@ static inline struct weir__arenas *weir__arenas_of(struct weir *weir)
 }
 
 /*
- * The caller holds the lock. The arena with pages of @types that was kept first,
- * or NULL.
+ * Return the arena with pages of @types that was kept first, or NULL. The
+ * caller holds the lock.
  */
 struct weir__arena *weir__arena_oldest(const struct weir__arenas *all,
 				       unsigned types);

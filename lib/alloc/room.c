@@ -115,9 +115,9 @@ static uint64_t bytes_backed(const struct weir__arena *a)
 }
 
 /*
- * The bytes of kept arenas count as available as soon as they are unmapped: freed
- * pages may be on per-CPU lists for a while, where the kernel counts them neither
- * as used nor as free.
+ * The bytes of kept arenas count as available as soon as they are unmapped:
+ * freed pages may be on per-CPU lists for a while, where the kernel counts them
+ * neither as used nor as free.
  */
 int weir__room_in_ram(struct weir__arenas *all, size_t len)
 {
