@@ -109,6 +109,7 @@ static int find_arch(struct reader *r)
 	for (size_t i = 0; i < sizeof(archs) / sizeof(*archs); i++)
 		if (!strcmp(v.str, archs[i].name))
 			r->arch = &archs[i];
+	r->config->family = r->arch ? r->arch->name : NULL;
 	if (!r->arch)
 		return llama_fail(-EOPNOTSUPP,
 				  "architecture '%s': only 'llama', 'qwen2' "

@@ -52,6 +52,7 @@ static int find_type(struct reader *r)
 	for (size_t i = 0; got && i < sizeof(types) / sizeof(*types); i++)
 		if (!strcmp(got, types[i].name))
 			r->type = &types[i];
+	r->config->family = r->type ? r->type->name : NULL;
 	if (!r->type)
 		ret = llama_fail(-EOPNOTSUPP,
 				 "config.json: model_type is '%s': only "

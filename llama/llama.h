@@ -31,6 +31,13 @@ enum {
 	LLAMA_LAYER_TENSORS = LLAMA_BIAS + LLAMA_DOWN + 1
 };
 
+/* The tensors that no layer has. */
+enum llama_other {
+	LLAMA_EMBEDDING,
+	LLAMA_NORM,
+	LLAMA_OUTPUT
+};
+
 /* A scaling of RoPE in config.json; frequencies are divided (rope.c). */
 enum llama_scaling_type {
 	LLAMA_SCALING_NONE,
@@ -48,6 +55,7 @@ struct llama_scaling {
 /* The hyperparameters of a model. */
 #define LLAMA_ENDS 8
 struct llama_config {
+	const char *family; /* general.architecture, or model_type */
 	bool gguf; /* names and order of rows are those of GGUF, else those of
 		      Hugging Face */
 	bool tied; /* the embeddings are the output matrix too */
@@ -215,7 +223,11 @@ double llama_rope_divisor(const struct llama_config *c, int64_t i);
 /* Return the factor by which YaRN multiplies sine and cosine. */
 double llama_yarn_magnitude(double factor, double mscale);
 
-/* tensors.c: true if the first layer has a tensor of this kind. */
+/* tensors.c: write the name of a tensor to @name, of LLAMA_NAME_BYTES. */
+#define LLAMA_NAME_BYTES 96
+void llama_layer_name(bool gguf, int64_t layer, unsigned kind, char *name);
+const char *llama_other_name(bool gguf, enum llama_other other);
+/* True if the first layer has a tensor of this kind. */
 bool llama_first_has(const struct weir_model *model,
 		     const struct llama_config *c, unsigned kind);
 /*
@@ -270,6 +282,38 @@ void llama_parts_free(struct llama *l);
 void llama_graph(struct weir_graph *g, const struct llama_config *c,
 		 const struct llama_weights *w, const struct llama_cache *cache,
 		 struct llama_pass *pass);
+
+/*
+ * export.c: the same model in its other form, GGUF or Hugging Face. A tensor
+ * has its name there, and its rows in the order of that form: the dimensions of
+ * @view may be more than those of @shape.
+ */
+struct llama_export_tensor {
+	char name[LLAMA_NAME_BYTES];
+	size_t entry; /* its number in the model */
+	struct weir_tensor view;
+	unsigned ndim;
+	int64_t shape[2];
+};
+struct llama_export {
+	struct llama_export_tensor *tensor; /* in the order of the model */
+	size_t n;
+	float *factors; /* rope_freqs.weight, which GGUF has; NULL: none */
+	int64_t n_factors;
+};
+/* -EOPNOTSUPP: the other form cannot hold the model. */
+int llama_export(const struct weir_model *model, const struct llama_config *c,
+		 struct llama_export *ret);
+void llama_export_free(struct llama_export *x);
+/* export_gguf.c: add the metadata of GGUF, without those of the tokenizer. */
+int llama_export_gguf(const struct llama_config *c, struct weir_save *save);
+/*
+ * export_hf.c: make the text of a config.json, which the caller frees. @dtype:
+ * that of most weights. c->bos and c->end are written.
+ */
+int llama_export_hf(const struct weir_model *model,
+		    const struct llama_config *c, const char *dtype,
+		    char **ret_text);
 
 /*
  * llama.c: open a model and check that it is supported. Nothing is loaded.

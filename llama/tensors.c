@@ -13,7 +13,6 @@
 #include "llama.h"
 
 enum {
-	NAME_BYTES = 96,
 	OTHERS = 4 /* embedding, norm, output, factors */
 };
 
@@ -50,21 +49,32 @@ static const struct {
 	[LLAMA_BIAS + LLAMA_DOWN] = { "ffn_down.bias", "mlp.down_proj.bias" },
 };
 
-static void layer_name(const struct llama_config *c, int64_t layer,
-		       unsigned kind, char *name)
+void llama_layer_name(bool gguf, int64_t layer, unsigned kind, char *name)
 {
-	snprintf(name, NAME_BYTES, "%s.%" PRId64 ".%s",
-		 c->gguf ? "blk" : "model.layers", layer,
-		 c->gguf ? layer_names[kind].gguf : layer_names[kind].hf);
+	snprintf(name, LLAMA_NAME_BYTES, "%s.%" PRId64 ".%s",
+		 gguf ? "blk" : "model.layers", layer,
+		 gguf ? layer_names[kind].gguf : layer_names[kind].hf);
+}
+
+const char *llama_other_name(bool gguf, enum llama_other other)
+{
+	static const char *const names[][2] = {
+		[LLAMA_EMBEDDING] = { "model.embed_tokens.weight",
+				      "token_embd.weight" },
+		[LLAMA_NORM] = { "model.norm.weight", "output_norm.weight" },
+		[LLAMA_OUTPUT] = { "lm_head.weight", "output.weight" },
+	};
+
+	return names[other][gguf];
 }
 
 bool llama_first_has(const struct weir_model *model,
 		     const struct llama_config *c, unsigned kind)
 {
-	char name[NAME_BYTES];
+	char name[LLAMA_NAME_BYTES];
 	size_t i;
 
-	layer_name(c, 0, kind, name);
+	llama_layer_name(c->gguf, 0, kind, name);
 	return weir_model_find(model, name, &i) == 0;
 }
 
@@ -172,13 +182,13 @@ static int add_layer(struct search *s, int64_t layer)
 	int ret = 0;
 
 	for (unsigned i = 0; i < LLAMA_LAYER_TENSORS && ret == 0; i++) {
-		char name[NAME_BYTES];
+		char name[LLAMA_NAME_BYTES];
 		int64_t rows, columns;
 
 		if (!s->config->has[i])
 			continue;
 		s->weights->slot[i] = s->weights->n - first;
-		layer_name(s->config, layer, i, name);
+		llama_layer_name(s->config->gguf, layer, i, name);
 		layer_shape(s->config, i, &rows, &columns);
 		ret = add(s, name, rows, columns, 1 + layer);
 	}
@@ -193,12 +203,12 @@ size_t llama_weight_of(const struct llama_weights *w, size_t layer,
 }
 
 /* Add a tensor that no layer has; its number is *ret_i. */
-static int add_other(struct search *s, const char *gguf, const char *hf,
-		     int64_t rows, int64_t columns, int64_t order,
-		     size_t *ret_i)
+static int add_other(struct search *s, enum llama_other other, int64_t rows,
+		     int64_t columns, int64_t order, size_t *ret_i)
 {
 	*ret_i = s->weights->n;
-	return add(s, s->config->gguf ? gguf : hf, rows, columns, order);
+	return add(s, llama_other_name(s->config->gguf, other), rows, columns,
+		   order);
 }
 
 /*
@@ -234,16 +244,15 @@ static int add_all(struct search *s)
 	for (int64_t i = 0; i < c->layers && ret == 0; i++)
 		ret = add_layer(s, i);
 	if (ret < 0 ||
-	    (ret = add_other(s, "token_embd.weight",
-			     "model.embed_tokens.weight", c->vocabulary,
-			     c->embedding, 0, &w->embedding)) < 0 ||
-	    (ret = add_other(s, "output_norm.weight", "model.norm.weight", 0,
-			     c->embedding, last, &w->norm)) < 0)
+	    (ret = add_other(s, LLAMA_EMBEDDING, c->vocabulary, c->embedding, 0,
+			     &w->embedding)) < 0 ||
+	    (ret = add_other(s, LLAMA_NORM, 0, c->embedding, last, &w->norm)) <
+		    0)
 		return ret;
 	w->output = w->embedding;
 	if (!c->tied)
-		ret = add_other(s, "output.weight", "lm_head.weight",
-				c->vocabulary, c->embedding, last, &w->output);
+		ret = add_other(s, LLAMA_OUTPUT, c->vocabulary, c->embedding,
+				last, &w->output);
 	return ret < 0 ? ret : add_factors(s);
 }
 

@@ -224,7 +224,7 @@ void chat_fini(struct chat *chat)
 	free(chat->system);
 }
 
-static int parse_file(const char *path, struct chat *ret_chat)
+static int parse_file(const char *path, template_fn *use, void *to)
 {
 	unsigned char *bytes;
 	size_t n;
@@ -232,7 +232,7 @@ static int parse_file(const char *path, struct chat *ret_chat)
 
 	if (r < 0)
 		return r;
-	r = chat_parse(path, (const char *)bytes, n, ret_chat);
+	r = use(path, (const char *)bytes, n, to);
 	free(bytes);
 	return r;
 }
@@ -277,7 +277,7 @@ static int read_templates(struct json *j, struct named *named)
  * chat_template of a tokenizer_config.json: a template, or several with names.
  */
 static int parse_config(const char *file, unsigned char *bytes, size_t n,
-			struct chat *ret_chat)
+			template_fn *use, void *to)
 {
 	static const char *const names[] = { "chat_template" };
 	struct named named = { .wanted = "default" };
@@ -296,11 +296,11 @@ static int parse_config(const char *file, unsigned char *bytes, size_t n,
 		r = text_fail(-ENOENT, "%s: the model has no chat template",
 			      file);
 	return r ? r
-		 : chat_parse(file, (const char *)named.template.s,
-			      named.template.len, ret_chat);
+		 : use(file, (const char *)named.template.s, named.template.len,
+		       to);
 }
 
-static int read_config(const char *path, struct chat *ret_chat)
+static int read_config(const char *path, template_fn *use, void *to)
 {
 	unsigned char *bytes;
 	size_t n;
@@ -308,12 +308,12 @@ static int read_config(const char *path, struct chat *ret_chat)
 
 	if (r < 0)
 		return r;
-	r = parse_config(path, bytes, n, ret_chat);
+	r = parse_config(path, bytes, n, use, to);
 	free(bytes);
 	return r;
 }
 
-static int find_beside(const char *model, struct chat *ret_chat)
+static int find_beside(const char *model, template_fn *use, void *to)
 {
 	char path[TEXT_PATH_MAX];
 	size_t len;
@@ -321,10 +321,10 @@ static int find_beside(const char *model, struct chat *ret_chat)
 	int r = text_file_in(folder, len, "chat_template.jinja", path);
 
 	if (r)
-		return r < 0 ? r : parse_file(path, ret_chat);
+		return r < 0 ? r : parse_file(path, use, to);
 	r = text_file_in(folder, len, "tokenizer_config.json", path);
 	if (r)
-		return r < 0 ? r : read_config(path, ret_chat);
+		return r < 0 ? r : read_config(path, use, to);
 	return text_fail(-ENOENT,
 			 "%s: the model has no chat template: neither "
 			 "chat_template.jinja nor tokenizer_config.json is "
@@ -332,7 +332,7 @@ static int find_beside(const char *model, struct chat *ret_chat)
 			 model);
 }
 
-int chat_from_model(const struct weir_model *model, struct chat *ret_chat)
+int chat_template(const struct weir_model *model, template_fn *use, void *to)
 {
 	static const char key[] = "tokenizer.chat_template";
 	struct weir_value value = { .size = sizeof(value) };
@@ -345,12 +345,23 @@ int chat_from_model(const struct weir_model *model, struct chat *ret_chat)
 		if (value.type != WEIR_VALUE_STRING)
 			return text_fail(-EBADMSG, "%s: %s: not a string",
 					 info.path, key);
-		return chat_parse(info.path, value.str, value.len, ret_chat);
+		return use(info.path, value.str, value.len, to);
 	}
 	if (strcmp(info.format, "GGUF") != 0)
-		return find_beside(info.path, ret_chat);
+		return find_beside(info.path, use, to);
 	return text_fail(-ENOENT, "%s: the model has no chat template (%s)",
 			 info.path, key);
+}
+
+static int parse_to(const char *file, const char *template, size_t len,
+		    void *to)
+{
+	return chat_parse(file, template, len, to);
+}
+
+int chat_from_model(const struct weir_model *model, struct chat *ret_chat)
+{
+	return chat_template(model, parse_to, ret_chat);
 }
 
 /* Return the length of the white space at the end of a text. */

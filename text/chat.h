@@ -23,6 +23,10 @@ struct chat {
  * read(2).
  */
 int chat_from_model(const struct weir_model *model, struct chat *ret_chat);
+/* Find the same template, and call @use with its text. Returns its result. */
+typedef int template_fn(const char *file, const char *template, size_t len,
+			void *to);
+int chat_template(const struct weir_model *model, template_fn *use, void *to);
 /* Recognise @len bytes of a template. @file is for sentences. */
 int chat_parse(const char *file, const char *template, size_t len,
 	       struct chat *ret_chat);

@@ -57,6 +57,11 @@ static struct merge *pair_find(const struct merges *m, uint64_t pair)
 	return &m->bucket[at];
 }
 
+bool merges_has(const struct merges *m, int32_t left, int32_t right)
+{
+	return pair_find(m, pair_of(left, right))->pair != MERGES_NONE;
+}
+
 static int merges_double(struct merges *m)
 {
 	struct merges old = *m;

@@ -34,6 +34,9 @@ uint64_t merges_pair(const struct merges *m, int32_t left, int32_t right);
 /* Add a merge. If its pair is there already, the earlier merge is kept. */
 int merges_add(struct merges *m, const struct merge *merge);
 
+/* True if there is a merge of this pair. */
+bool merges_has(const struct merges *m, int32_t left, int32_t right);
+
 /* A part of a word: its bytes, its token or -1, and its neighbours. */
 struct symbol {
 	uint32_t at, len; /* len is 0 after it was merged into the one before */

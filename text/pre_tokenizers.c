@@ -405,3 +405,20 @@ split_fn *split_by_regex(const char *regex, size_t len)
 			return regexes[i].fn;
 	return NULL;
 }
+
+const char *split_name(const struct split *split, bool whole_words)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (types[i].whole_words == whole_words &&
+		    !memcmp(&types[i].split, split, sizeof(*split)))
+			return types[i].name;
+	return NULL;
+}
+
+const char *split_regex(split_fn *fn)
+{
+	for (size_t i = 0; i < sizeof(regexes) / sizeof(regexes[0]); i++)
+		if (regexes[i].fn == fn)
+			return regexes[i].regex;
+	return NULL;
+}

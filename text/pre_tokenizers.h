@@ -32,6 +32,10 @@ struct split_type {
 
 /* Return the type with this name in tokenizer.ggml.pre, or NULL. */
 const struct split_type *split_by_name(const char *name);
+/* Return the name of the type that divides text like this, or NULL. */
+const char *split_name(const struct split *split, bool whole_words);
+/* Return the regular expression of a function, or NULL. */
+const char *split_regex(split_fn *fn);
 /* Return the function for a regular expression of a tokenizer.json, or NULL. */
 split_fn *split_by_regex(const char *regex, size_t len);
 

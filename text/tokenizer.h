@@ -17,6 +17,7 @@
 #include "error.h"
 
 struct weir_model;
+struct weir_save;
 struct tokenizer;
 struct tokenizer_decoder;
 
@@ -66,6 +67,21 @@ struct tokenizer_ids {
 	int32_t *id;
 	size_t n, room;
 };
+
+/* The tokens that begin and end texts, as the model's configuration says. */
+#define TOKENIZER_ENDS 32u
+struct tokenizer_ends {
+	int32_t bos; /* -1: the configuration does not say */
+	int32_t id[TOKENIZER_ENDS];
+	size_t n;
+};
+/*
+ * Add the tokenizer to a save as metadata of GGUF, for a model of @count
+ * tokens. -EOPNOTSUPP: GGUF cannot hold it. Errors of weir_save_meta().
+ */
+int tokenizer_to_gguf(const struct tokenizer *t, uint32_t count,
+		      const struct tokenizer_ends *ends,
+		      struct weir_save *save);
 
 /* Add the tokens that the model wants at the beginning and at the end. */
 #define TOKENIZER_ADD 0x01u

@@ -211,6 +211,15 @@ uint32_t vocab_key(float score)
 	return bits >> 31 ? bits : ~(bits | 1u << 31);
 }
 
+float vocab_score(uint32_t key)
+{
+	const uint32_t bits = key >> 31 ? key : ~(key | 1u << 31);
+	float f;
+
+	memcpy(&f, &bits, sizeof(f));
+	return f;
+}
+
 static int vocab_digit(unsigned char c)
 {
 	if (c >= '0' && c <= '9')

@@ -82,6 +82,8 @@ int32_t vocab_find_hash(const struct vocab *v, uint64_t hash,
 
 /* Return the key of a score: the greater the score, the smaller the key. */
 uint32_t vocab_key(float score);
+/* Return the score that has this key. */
+float vocab_score(uint32_t key);
 /* Return the byte that "<0x0A>" names, or -1. */
 int vocab_byte_of(const unsigned char *s, size_t len);
 /* Return a seed that other processes cannot guess. */

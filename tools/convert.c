@@ -77,7 +77,9 @@ static int make_save(struct convert_job *job)
 	    weir_save_info(job->save, &info) < 0)
 		return fail_weir();
 	job->gguf = !strcmp(info.format, "GGUF");
-	r = convert_tensors_list(job);
+	r = convert_model_find(job);
+	if (r == 0)
+		r = convert_tensors_list(job);
 	if (r == 0)
 		r = convert_tensors_add(job);
 	return r ? r : convert_meta_add(job);
@@ -134,6 +136,7 @@ static int run_job(struct convert_job *job, struct result *result)
 static void close_job(struct convert_job *job)
 {
 	convert_tensors_free(job);
+	convert_model_free(job);
 	weir_save_free(job->save);
 	weir_model_close(job->model);
 	weir_close(job->weir);

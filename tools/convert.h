@@ -47,12 +47,18 @@ struct convert_args {
 	bool raw, lenient, force, estimate, quiet, json;
 };
 
+struct llama_config;
+struct llama_export;
+
 /* A tensor that is written. */
 struct convert_tensor {
 	size_t entry;            /* its number in the model */
 	char *name;              /* by which it is written */
 	struct weir_tensor view; /* its elements in the order of the output */
-	enum weir_dtype dtype;   /* NONE: its own */
+	unsigned ndim;           /* of the shape in the output, which may have
+				    fewer dimensions than view */
+	int64_t shape[WEIR_MAX_DIMS];
+	enum weir_dtype dtype; /* NONE: its own */
 };
 
 struct convert_job {
@@ -61,6 +67,10 @@ struct convert_job {
 	struct weir_model *model;
 	struct weir_model_info info; /* of model */
 	struct weir_save *save;
+	/* The model in its other form; NULL: tensors are as they are. */
+	struct llama_config *config;
+	struct llama_export *export;
+	struct weir_buf *factors;
 	struct convert_tensor *tensor;
 	size_t n;
 	bool gguf;      /* GGUF is written, else safetensors */
@@ -80,9 +90,16 @@ int convert_tensors_list(struct convert_job *job);
 int convert_tensors_add(struct convert_job *job);
 void convert_tensors_free(struct convert_job *job);
 
+/*
+ * If files of Hugging Face are written as GGUF, set job->config and
+ * job->export. Returns 0, or EXIT_FAILURE after a line on stderr.
+ */
+int convert_model_find(struct convert_job *job);
+void convert_model_free(struct convert_job *job);
+/* Add RoPE's factors; the metadata. Return as above. */
+int convert_model_add_factors(struct convert_job *job);
+int convert_model_add_meta(struct convert_job *job);
+
 /* Add the metadata. Returns 0, or EXIT_FAILURE after a line on stderr. */
 int convert_meta_add(struct convert_job *job);
-/* Fail if an option for metadata matched none. */
-int convert_meta_check(const struct convert_job *job);
-
 #endif

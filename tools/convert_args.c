@@ -34,6 +34,8 @@ static const char help[] =
 	"                   set metadata; TYPE is string, bool, u8, i8, u16, i16, u32,\n"
 	"                   i32, u64, i64, f32 or f64\n"
 	"  --force          replace OUT if it exists\n"
+	"  --raw            convert the tensors and metadata as they are, even if a\n"
+	"                   config.json makes the files a model of Hugging Face\n"
 	"  --estimate       only print on stdout what would be written, and whether\n"
 	"                   there is room for it; status 3 if not\n"
 	"  --staging SIZE   most bytes of memory for chunks [64M]\n"
@@ -62,6 +64,7 @@ enum {
 	CONVERT_STAGING,
 	CONVERT_CACHE,
 	CONVERT_LENIENT,
+	CONVERT_RAW,
 	CONVERT_JSON,
 	CONVERT_QUIET,
 };
@@ -80,6 +83,7 @@ static const struct option options[] = {
 	{ "staging", required_argument, NULL, CONVERT_STAGING },
 	{ "cache", required_argument, NULL, CONVERT_CACHE },
 	{ "lenient", no_argument, NULL, CONVERT_LENIENT },
+	{ "raw", no_argument, NULL, CONVERT_RAW },
 	{ "json", no_argument, NULL, CONVERT_JSON },
 	{ "quiet", no_argument, NULL, CONVERT_QUIET },
 	{ "help", no_argument, NULL, 'h' },
@@ -280,6 +284,9 @@ static int take_flag(int c, struct convert_args *a)
 		break;
 	case CONVERT_ESTIMATE:
 		a->estimate = true;
+		break;
+	case CONVERT_RAW:
+		a->raw = true;
 		break;
 	case CONVERT_LENIENT:
 		a->lenient = true;

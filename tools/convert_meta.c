@@ -160,13 +160,75 @@ static int add_pair(struct convert_job *job, size_t i)
 							: add_text(job, &v);
 }
 
+/* The dtype of most bytes of matrices. */
+static enum weir_dtype main_dtype(const struct convert_job *job)
+{
+	double elements[256] = { 0 };
+	enum weir_dtype most = WEIR_DTYPE_NONE;
+
+	for (size_t i = 0; i < job->n; i++) {
+		const struct convert_tensor *t = &job->tensor[i];
+		const enum weir_dtype dtype = t->dtype ? t->dtype
+						       : t->view.dtype;
+
+		if (t->ndim < 2 || (size_t)dtype >= 256)
+			continue;
+		elements[dtype] += (double)t->shape[t->ndim - 1] *
+				   (double)t->shape[t->ndim - 2];
+		if (elements[dtype] > elements[most])
+			most = dtype;
+	}
+	return most;
+}
+
+/* Numbers of general.file_type, enum llama_ftype. */
+static const struct {
+	enum weir_dtype dtype;
+	uint32_t type;
+	bool quantised;
+} file_types[] = {
+	{ WEIR_DTYPE_F32, 0, false },   { WEIR_DTYPE_F16, 1, false },
+	{ WEIR_DTYPE_BF16, 32, false }, { WEIR_DTYPE_Q4_0, 2, true },
+	{ WEIR_DTYPE_Q8_0, 7, true },   { WEIR_DTYPE_Q4_K, 14, true },
+	{ WEIR_DTYPE_Q6_K, 18, true },
+};
+
+static int set_number(struct convert_job *job, const char *key, uint32_t n)
+{
+	const struct weir_value v = {
+		.size = sizeof(v), .key = key, .type = WEIR_VALUE_U32, .u = n
+	};
+
+	return weir_save_meta(job->save, &v) < 0 ? fail_weir() : 0;
+}
+
+/* The pairs that name the dtype, if it changes or the model is a new one. */
+static int add_file_type(struct convert_job *job)
+{
+	const enum weir_dtype dtype = main_dtype(job);
+	int r = 0;
+
+	if (!job->config && !job->args->dtype)
+		return 0;
+	for (size_t i = 0; i < sizeof(file_types) / sizeof(*file_types); i++) {
+		if (file_types[i].dtype != dtype)
+			continue;
+		r = set_number(job, "general.file_type", file_types[i].type);
+		if (r == 0 && file_types[i].quantised)
+			r = set_number(job, "general.quantization_version", 2);
+	}
+	return r;
+}
+
 int convert_meta_add(struct convert_job *job)
 {
 	struct convert_args *a = job->args;
-	int r = 0;
+	int r = job->config ? convert_model_add_meta(job) : 0;
 
-	for (size_t i = 0; i < job->info.meta && r == 0; i++)
+	for (size_t i = 0; i < job->info.meta && r == 0 && !job->config; i++)
 		r = add_pair(job, i);
+	if (r == 0 && job->gguf)
+		r = add_file_type(job);
 	for (size_t i = 0; i < a->n_drop_metas && r == 0; i++)
 		if (!a->drop_meta[i].used)
 			r = fail("%s: no metadata matches '%s'", job->info.path,

@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../llama/llama.h"
 #include "convert.h"
 #include "output.h"
 
@@ -71,7 +72,7 @@ static int rename_once(struct convert_rename *rename, char **name)
 }
 
 static int set_name(struct convert_args *a, const struct weir_entry *e,
-		    struct convert_tensor *t)
+		    const char *name, struct convert_tensor *t)
 {
 	int r = 0;
 
@@ -79,7 +80,7 @@ static int set_name(struct convert_args *a, const struct weir_entry *e,
 		return fail(
 			"tensor '%s': its name has a NUL, so it cannot be written",
 			e->name);
-	t->name = strdup(e->name);
+	t->name = strdup(name);
 	if (!t->name)
 		return fail_memory();
 	for (size_t i = 0; i < a->n_renames && r == 0; i++)
@@ -138,7 +139,7 @@ static bool converts(enum weir_dtype from, enum weir_dtype to)
 }
 
 /* True if the rows of a tensor are whole blocks of a dtype. */
-static bool whole_blocks(const struct weir_tensor *t, enum weir_dtype dtype)
+static bool whole_blocks(const struct convert_tensor *t, enum weir_dtype dtype)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };
 
@@ -147,18 +148,22 @@ static bool whole_blocks(const struct weir_tensor *t, enum weir_dtype dtype)
 }
 
 /*
- * In GGUF files tensors of one dimension are F32, since kernels want norms and
- * biases so. Where rows are not whole blocks of 256, they may be of 32.
+ * In the GGUF files of models tensors of one dimension are F32, since kernels
+ * want norms and biases so. Where rows are not whole blocks of 256, they may be
+ * of 32.
  */
 static enum weir_dtype choose_dtype(struct convert_job *job,
-				    const struct weir_tensor *t)
+				    const struct convert_tensor *t)
 {
 	const enum weir_dtype want = job->args->dtype;
+	const bool change = want || job->config;
 
-	if (!want || !converts(t->dtype, want))
+	if (change && job->gguf && t->ndim <= 1)
+		return converts(t->view.dtype, WEIR_DTYPE_F32)
+			       ? WEIR_DTYPE_F32
+			       : WEIR_DTYPE_NONE;
+	if (!want || !converts(t->view.dtype, want))
 		return WEIR_DTYPE_NONE;
-	if (job->gguf && t->ndim <= 1)
-		return WEIR_DTYPE_F32;
 	if (whole_blocks(t, want))
 		return want;
 	job->kept++;
@@ -166,24 +171,50 @@ static enum weir_dtype choose_dtype(struct convert_job *job,
 						: WEIR_DTYPE_F32;
 }
 
+/* A tensor of the other form. */
+static void list_exported(const struct llama_export_tensor *x,
+			  struct convert_tensor *t)
+{
+	t->view = x->view;
+	t->ndim = x->ndim;
+	memcpy(t->shape, x->shape, sizeof(x->shape));
+}
+
+/* A tensor as it is, or the part that --slice leaves. */
+static int list_plain(struct convert_args *a, const struct weir_entry *e,
+		      struct convert_tensor *t)
+{
+	int r;
+
+	if (weir_tensor_init(&t->view, e->dtype, e->ndim, e->shape) < 0)
+		return fail_weir();
+	r = apply_slice(a, e, t);
+	t->ndim = t->view.ndim;
+	memcpy(t->shape, t->view.shape, sizeof(t->shape));
+	return r;
+}
+
+/* List tensor @i of the model, or tensor @i of its other form. */
 static int list_tensor(struct convert_job *job, size_t i)
 {
+	const struct llama_export_tensor *x =
+		job->export ? &job->export->tensor[i] : NULL;
 	struct convert_tensor *t = &job->tensor[job->n];
 	struct weir_entry e = { .size = sizeof(e) };
 	int r;
 
-	if (weir_model_tensor(job->model, i, &e) < 0)
+	t->entry = x ? x->entry : i;
+	if (weir_model_tensor(job->model, t->entry, &e) < 0)
 		return fail_weir();
 	if (drop_matches(job->args, e.name))
 		return 0;
 	job->n++;
-	t->entry = i;
-	if (weir_tensor_init(&t->view, e.dtype, e.ndim, e.shape) < 0)
-		return fail_weir();
-	r = set_name(job->args, &e, t);
-	if (r == 0)
-		r = apply_slice(job->args, &e, t);
-	t->dtype = choose_dtype(job, &t->view);
+	r = set_name(job->args, &e, x ? x->name : e.name, t);
+	if (r == 0 && x)
+		list_exported(x, t);
+	else if (r == 0)
+		r = list_plain(job->args, &e, t);
+	t->dtype = choose_dtype(job, t);
 	return r;
 }
 
@@ -211,7 +242,8 @@ static int check_used(const struct convert_job *job)
 
 int convert_tensors_list(struct convert_job *job)
 {
-	const size_t n = weir_model_count(job->model);
+	const size_t n = job->export ? job->export->n
+				     : weir_model_count(job->model);
 	int r = 0;
 
 	job->tensor = calloc(n + 1, sizeof(*job->tensor));
@@ -236,16 +268,24 @@ static int fail_add(const struct convert_job *job,
 			    : "");
 }
 
+static int add_tensor(struct convert_job *job, const struct convert_tensor *t)
+{
+	if (weir_save_copy(job->save, t->name, job->model, t->entry, &t->view,
+			   t->dtype) < 0)
+		return fail_add(job, t);
+	if (t->ndim != t->view.ndim &&
+	    weir_save_shape(job->save, t->name, t->ndim, t->shape) < 0)
+		return fail_weir();
+	return 0;
+}
+
 int convert_tensors_add(struct convert_job *job)
 {
-	for (size_t i = 0; i < job->n; i++) {
-		const struct convert_tensor *t = &job->tensor[i];
+	int r = 0;
 
-		if (weir_save_copy(job->save, t->name, job->model, t->entry,
-				   &t->view, t->dtype) < 0)
-			return fail_add(job, t);
-	}
-	return 0;
+	for (size_t i = 0; i < job->n && r == 0; i++)
+		r = add_tensor(job, &job->tensor[i]);
+	return r == 0 && job->export ? convert_model_add_factors(job) : r;
 }
 
 void convert_tensors_free(struct convert_job *job)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Compares weir convert with the reference; prints TAP. In an empty folder.
+
+A model of Hugging Face becomes GGUF, and GGUF becomes a model of Hugging Face:
+each tensor has the bytes that the other writer gives it, weir run writes the same
+greedy text for both, and back again the files are those of the beginning.
+"""
+import json
+import os
+import subprocess
+
+import gguf
+import numpy
+
+from harness import Wrong, main
+from models import (ATTENTION, LINEAR, LLAMA3, MISTRAL, QWEN2, QWEN3, YARN,
+                    shape, write_gguf, write_hf)
+from vocabularies import ByteLevel, SentencePiece
+
+N = 40
+SP, BYTES = SentencePiece(), ByteLevel()
+
+
+def weir(*args, status=0):
+    done = subprocess.run(["weir", *args], stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False)
+    if done.returncode != status:
+        raise Wrong(f"weir {' '.join(args)}: status {done.returncode}, "
+                    f"{done.stderr.decode()}")
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def same(what, got, want):
+    if got != want:
+        raise Wrong(f"{what}: {got}, not {want}")
+
+
+def refused(part, *args):
+    err = weir("convert", *args, status=1)[1]
+    if part not in err:
+        raise Wrong(f"{err!r} has no {part!r}")
+
+
+def text(path, vocabulary):
+    prompt = "the and" if vocabulary is SP else " the and"
+    out = json.loads(weir("run", path, "--prompt", prompt, "-n", str(N),
+                          "--temp", "0", "--json")[0])
+    return out["prompt_tokens"], out["tokens"], out["text"]
+
+
+def tensors(path):
+    """{name: (type, shape, bytes)} as the package gguf reads them."""
+    return {t.name: (t.tensor_type, t.shape.tolist(), t.data.tobytes())
+            for t in gguf.GGUFReader(path).tensors}
+
+
+def values(path):
+    return {name: field.contents()
+            for name, field in gguf.GGUFReader(path).fields.items()
+            if not name.startswith("GGUF.")}
+
+
+def add_words(vocabulary, folder):
+    if vocabulary is SP:
+        vocabulary.write_model(folder)
+    else:
+        vocabulary.write_json(folder)
+
+
+def to_gguf(vocabulary, changed, dtype, parts):
+    def test():
+        s = shape(vocabulary=len(vocabulary.tokens), **changed)
+        write_hf("hf", s, dtype=dtype, parts=parts)
+        add_words(vocabulary, "hf")
+        weir("convert", "hf", "converted.gguf")
+        if dtype == "F32":
+            write_gguf("want.gguf", s, add=vocabulary.add_to)
+            want, got = tensors("want.gguf"), tensors("converted.gguf")
+            same("names", sorted(got), sorted(want))
+            for name, value in want.items():
+                if name == "rope_freqs.weight":
+                    a, b = (numpy.frombuffer(x[2], "<f4")
+                            for x in (got[name], value))
+                    same("factors", bool(numpy.allclose(a, b, 1e-6)), True)
+                elif got[name] != value:
+                    raise Wrong(f"{name}: {got[name][:2]}, not {value[:2]}, "
+                                "or other bytes")
+        same("text", text("converted.gguf", vocabulary), text("hf", vocabulary))
+    return test
+
+
+def quantised(dtype):
+    def test():
+        s = shape(vocabulary=len(BYTES.tokens), embedding=256, head=64)
+        write_hf("hf", s)
+        add_words(BYTES, "hf")
+        weir("convert", "hf", "plain.gguf")
+        weir("convert", "hf", "q.gguf", "--dtype", dtype)
+        weir("convert", "plain.gguf", "q2.gguf", "--dtype", dtype)
+        kind = gguf.GGMLQuantizationType[dtype.upper()]
+        same("tensors", tensors("q.gguf"), tensors("q2.gguf"))
+        same("dtype", tensors("q.gguf")["blk.0.attn_q.weight"][0], kind)
+        same("norms", tensors("q.gguf")["output_norm.weight"][0],
+             gguf.GGMLQuantizationType.F32)
+        same("type of the file", values("q.gguf")["general.file_type"],
+             int(gguf.LlamaFileType["MOSTLY_" + dtype.upper()]))
+        text("q.gguf", BYTES)
+    return test
+
+
+def keys():
+    s = shape(vocabulary=len(BYTES.tokens), rope=LINEAR, kv_heads=1)
+    write_hf("hf", s, config={"bos_token_id": 0, "eos_token_id": [1, 2]})
+    add_words(BYTES, "hf")
+    with open("hf/tokenizer_config.json", "w", encoding="utf-8") as f:
+        json.dump({"chat_template": "{{ 'x' }}"}, f)
+    weir("convert", "hf", "m.gguf")
+    got = values("m.gguf")
+    for key, want in {
+            "general.architecture": "llama", "general.name": "hf",
+            "general.file_type": 0, "llama.block_count": 2,
+            "llama.attention.head_count_kv": 1, "llama.vocab_size": s.vocabulary,
+            "llama.rope.scaling.type": "linear",
+            "llama.rope.scaling.factor": 4.0,
+            "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+            "tokenizer.ggml.tokens": BYTES.names,
+            "tokenizer.ggml.merges": [" ".join(p) for p in BYTES.merges],
+            "tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 1,
+            "tokenizer.ggml.eot_token_id": 2,
+            "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.chat_template": "{{ 'x' }}"}.items():
+        same(key, got.get(key), want)
+
+
+def padded():
+    write_hf("hf", shape(vocabulary=len(BYTES.tokens) + 3))
+    add_words(BYTES, "hf")
+    weir("convert", "hf", "m.gguf")
+    got = values("m.gguf")
+    n = len(BYTES.tokens)
+    same("tokens", got["tokenizer.ggml.tokens"][n:],
+         [f"[PAD{i}]" for i in range(n, n + 3)])
+    same("types", got["tokenizer.ggml.token_type"][n:], [5] * 3)
+
+
+def names_and_raw():
+    write_hf("hf", shape(vocabulary=len(BYTES.tokens)))
+    add_words(BYTES, "hf")
+    weir("convert", "hf", "raw.gguf", "--raw")
+    same("a name", "model.norm.weight" in tensors("raw.gguf"), True)
+    refused("--slice needs --raw", "hf", "m.gguf", "--slice", "*:0:0+1")
+
+
+def wrong():
+    write_hf("hf", shape(vocabulary=len(BYTES.tokens)),
+             config={"model_type": "gpt_neox"})
+    refused("model_type is 'gpt_neox'", "hf", "m.gguf")
+    same("files", [f for f in os.listdir() if "gguf" in f], [])
+
+
+TESTS = [(f"{name}: the GGUF file has the tensors and the text of the model",
+          to_gguf(vocabulary, changed, dtype, parts))
+         for name, vocabulary, changed, dtype, parts in (
+             ("Llama, byte-level BPE", BYTES, {}, "F32", 1),
+             ("Llama, SentencePiece", SP, {}, "F32", 1),
+             ("Llama of BF16 in shards", BYTES, {}, "BF16", 3),
+             ("Llama of F16, tied", SP, {"tied": True}, "F16", 2),
+             ("Llama with biases", BYTES,
+              {"biases": (*ATTENTION, "ffn_gate", "ffn_up", "ffn_down")},
+              "F32", 1),
+             ("Llama 3's scaling", BYTES, {"rope": LLAMA3}, "F32", 1),
+             ("linear scaling", BYTES, {"rope": LINEAR}, "F32", 1),
+             ("YaRN", BYTES, {"rope": YARN}, "F32", 1),
+             ("heads of another length", SP, {"head": 24}, "F32", 1),
+             ("Mistral", SP, MISTRAL, "F32", 1),
+             ("Qwen2", BYTES, QWEN2, "F32", 1),
+             ("Qwen3", BYTES, QWEN3, "F32", 1))]
+TESTS += [(f"weights become {dtype}", quantised(dtype))
+          for dtype in ("q8_0", "q4_0", "f16", "bf16")]
+TESTS += [
+    ("keys have the names and types of llama.cpp's converter", keys),
+    ("ids without a token are unused tokens", padded),
+    ("--raw keeps the names of the tensors", names_and_raw),
+    ("another architecture is refused, and nothing is written", wrong)]
+
+if __name__ == "__main__":
+    main(TESTS, "hf", "back", "m.gguf", "q.gguf", "q2.gguf", "raw.gguf",
+         "plain.gguf", "converted.gguf", "want.gguf")
