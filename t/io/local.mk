@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t \
+T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t %D%/engine-fill.t \
 	%D%/engine-rows.t %D%/owner.t %D%/borrow.t %D%/late-job.t \
 	%D%/late-slots.t %D%/lease.t %D%/changed.t %D%/outcome.t %D%/ring-dies.t \
 	%D%/ring-old.t %D%/ring-stuck.t %D%/read-deadline.t %D%/reads.t \
@@ -9,6 +9,7 @@ check_PROGRAMS += $(T_IO_C)
 dist_check_SCRIPTS += $(T_IO_SH)
 TESTS += $(T_IO_C) $(T_IO_SH)
 %C%_engine_t_SOURCES = %D%/engine.c
+%C%_engine_fill_t_SOURCES = %D%/engine-fill.c $(T_FILES)
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_lease_t_SOURCES = %D%/lease.c $(T_FILES) $(T_STREAMS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE) $(T_UNCACHED)
