@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Saves from the memory of a device. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "files.h"
+#include "gpu.h"
+
+#define ROWS 3000
+#define COLS 1500
+#define BYTES ((size_t)ROWS * COLS)
+
+static struct weir *root;
+
+static struct weir_save *begin(const char *name)
+{
+	struct weir_save *s;
+
+	must(weir_save_new(root, files_path(name), NULL, &s));
+	return s;
+}
+
+static int finish(struct weir_save *s)
+{
+	int r = weir_save_start(s, NULL);
+
+	if (r >= 0)
+		r = weir_save_wait(s, -1);
+	weir_save_free(s);
+	return r;
+}
+
+static struct weir_buft *plain(void)
+{
+	struct weir_buft *buft;
+
+	must(weir_dev_buft(cpu_of(root), WEIR_MEM_PLAIN, &buft));
+	return buft;
+}
+
+/* A matrix of pattern 5 on the device. */
+static struct weir_tensor matrix(void)
+{
+	const int64_t shape[] = { ROWS, COLS };
+	struct weir_tensor flat = patterned(root, BYTES, 5), t;
+
+	must(weir_tensor_init(&t, WEIR_DTYPE_I8, 2, shape));
+	must(weir_tensor_place(&t, flat.buf, flat.offset));
+	return t;
+}
+
+static void ways(void)
+{
+	struct weir_tensor t = matrix(), columns, rows, turned = t, halves;
+	const int64_t half[] = { ROWS / 2, COLS / 2 };
+	unsigned char *want = malloc(BYTES), *got = malloc(BYTES * 2);
+	struct weir_save *s = begin("gpu.safetensors");
+	struct weir_weights *w;
+	unsigned long before;
+	bool same = true;
+
+	pattern(want, BYTES, 5);
+	must(weir_tensor_view(&t, 1, 3, 1000, &columns));
+	must(weir_tensor_view(&t, 0, 7, 900, &rows));
+	/* The first rows, in the other order of the dimensions. */
+	turned.shape[0] = COLS;
+	turned.shape[1] = 2;
+	turned.stride[0] = 1;
+	turned.stride[1] = COLS;
+	must(weir_tensor_init(&halves, WEIR_DTYPE_F16, 2, half));
+	must(weir_tensor_place(&halves, t.buf, t.offset));
+	must(weir_save_add(s, "whole", &t, 0));
+	must(weir_save_add(s, "columns", &columns, 0));
+	must(weir_save_add(s, "rows", &rows, 0));
+	must(weir_save_add(s, "turned", &turned, 0));
+	must(weir_save_add(s, "halves", &halves, WEIR_DTYPE_F32));
+	before = fake.handle ? fake.calls("cuMemcpyDtoHAsync") : 0;
+	is_int(finish(s), 0, "tensors of a device are saved");
+	if (on_fake(1))
+		ok(fake.calls("cuMemcpyDtoHAsync") - before < 3500,
+		   "rows that are near are copied together");
+	must(weir_load_all(root, files_path("gpu.safetensors"), plain(), NULL,
+			   &w));
+	ok(!memcmp(weir_tensor_data(weir_weights_find(w, "whole")), want,
+		   BYTES),
+	   "a contiguous tensor of a device comes back");
+	ok(!memcmp(weir_tensor_data(weir_weights_find(w, "rows")),
+		   want + 7 * COLS, 900 * COLS),
+	   "rows of it come back");
+	memcpy(got, weir_tensor_data(weir_weights_find(w, "columns")),
+	       ROWS * 1000);
+	for (size_t i = 0; i < ROWS; i++)
+		same &= !memcmp(got + i * 1000, want + i * COLS + 3, 1000);
+	ok(same, "columns of it come back without gaps");
+	memcpy(got, weir_tensor_data(weir_weights_find(w, "turned")), 2 * COLS);
+	for (size_t i = 0; i < COLS; i++)
+		same &= got[2 * i] == want[i] &&
+			got[2 * i + 1] == want[COLS + i];
+	ok(same, "elements of it come back in the other order");
+	weir_convert(WEIR_DTYPE_F32, got, WEIR_DTYPE_F16, want, BYTES / 4);
+	ok(!memcmp(weir_tensor_data(weir_weights_find(w, "halves")), got,
+		   BYTES),
+	   "elements of a device are converted");
+	weir_weights_free(w);
+	weir_buf_free(t.buf);
+	free(want);
+	free(got);
+}
+
+/* The @nth copy fails, or the device is lost in its middle. */
+static void failing(int mode, unsigned nth, const char *what)
+{
+	struct weir_tensor t = matrix();
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir_save *s;
+	struct stat st;
+	unsigned before;
+	int r;
+
+	must(weir_io_info(root, &info)); /* the engine has descriptors */
+	files_text("kept.safetensors", "kept");
+	s = begin("kept.safetensors");
+	must(weir_save_add(s, "whole", &t, 0));
+	before = files_open();
+	fake.arm("cuMemcpyDtoHAsync", nth, mode, 719);
+	r = finish(s);
+	fake.disarm();
+	ok(r < 0, "%s: the save fails", what);
+	has_str(weir_error(), "tensor 'whole'", "%s: the tensor is named",
+		what);
+	ok(stat(files_path("kept.safetensors"), &st) == 0 && st.st_size == 4,
+	   "%s: the earlier file is whole", what);
+	is_int(files_open(), before, "%s: no descriptor is left open", what);
+	weir_buf_free(t.buf);
+}
+
+int main(void)
+{
+	open_driver();
+	plan(0);
+	files_begin();
+	root = open_cuda();
+	ways();
+	if (on_fake(8)) {
+		failing(FAKECUDA_ONCE, 1, "a copy fails");
+		weir_close(root);
+		root = open_cuda();
+		failing(FAKECUDA_LOST, 2, "a device is lost");
+	}
+	weir_close(root);
+	return done_testing();
+}
