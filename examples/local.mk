@@ -2,7 +2,7 @@
 # Small complete programs. t/house/examples.sh runs them; t/house/install.sh builds load.c
 # with the installed library.
 check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine \
-	%D%/share
+	%D%/share %D%/save
 %C%_load_SOURCES = %D%/load.c
 %C%_load_LDADD = lib/libweir.la
 %C%_arrive_SOURCES = %D%/arrive.c
@@ -11,6 +11,8 @@ check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine \
 %C%_queue_LDADD = lib/libweir.la
 %C%_engine_SOURCES = %D%/engine.c
 %C%_engine_LDADD = lib/libweir.la
+%C%_save_SOURCES = %D%/save.c
+%C%_save_LDADD = lib/libweir.la
 %C%_share_SOURCES = %D%/share.c
 %C%_share_LDADD = lib/libweir.la
 EXTRA_DIST += %D%/README.md %D%/module.c %D%/rmm.cpp %D%/weir_torch.py

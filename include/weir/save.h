@@ -59,8 +59,8 @@ WEIR__DECLARE_OPTS_INIT(weir_save_opts)
  * NAME-00001-of-00003.safetensors ..., with NAME.safetensors.index.json; of
  * NAME.gguf, NAME-00001-of-00003.gguf ....
  *
- * -EINVAL: no file name, an unknown format, or a path whose ending says none.
- * -ENOMEM.
+ * -EINVAL: no file name, an unknown format, a path whose ending says none, or a
+ * name of one file of a split GGUF model. -ENAMETOOLONG. -ENOMEM.
  */
 WEIR_API int weir_save_new(struct weir *weir, const char *path,
 			   const struct weir_save_opts *opts,
@@ -116,8 +116,11 @@ WEIR_API int weir_save_shape(struct weir_save *save, const char *name,
  * items is an array of len struct weir_value; of others as in struct
  * weir_value. All is copied.
  *
- * -EINVAL: no key or no such type. -EOPNOTSUPP: the format cannot hold it:
- * values in safetensors are strings. -ENOMEM.
+ * split.no, split.count and split.tensors.count, of a split GGUF model, are not
+ * written as they are given, but as the files of the save are split.
+ *
+ * -EINVAL: no key, a key that is not UTF-8, or no such type. -EOPNOTSUPP: the
+ * format cannot hold it: values in safetensors are strings of UTF-8. -ENOMEM.
  */
 WEIR_API int weir_save_meta(struct weir_save *save,
 			    const struct weir_value *value) WEIR_NONNULL(1, 2);
@@ -150,12 +153,13 @@ WEIR_API int weir_save_info(struct weir_save *save,
 /*
  * Make the files, queue the work in the I/O engine, and return. @after: an
  * event after which the tensors may be read; NULL: now. A save is started
- * once.
+ * once. A relative path counts from the working directory of this moment.
  *
  * -EEXIST: with WEIR_SAVE_NEW, or files of a split GGUF model of these names
- * exist, which cannot be replaced at once. -ENOSPC, -EDQUOT: the file system
- * has not as many bytes. -EINVAL: it was started before, or @after was never
- * recorded. Errors of open(2), fallocate(2) and weir_io_info(). -ENOMEM.
+ * exist, which cannot be replaced at once. -ENOSPC, -EDQUOT, -EFBIG: the file
+ * system has not as many bytes. -EINVAL: a device or pipe has the name, it was
+ * started before, or @after was never recorded. Errors of open(2), fallocate(2)
+ * and weir_io_info(). -ENOMEM.
  */
 WEIR_API int weir_save_start(struct weir_save *save, struct weir_event *after)
 	WEIR_NONNULL(1) WEIR_NODISCARD;
@@ -203,14 +207,14 @@ struct weir_save_report {
 	size_t size;        /* set by the caller */
 	uint64_t bytes;     /* written, as O_DIRECT writes or not */
 	uint64_t direct;    /* of them by O_DIRECT */
-	uint64_t in_place;  /* of them out of the tensors' own memory */
+	uint64_t in_place;  /* of these, out of the tensors' own memory */
 	uint64_t chunks;    /* number of chunks */
 	uint64_t retries;   /* writes repeated: short, interrupted, refused */
 	int64_t sync_ns;    /* time of the last fsync(2) calls */
 	int64_t elapsed;    /* ns from weir_save_start() to the end */
 	uint32_t io;        /* WEIR_IO_URING; WEIR_IO_SYNC */
-	uint32_t leftovers; /* temporary files of earlier saves to this path
-			       that were killed; the note names them */
+	uint32_t leftovers; /* files that saves to this path have left, which
+			       were killed; the note names them */
 	char note[512];     /* what is worth to be known, or "" */
 };
 /* How the bytes were written. Complete when weir_save_wait() has returned. */

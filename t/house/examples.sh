@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 21
+plan 26
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -43,6 +43,19 @@ is "$(examples/engine "$model" 1 7 | grep -c 'o_proj.weight .*, sliced$')" 1 \
 	'examples/engine loads its rows of matrices'
 is "$(examples/engine "$model" 1 7 | grep -c 'norm.weight .*, as F32$')" 2 \
 	'examples/engine converts vectors'
+
+has "$(examples/save "$model" "$tmp/saved.safetensors")" 'saved ' \
+	'examples/save saves a model'
+is "$(examples/load "$tmp/saved.safetensors" | wc -l)" "$count" \
+	'examples/save saves every tensor'
+is "$(weir inspect --json "$tmp/saved.safetensors" |
+	jq -r '.metadata.maker, ([.tensors[] |
+		select((.shape | length == 2) and .dtype == "F32")] | length)' |
+	xargs)" 'examples/save 0' 'examples/save converts matrices, and adds metadata'
+check 'examples/save saves shards' \
+	examples/save "$model" "$tmp/parts.safetensors" 100000
+check 'examples/save names a folder that does not exist' \
+	fails '/no/such' examples/save "$model" /no/such/m.safetensors
 
 # The server makes its socket when the model is loaded.
 serve()
