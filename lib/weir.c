@@ -101,6 +101,8 @@ static const struct weir_backend_host host = {
 	.dtype = weir__dtype,
 	.cpus = cpus,
 	.dtype_grid = weir__dtype_grid,
+	.host_park = weir__arena_park,
+	.host_unpark = weir__arena_unpark,
 };
 
 const char *weir_version_string(void)

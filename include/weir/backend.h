@@ -196,6 +196,16 @@ struct weir_backend_host {
 	 * of 4. NULL: another dtype. Constant.
 	 */
 	const uint16_t *(*dtype_grid)(uint32_t dtype);
+
+	/*
+	 * Release the pages of memory of host_alloc that is neither shared nor
+	 * in reserved pages; its addresses stay reserved, and cannot be
+	 * accessed. Back them again, with undefined contents. host_free accepts released memory.
+	 * May block; take the lock of arenas. -ENOMEM and others with a
+	 * sentence: the memory is as before.
+	 */
+	int (*host_park)(struct weir *weir, struct weir_backend_mem *mem);
+	int (*host_unpark)(struct weir *weir, struct weir_backend_mem *mem);
 };
 
 /*
@@ -343,6 +353,19 @@ struct weir_backend_mem_ops {
 	 * thread that calls free. May block. Optional.
 	 */
 	void (*trim)(struct weir_dev *dev);
+	/*
+	 * Release the physical memory of @mem, which has WEIR_GOT_PARKABLE,
+	 * but keep its addresses; and allocate memory at these addresses
+	 * again, with undefined contents. No work uses the memory. free accepts
+	 * memory that is released. May block. Optional, but both or neither:
+	 * NULL means that no memory has WEIR_GOT_PARKABLE. < 0 with a sentence
+	 * (unpark: -ENOMEM): the memory is as before.
+	 */
+	int (*park)(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		    size_t bytes, struct weir_backend_mem *mem);
+	int (*unpark)(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem);
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */

@@ -106,6 +106,15 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
  * nearest to that node.
  */
 #define WEIR_BUF_ON_NODE 0x80u
+/*
+ * Memory that weir_weights_park() can release while its addresses stay
+ * reserved. Most host memory is so without this flag; memory of a device is
+ * allocated in another way, in units of some MiB. If the device cannot do it,
+ * weir_buf_info() says why; with WEIR_BUF_STRICT the call fails with
+ * -EOPNOTSUPP. -EINVAL: the memory is page-locked for a device, shared, or in
+ * reserved pages.
+ */
+#define WEIR_BUF_PARKABLE 0x40u
 
 struct weir_buf_info {
 	size_t size;            /* set by the caller */
@@ -125,6 +134,7 @@ struct weir_buf_info {
 #define WEIR_GOT_HUGETLB 0x10u    /* the huge pages are reserved ones */
 #define WEIR_GOT_HUGETLB_1G 0x20u /* ... of 1 GiB */
 #define WEIR_GOT_SHARED 0x40u     /* is memory of a descriptor */
+#define WEIR_GOT_PARKABLE 0x80u   /* weir_weights_park() can release it */
 
 /*
  * Allocate a buffer of @size bytes. Its contents are undefined. Free it with
@@ -259,7 +269,7 @@ WEIR_API int weir_buf_info(const struct weir_buf *buf,
 WEIR_API int weir_buf_clear(struct weir_buf *buf, uint8_t byte) WEIR_NONNULL(1);
 /*
  * The address of the buffer. NULL: host code may not access it, or it is
- * joined.
+ * joined, or parked (weir_weights_park()).
  */
 WEIR_API void *weir_buf_data(struct weir_buf *buf) WEIR_NONNULL(1);
 

@@ -258,6 +258,17 @@ static int map_new(struct weir__arenas *all, struct weir__pages *want,
 	return 0;
 }
 
+/* Make sure that there is room for @want. */
+static int make_room(struct weir__arenas *all, struct weir__pages *want)
+{
+	int r = weir__room_in_budget(all, want->len);
+
+	if (r < 0 || weir__pages_reserved(want))
+		return r;
+	r = weir__room_in_ram(all, want->len);
+	return r < 0 ? r : weir__room_on_nodes(all, want);
+}
+
 /*
  * Find a kept arena, or map a new one. < 0: want->why says why or, if it is
  * empty, the sentence. With the lock.
@@ -272,15 +283,9 @@ static int find_or_map(struct weir__arenas *all, struct weir__pages *want,
 		want->locked = false;
 		a = want->shared ? NULL : take_kept(all, want);
 	}
-	if (!a) {
-		r = weir__room_in_budget(all, want->len);
-		if (!r && !weir__pages_reserved(want)) {
-			r = weir__room_in_ram(all, want->len);
-			r = r < 0 ? r : weir__room_on_nodes(all, want);
-		}
-		if (r < 0 || (r = map_new(all, want, &a)) < 0)
-			return r;
-	}
+	if (!a && ((r = make_room(all, want)) < 0 ||
+		   (r = map_new(all, want, &a)) < 0))
+		return r;
 	*ret_arena = a;
 	return 0;
 }
@@ -534,6 +539,11 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 	size_t len = a->pages.len;
 	bool kept;
 
+	if (a->parked) {
+		weir__pages_unmap(&a->pages);
+		weir__free(a);
+		return;
+	}
 	a->backed = __atomic_load_n(&mem->backed, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&all->lock);
 	remove_live(all, a);
@@ -551,6 +561,48 @@ void weir__arena_hide(struct weir_backend_mem *mem, bool hidden)
 	struct weir__arena *a = mem->handle;
 
 	weir__pages_hide(&a->pages, hidden);
+}
+
+int weir__arena_park(struct weir *weir, struct weir_backend_mem *mem)
+{
+	struct weir__arenas *all = weir__arenas_of(weir);
+	struct weir__arena *a = mem->handle;
+	int r = weir__sys_vacate(a->pages.addr, a->pages.len);
+
+	if (r < 0)
+		return weir__fail_sys(r, "%zu bytes", a->pages.len);
+	a->parked = true;
+	pthread_mutex_lock(&all->lock);
+	remove_live(all, a);
+	all->used -= a->pages.len;
+	pthread_mutex_unlock(&all->lock);
+	a->relock = a->pages.locked;
+	a->pages.locked = false;
+	__atomic_store_n(&mem->backed, 0, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int weir__arena_unpark(struct weir *weir, struct weir_backend_mem *mem)
+{
+	struct weir__arenas *all = weir__arenas_of(weir);
+	struct weir__arena *a = mem->handle;
+	struct weir__pages *p = &a->pages;
+	int r;
+
+	pthread_mutex_lock(&all->lock);
+	r = make_room(all, p);
+	if (r >= 0 && (r = weir__sys_reoccupy(p->addr, p->len)) < 0)
+		weir__fail_sys(r, "the pages of %zu bytes", p->len);
+	if (r >= 0 && a->relock && (r = lock_pages(all, p, true)) < 0)
+		weir__sys_vacate(p->addr, p->len);
+	if (r >= 0) {
+		a->parked = false;
+		a->mem = mem;
+		all->used += p->len;
+		add_live(all, a);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return r;
 }
 
 /* The pages still count towards the budget. */

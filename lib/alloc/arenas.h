@@ -14,13 +14,15 @@
 
 /*
  * One mapping: on the live list while a buffer uses it, then on the kept list
- * (oldest first), until it is used again or unmapped.
+ * (oldest first), until it is used again or unmapped. A parked arena is on no
+ * list.
  */
 struct weir__arena {
 	struct weir__arena *next, **link;
 	struct weir__pages pages;
 	size_t backed;                /* kept: bytes known to be backed */
 	struct weir_backend_mem *mem; /* live: that of the buffer */
+	bool parked, relock; /* its pages are released; they were locked */
 };
 
 /* The arenas of a root. */

@@ -125,6 +125,24 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 	return r < 0 ? -errno : 0;
 }
 
+int weir__sys_vacate(void *addr, size_t len)
+{
+	int r;
+
+	/* Pages that are locked cannot be dropped. */
+	if (munlock(addr, len) < 0 || mprotect(addr, len, PROT_NONE) < 0)
+		return -errno;
+	r = weir__sys_madvise(addr, len, MADV_DONTNEED);
+	if (r < 0)
+		mprotect(addr, len, PROT_READ | PROT_WRITE);
+	return r;
+}
+
+int weir__sys_reoccupy(void *addr, size_t len)
+{
+	return mprotect(addr, len, PROT_READ | PROT_WRITE) < 0 ? -errno : 0;
+}
+
 void weir__sys_prefer_huge(void *p, size_t n)
 {
 	uintptr_t page = 4096, from = (uintptr_t)p & ~(page - 1);

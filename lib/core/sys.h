@@ -33,6 +33,12 @@ int weir__sys_map_at(void *addr, size_t len, int fd);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
 /*
+ * Drop the pages of a private anonymous mapping, unlocked if they were locked,
+ * and forbid all access; and allow it again, to pages that are 0.
+ */
+int weir__sys_vacate(void *addr, size_t len);
+int weir__sys_reoccupy(void *addr, size_t len);
+/*
  * Ask for huge pages in memory of weir__malloc or weir__calloc that was not
  * touched yet: they make the first access cheaper and save TLB misses. Small
  * blocks are left alone. Errors are ignored.

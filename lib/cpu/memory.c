@@ -85,6 +85,8 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 			    opts->flags, mem);
 	if (r < 0)
 		return r;
+	if (!(mem->got & (WEIR_GOT_SHARED | WEIR_GOT_HUGETLB)))
+		mem->got |= WEIR_GOT_PARKABLE;
 	r = range_add(cpu, mem->base, bytes);
 	if (r < 0)
 		lib->host_free(lib->dev_root(dev), mem);
@@ -105,6 +107,23 @@ static void cpu_hide(struct weir_dev *dev, struct weir_backend_mem *mem,
 {
 	(void)dev;
 	lib->host_hide(mem, hidden);
+}
+
+static int cpu_park(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		    size_t bytes, struct weir_backend_mem *mem)
+{
+	(void)desc;
+	(void)bytes;
+	return lib->host_park(lib->dev_root(dev), mem);
+}
+
+static int cpu_unpark(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc, size_t bytes,
+		      struct weir_backend_mem *mem)
+{
+	(void)desc;
+	(void)bytes;
+	return lib->host_unpark(lib->dev_root(dev), mem);
 }
 
 /* The caller's pages are treated as touched, and are not moved to a node. */
@@ -139,4 +158,6 @@ const struct weir_backend_mem_ops weir__cpu_mem_ops = {
 	.wrap = cpu_wrap,
 	.hide = cpu_hide,
 	.memory = cpu_memory,
+	.park = cpu_park,
+	.unpark = cpu_unpark,
 };

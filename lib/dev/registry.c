@@ -121,6 +121,10 @@ static int mem_in(struct weir_backend_mem_ops *m,
 	if (m->reach && !m->copy_from)
 		return weir__fail(-EBADMSG,
 				  "mem->copy_from is NULL, mem->reach is not");
+	if (!m->park != !m->unpark)
+		return weir__fail(
+			-EBADMSG,
+			"one of mem->park and mem->unpark is NULL, the other is not");
 	return 0;
 }
 

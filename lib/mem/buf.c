@@ -169,7 +169,7 @@ static void buf_drop(struct weir_buf *buf)
 
 #define FLAGS                                                            \
 	(WEIR_BUF_STRICT | WEIR_BUF_PREFAULT | WEIR_BUF_WRITE_COMBINED | \
-	 RESERVED | WEIR_BUF_SHARED)
+	 RESERVED | WEIR_BUF_SHARED | WEIR_BUF_PARKABLE)
 #define RESERVED (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G)
 
 int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
@@ -197,6 +197,13 @@ int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 		return weir__fail(
 			-EINVAL,
 			"only host memory in huge pages can have reserved ones, not %s",
+			d->name);
+	if (flags & WEIR_BUF_PARKABLE &&
+	    (d->kind == WEIR_MEM_PINNED || d->kind == WEIR_MEM_MAPPED ||
+	     flags & (RESERVED | WEIR_BUF_SHARED)))
+		return weir__fail(
+			-EINVAL,
+			"memory of %s that is page-locked for a device, mapped, shared or in reserved pages cannot be parked",
 			d->name);
 	return 0;
 }
@@ -242,6 +249,11 @@ static int check_got(const struct weir_buft *buft, uint32_t flags,
 		return weir__fail(-EOPNOTSUPP, "%s has no reserved pages%s%s",
 				  buft->desc.name, mem->why[0] ? ": " : "",
 				  mem->why);
+	if (flags & WEIR_BUF_STRICT && flags & WEIR_BUF_PARKABLE &&
+	    !(mem->got & WEIR_GOT_PARKABLE))
+		return weir__fail(-EOPNOTSUPP, "%s cannot be parked%s%s",
+				  buft->desc.name, mem->why[0] ? ": " : "",
+				  mem->why);
 	return 0;
 }
 
@@ -260,6 +272,8 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 	r = weir__dev_result(dev, "mem->alloc", r);
 	if (r < 0)
 		return r;
+	if (!ops->park)
+		mem->got &= ~WEIR_GOT_PARKABLE;
 	if (mem->base && !((uintptr_t)mem->base & (buft->desc.align - 1)))
 		r = check_got(buft, o->flags, mem);
 	else
@@ -431,7 +445,7 @@ static void free_mem(struct weir__reclaimed *x)
 	if (buf->bytes && !buf->member)
 		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
 					&buf->mem);
-	if (!buf->foreign && !buf->member)
+	if (!buf->foreign && !buf->member && !atomic_load(&buf->parked))
 		atomic_fetch_sub(&buf->buft->used, buf->bytes);
 }
 
@@ -555,9 +569,88 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+int weir__buf_check_parkable(const struct weir_buf *buf)
+{
+	if (!buf->bytes || buf->mem.got & WEIR_GOT_PARKABLE)
+		return 0;
+	return weir__fail(
+		-EOPNOTSUPP, "%zu bytes of %s cannot be parked: %s", buf->bytes,
+		buf->buft->desc.name,
+		buf->mem.why[0]
+			? buf->mem.why
+			: "they were not allocated with WEIR_BUF_PARKABLE");
+}
+
+int weir__buf_park(struct weir_buf *buf)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	int r = weir__buf_check_parkable(buf);
+
+	if (r >= 0 && buf->bytes)
+		r = weir__dev_result(
+			dev, "mem->park",
+			dev->backend->mem->park(dev, &buf->buft->desc,
+						buf->bytes, &buf->mem));
+	if (r < 0)
+		return r;
+	atomic_store(&buf->parked, true);
+	atomic_fetch_sub(&buf->buft->used, buf->bytes);
+	return 0;
+}
+
+static int charge_and_unpark(struct weir_buf *buf)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	int r = buft_charge(buf->buft, buf->bytes);
+
+	if (r < 0)
+		return r;
+	if (buf->bytes)
+		r = weir__dev_result(
+			dev, "mem->unpark",
+			dev->backend->mem->unpark(dev, &buf->buft->desc,
+						  buf->bytes, &buf->mem));
+	if (r < 0)
+		atomic_fetch_sub(&buf->buft->used, buf->bytes);
+	return r;
+}
+
+int weir__buf_unpark(struct weir_buf *buf)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	unsigned before = weir__reclaim_count(dev->weir);
+	struct weir__error_saved saved;
+	int r;
+
+	weir__error_save(&saved);
+	r = charge_and_unpark(buf);
+	/* Buffers that nobody references any more may not be free yet. */
+	if (r == -ENOMEM &&
+	    weir__reclaim_now(dev->weir, weir__buf_is_host(buf) ? NULL : dev,
+			      before)) {
+		r = charge_and_unpark(buf);
+		if (r >= 0)
+			weir__error_restore(&saved);
+	}
+	if (r >= 0)
+		atomic_store(&buf->parked, false);
+	return r;
+}
+
+int weir__buf_check_there(const struct weir_buf *buf, const char *name)
+{
+	return atomic_load_explicit(&buf->parked, memory_order_relaxed)
+		       ? weir__fail(
+				 -ENODATA,
+				 "%s is parked: weir_weights_unpark() brings it back",
+				 name)
+		       : 0;
+}
+
 void *weir_buf_data(struct weir_buf *buf)
 {
 	if (buf->member || !weir__buf_is_host(buf) ||
+	    atomic_load_explicit(&buf->parked, memory_order_relaxed) ||
 	    !weir__root_is_ours(buf->buft->dev->weir))
 		return NULL;
 	return buf->mem.base;

@@ -27,6 +27,8 @@ struct weir_buf {
 	struct weir__access *access;
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
+	/* Its memory is released (weir__buf_park), and cannot be accessed. */
+	_Atomic bool parked;
 
 	struct weir_buft *buft; /* that of the first member if joined */
 	size_t bytes;
@@ -76,6 +78,20 @@ int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 /* Compute the bytes that @t needs in memory of @buft, padding included. */
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes);
+
+/*
+ * Release the memory of @buf, whose addresses stay reserved, and give it back
+ * to the budget; allocate it again at these addresses, with undefined contents.
+ * Accesses fail meanwhile. The caller knows that no work uses the memory. May
+ * block.
+ * -EOPNOTSUPP: it cannot be parked. weir__buf_unpark: -ENOMEM, and it is still
+ * parked.
+ */
+int weir__buf_check_parkable(const struct weir_buf *buf);
+int weir__buf_park(struct weir_buf *buf);
+int weir__buf_unpark(struct weir_buf *buf);
+/* Fail with -ENODATA, and a sentence, if @buf is parked. */
+int weir__buf_check_there(const struct weir_buf *buf, const char *name);
 
 bool weir__buf_is_host(const struct weir_buf *buf);
 /*

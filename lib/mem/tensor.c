@@ -343,6 +343,8 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 			(unsigned long long)off, (unsigned long long)bytes);
 	/* Check the whole tensor: any range then detects a wrong place. */
 	r = weir__buf_range(t->buf, t->offset, bytes, &member, &at);
+	if (r >= 0)
+		r = weir__buf_check_there(member, weir__tensor_label(t));
 	if (r < 0)
 		return r;
 	*ret_member = member;
@@ -360,7 +362,8 @@ void *weir_tensor_data(const struct weir_tensor *t)
 	if (!t->buf || !weir__buf_is_host(t->buf) ||
 	    !weir__root_is_ours(t->buf->buft->dev->weir) ||
 	    weir__tensor_bytes(t, &bytes) < 0 ||
-	    weir__buf_range(t->buf, t->offset, bytes, &member, &at) < 0)
+	    weir__buf_range(t->buf, t->offset, bytes, &member, &at) < 0 ||
+	    weir__buf_check_there(member, weir__tensor_label(t)) < 0)
 		return NULL;
 	return member->mem.base + at;
 }

@@ -93,6 +93,8 @@ static int check_access(const struct weir__stream_op *op,
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  weir__tensor_label(t), s->label);
 	r = check_device(op, t, buf);
+	if (r >= 0 && atomic_load_explicit(&buf->parked, memory_order_relaxed))
+		r = weir__buf_check_there(buf, weir__tensor_label(t));
 	if (r < 0)
 		return r;
 	if (write && buf->buft->desc.flags & WEIR_BUFT_READONLY)
