@@ -37,6 +37,7 @@
 #include <weir/model.h>
 #include <weir/plan.h>
 #include <weir/load.h>
+#include <weir/park.h>
 #include <weir/save.h>
 #include <weir/placement.h>
 #include <weir/graph.h>

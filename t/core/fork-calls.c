@@ -247,6 +247,7 @@ static void loads(void)
 {
 	struct weir_estimate estimate = { .size = sizeof(estimate) };
 	struct weir_load_report report = { .size = sizeof(report) };
+	struct weir_park_info park_info = { .size = sizeof(park_info) };
 	struct weir_progress progress = { .size = sizeof(progress) };
 	struct weir_entry entry = { .size = sizeof(entry) };
 	struct weir_manifest_info manifest_info = { .size = sizeof(
@@ -293,6 +294,9 @@ static void loads(void)
 	fails(weir_weights_entry, weights, 0, &entry);
 	returns(weights, weir_weights_ref, weights);
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
+	fails(weir_weights_park, weights, NULL);
+	fails(weir_weights_unpark, weights, event);
+	fails(weir_weights_park_info, weights, &park_info);
 }
 
 static void saves(void)

@@ -4,12 +4,12 @@
 . "${0%/*}/../tap.inc"
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h weir/digest.h
-	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/save.h
+	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/park.h weir/save.h
 	weir/cuda.h weir/placement.h weir/graph.h weir/ops.h weir/sched.h
 	weir/compare.h weir/backend.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model select load save heap placement sched compare'
+opts='weir buf stream file model select load save park heap placement sched compare'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

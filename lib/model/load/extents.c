@@ -197,7 +197,8 @@ static size_t group_end(const struct reading *rd)
 		const struct weir__load_span *next = span_at(rd, i);
 		uint64_t end = last->off + last->len;
 
-		if (next->shard != first->shard || next->way != first->way ||
+		if ((rd->l->skip && rd->l->skip[i]) ||
+		    next->shard != first->shard || next->way != first->way ||
 		    next->off < end || next->off - end > MAX_GAP ||
 		    next->off + next->len - first->off > UNIT_BYTES)
 			break;
@@ -258,7 +259,10 @@ int weir__load_extents(struct weir_load *l)
 	int r = extents_reserve(l, rd.n);
 
 	while (rd.at < rd.n && r >= 0)
-		r = add_next(&rd);
+		if (l->skip && l->skip[rd.at])
+			rd.at++;
+		else
+			r = add_next(&rd);
 	return r < 0 ? weir__fail(r,
 				  "%s: no memory for the extents of %zu runs",
 				  l->model->path, layout->n_spans)

@@ -188,7 +188,19 @@ static void load_put(struct weir_load *l)
 	weir__arrival_put(l->arrival);
 	weir__free(l->job);
 	weir__sinks_free(l);
+	weir__free(l->skip);
 	weir__free(l);
+}
+
+static bool reads_file(const struct weir_load *l, uint32_t shard)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	size_t i = 0;
+
+	while (l->skip && i < layout->n_spans &&
+	       (l->skip[i] || layout->span[i].shard != shard))
+		i++;
+	return !l->skip || i < layout->n_spans;
 }
 
 /* If a file has changed since it was opened, tensors may mix two versions. */
@@ -204,7 +216,7 @@ static void check_files(struct weir_load *l)
 	 */
 	weir__error_save(&saved);
 	for (uint32_t i = 0; i < m->n_files; i++) {
-		int r = weir__file_unchanged(m->file[i]);
+		int r = reads_file(l, i) ? weir__file_unchanged(m->file[i]) : 0;
 
 		if (r < 0)
 			weir__arrival_fail(
@@ -301,6 +313,8 @@ static void count_down(struct weir_load *l)
 		uint64_t bytes = layout->placement[i].data;
 		uint32_t buf = layout->placement[i].buf;
 
+		if (l->skip && l->skip[layout->n_spans + i])
+			bytes = 0;
 		l->total += bytes;
 		if (!l->verifier && buf != WEIR__NO_BUF &&
 		    layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED) {
@@ -328,7 +342,7 @@ static bool is_small(const struct weir_load *l)
 	const struct weir__layout *layout = l->weights->layout;
 	uint64_t bytes = 0;
 
-	if (layout->n_spans > MAX_READS || layout->n_sinks)
+	if (layout->n_spans > MAX_READS || layout->n_sinks || l->skip)
 		return false;
 	for (size_t i = 0; i < layout->n_spans; i++) {
 		const struct weir__load_span *span = &layout->span[i];
@@ -469,21 +483,17 @@ static int use_engine(struct weir_load *l)
 	return weir__sinks_make(l);
 }
 
-static int load_prepare(struct weir_load *l, struct weir_plan *plan,
-			struct weir_weights *into)
+/* The load has its weights. @expected: digests to check, or NULL. */
+static int load_prepare(struct weir_load *l, struct weir__expected *expected)
 {
-	int r = take_weights(l, plan, into);
+	int r = weir__arrival_new(l->weir, l->weights->layout->n, &l->arrival);
 
-	if (r < 0)
-		return r;
-	r = weir__arrival_new(l->weir, l->weights->layout->n, &l->arrival);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout->n,
 				 sizeof(l->arrival->item[0]));
-	if (plan->expected)
-		r = weir__verifier_new(plan->expected, l->model,
-				       l->weights->layout, l->arrival,
-				       &l->verifier);
+	if (expected)
+		r = weir__verifier_new(expected, l->model, l->weights->layout,
+				       l->arrival, &l->verifier);
 	if (r < 0)
 		return r;
 	count_down(l);
@@ -551,11 +561,84 @@ static void load_fail_start(struct weir_load *l, int err)
 	weir__arrival_finish(a);
 }
 
+static int load_new(struct weir_model *model, uint32_t flags,
+		    struct weir_load **ret_load)
+{
+	struct weir_load *l = weir__calloc(1, sizeof(*l));
+
+	if (!l)
+		return no_memory(model, 1, sizeof(*l));
+	atomic_init(&l->refs, 1);
+	l->weir = model->weir;
+	l->model = weir__model_ref(model);
+	l->flags = flags;
+	l->begun = weir__now();
+	l->traced = weir__trace_now(l->weir);
+	*ret_load = l;
+	return 0;
+}
+
+/*
+ * Start a load that is prepared if @r, the result so far, is 0. If it fails,
+ * drop the load.
+ */
+static int load_go(struct weir_load *l, int r, uint32_t depth,
+		   struct weir_load **ret_load)
+{
+	if (r >= 0)
+		weir__load_report_writes(l);
+	if (r >= 0)
+		r = start_job(l, depth);
+	if (r < 0) {
+		load_fail_start(l, r);
+		load_put(l);
+		return r;
+	}
+	*ret_load = l;
+	return 0;
+}
+
+/* Find the spans of which a tensor is read; their other tensors are, too. */
+static void choose_spans(struct weir_load *l, const bool *keep)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	bool *skip_placement = l->skip + layout->n_spans;
+
+	for (size_t i = 0; i < layout->n; i++)
+		skip_placement[i] = true;
+	for (size_t i = 0; i < layout->n_spans; i++) {
+		const struct weir__load_span *span = &layout->span[i];
+		const size_t *order = &layout->order[span->first];
+
+		l->skip[i] = true;
+		for (size_t k = 0; k < span->n; k++)
+			l->skip[i] &= keep[order[k]];
+		for (size_t k = 0; k < span->n; k++)
+			skip_placement[order[k]] = l->skip[i];
+	}
+}
+
+int weir__load_again(struct weir_weights *w, const bool *keep,
+		     struct weir_load **ret_load)
+{
+	struct weir_load *l;
+	int r = load_new(w->model, 0, &l);
+
+	if (r < 0)
+		return r;
+	l->weights = weir_weights_ref(w);
+	l->skip = weir__calloc(w->layout->n_spans + w->layout->n + 1, 1);
+	if (l->skip)
+		choose_spans(l, keep);
+	r = l->skip ? load_prepare(l, NULL)
+		    : no_memory(w->model, w->layout->n_spans, 1);
+	return load_go(l, r, 0, ret_load);
+}
+
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 		    struct weir_load **ret_load)
 {
 	const uint32_t known = WEIR_LOAD_UNCHECKED | WEIR_LOAD_DROP;
-	struct weir *weir = plan->model->weir;
 	struct weir_load_opts o;
 	struct weir_load *l;
 	int r;
@@ -565,30 +648,15 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	if (!r && (o.flags & ~known))
 		r = weir__fail(-EINVAL, "unknown flags %#x", o.flags & ~known);
 	if (!r)
-		r = weir__root_enter(weir);
+		r = weir__root_enter(plan->model->weir);
+	if (r >= 0)
+		r = load_new(plan->model, o.flags, &l);
 	if (r < 0)
 		return r;
-	l = weir__calloc(1, sizeof(*l));
-	if (!l)
-		return no_memory(plan->model, 1, sizeof(*l));
-	atomic_init(&l->refs, 1);
-	l->weir = weir;
-	l->model = weir__model_ref(plan->model);
-	l->flags = o.flags;
-	l->begun = weir__now();
-	l->traced = weir__trace_now(weir);
-	r = load_prepare(l, plan, o.into);
+	r = take_weights(l, plan, o.into);
 	if (r >= 0)
-		weir__load_report_writes(l);
-	if (r >= 0)
-		r = start_job(l, o.depth);
-	if (r < 0) {
-		load_fail_start(l, r);
-		load_put(l);
-		return r;
-	}
-	*ret_load = l;
-	return 0;
+		r = load_prepare(l, plan->expected);
+	return load_go(l, r, o.depth, ret_load);
 }
 
 void weir_load_free(struct weir_load *load)

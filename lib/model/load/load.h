@@ -57,7 +57,21 @@ struct weir_load {
 	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */
 	_Atomic uint64_t gaps;    /* bytes read that belong to no tensor */
 	_Atomic uint64_t mapped; /* bytes of mapped tensors that have arrived */
+	/*
+	 * Of weir__load_again, else NULL: for each span, and then for each
+	 * placement, true if it is not read.
+	 */
+	bool *skip;
 };
+
+/*
+ * Read tensors of @w from the files of its model again, to the same memory, as
+ * the load that made @w did: those with an entry of keep[] that is false, and
+ * others of their spans. Tensors of sinks are not read. No load into @w is
+ * running. Errors of weir_load_start().
+ */
+int weir__load_again(struct weir_weights *w, const bool *keep,
+		     struct weir_load **ret_load);
 
 /* extents.c: make the extents, each direct or buffered. -ENOMEM. */
 int weir__load_extents(struct weir_load *l);

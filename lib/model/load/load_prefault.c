@@ -127,7 +127,8 @@ void weir__load_prefault_stop(struct weir_load *l)
 
 	l->prefault_ns += weir__prefault_stop(l->prefault);
 	l->prefault = NULL;
-	if (atomic_load(&l->arrival->first_failed) != WEIR__NONE_FAILED)
+	if (atomic_load(&l->arrival->first_failed) != WEIR__NONE_FAILED ||
+	    l->skip)
 		return;
 	/* A load without failure has filled its own buffers entirely. */
 	for (size_t i = 0; i < layout->n_selected_bufs; i++) {

@@ -15,6 +15,13 @@ static int take_buf(struct weir_weights *w, size_t i)
 	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
 
 	if (b->given) {
+		/* A buffer that can be parked is the library's. */
+		int r = b->foreign
+				? 0
+				: weir__buf_check_there(b->given, "a buffer");
+
+		if (r < 0)
+			return r;
 		w->buf[i] = i < w->layout->n_selected_bufs
 				    ? weir_buf_ref(b->given)
 				    : b->given;
@@ -52,6 +59,7 @@ static int take_bufs(struct weir_weights *w)
 
 static void weights_destroy(struct weir_weights *w)
 {
+	weir__parked_put(w->parked);
 	for (size_t i = 0; i < w->layout->n_selected_bufs; i++)
 		weir__buf_put(w->buf[i]);
 	weir__targets_put(w->targets);
@@ -198,7 +206,10 @@ int weir__weights_reuse(const struct weir_weights *w,
 				weir__quote(weir__record_name(model, i),
 					    model->rec[i].name_len));
 	for (size_t i = 0; i < w->layout->n_bufs; i++) {
-		int r = same_mapping(w, model, i);
+		int r = weir__buf_check_there(w->buf[i], "their memory");
+
+		if (r >= 0)
+			r = same_mapping(w, model, i);
 
 		if (r < 0)
 			return r;

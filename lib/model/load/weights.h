@@ -24,9 +24,15 @@ struct weir_weights {
 	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
 	/* The plan's, with tensors. They reference their buffers. */
 	struct weir__targets *targets;
-	pthread_mutex_t lock; /* guards arrival and by_record */
+	pthread_mutex_t lock; /* guards arrival, by_record and parking */
 	struct weir__arrival *arrival;
 	size_t *by_record; /* the targets, sorted; NULL until it is needed */
+	/*
+	 * park.c: what was kept of parked weights, or NULL; changed by the
+	 * thread that has set parking.
+	 */
+	struct weir__parked *parked;
+	bool parking;                /* a thread parks or unparks the weights */
 	struct weir_tensor tensor[]; /* n_selected */
 };
 
@@ -55,6 +61,8 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 int weir__weights_reuse(const struct weir_weights *w,
 			const struct weir_model *model,
 			const struct weir__layout *layout);
+/* park.c: drop what was kept of parked weights. NULL is allowed. */
+void weir__parked_put(struct weir__parked *parked);
 /*
  * Make @arrival that of the weights. -EBUSY: an earlier load has not ended.
  * -EIO: it leaked the memory. Any thread.

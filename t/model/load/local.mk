@@ -3,7 +3,7 @@ T_MODEL_LOAD_C = %D%/load.t %D%/load-next.t %D%/load-fd.t %D%/memory.t \
 	%D%/plan.t %D%/slice-rows.t %D%/target.t %D%/target-weights.t \
 	%D%/load-writes.t %D%/slice.t %D%/sink.t %D%/sink-faults.t \
 	%D%/plan-random.t %D%/refused.t %D%/null.t %D%/place.t \
-	%D%/data-begins.t %D%/load-faults.t \
+	%D%/data-begins.t %D%/park.t %D%/load-faults.t \
 	%D%/targets-layout.t %D%/verify.t %D%/load-drop.t
 T_MODEL_LOAD_SH = %D%/digest.sh
 check_PROGRAMS += $(T_MODEL_LOAD_C)
@@ -34,6 +34,7 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS) $(T_UNCACHED)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_SLICES) $(T_PLANS)
+%C%_park_t_SOURCES = %D%/park.c $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_verify_t_SOURCES = %D%/verify.c $(T_SINKS) $(T_PLANS)
 %C%_targets_layout_t_SOURCES = %D%/targets-layout.c $(T_PLANS)
