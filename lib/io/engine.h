@@ -160,7 +160,8 @@ struct weir__job {
 	 * @ext. @bytes has them as in the file, gaps included. Returns true if
 	 * the chunk goes on. False: the caller keeps @check until an earlier
 	 * chunk of the job has been checked or has failed, and then calls
-	 * weir__check_again(); then this is called again. On a thread of the
+	 * weir__check_again(); then this is called again. If @check is NULL it
+	 * keeps nothing, and this is called again later. On a thread of the
 	 * engine; may compute, and must not wait. NULL: nothing is checked.
 	 */
 	bool (*check)(struct weir__job *job, size_t ext, uint64_t lo,

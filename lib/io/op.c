@@ -50,6 +50,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	op->tries = 0;
 	op->requested = op->missed = false;
 	op->counted = op->skipped = false;
+	op->checked = op->placed = false;
 	op->fixed = -1;
 	op->native = 0;
 	op->packed = false;
@@ -336,6 +337,7 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	if (op->counted)
 		weir__reads_begin(job->reads, loop->clock);
 	loop->bytes_out += op->hi - op->lo;
+	op->in_window = true;
 	loop->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (!aimed)
@@ -347,6 +349,13 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	else
 		op_route(loop, op);
 	return true;
+}
+
+static void leave_window(struct weir__loop *loop, struct weir__op *op)
+{
+	if (op->in_window)
+		loop->bytes_out -= op->hi - op->lo;
+	op->in_window = false;
 }
 
 /* The op's bytes have arrived, or never will. */
@@ -438,8 +447,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	if (op->fixed >= 0 && loop->method_ops->file_put)
 		loop->method_ops->file_put(loop, op->fixed);
 	drop_slots(loop, op);
-	if (op->state != WEIR__OP_COPYING)
-		loop->bytes_out -= hi - lo;
+	leave_window(loop, op);
 	loop->n_caller_copies -= job->submit_copy != NULL;
 	op_put(loop, op);
 	job_out_dec(job);
@@ -456,8 +464,7 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 {
 	struct weir__job *job = op->job;
 
-	if (op->state != WEIR__OP_COPYING)
-		loop->bytes_out -= op->hi - op->lo;
+	leave_window(loop, op);
 	if (weir__reads_stop(job->reads, op->extent->file, outcome))
 		weir__reactors_wake(op->reactor->eng);
 	stop_counting(op);
@@ -492,7 +499,7 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 	} else if (op->state == WEIR__OP_CHECKING) {
 		place_bytes(loop, op);
 	} else if (op->state == WEIR__OP_CONVERTING) {
-		loop->bytes_out -= op->hi - op->lo;
+		leave_window(loop, op);
 		start_copy(loop, op, WEIR__OP_COPYING);
 	} else {
 		weir__op_finish(loop, op, &done);
@@ -523,7 +530,7 @@ static void place_bytes(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 
-	if (!op->slot || op->write) {
+	if (!op->slot || op->write || op->placed) {
 		weir__op_finish(loop, op, &done);
 		return;
 	}
@@ -531,7 +538,7 @@ static void place_bytes(struct weir__loop *loop, struct weir__op *op)
 		start_task(loop, op, WEIR__OP_CONVERTING);
 		return;
 	}
-	loop->bytes_out -= op->hi - op->lo;
+	leave_window(loop, op);
 	if (e->dev)
 		start_copy(loop, op, WEIR__OP_COPYING);
 	else
@@ -542,10 +549,13 @@ static void place_bytes(struct weir__loop *loop, struct weir__op *op)
 static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {
 	stop_counting(op);
-	if (op->job->check && !op->write)
-		start_task(loop, op, WEIR__OP_CHECKING);
-	else
+	if (!op->job->check || op->write || op->checked) {
 		place_bytes(loop, op);
+		return;
+	}
+	/* Reads go on while chunks wait for each other. */
+	leave_window(loop, op);
+	start_task(loop, op, WEIR__OP_CHECKING);
 }
 
 static void op_retry(struct weir__loop *loop, struct weir__op *op)

@@ -83,6 +83,9 @@ struct weir__op {
 	 * only asked for them.
 	 */
 	bool requested, missed;
+	bool in_window;    /* counted in the loop's bytes_out */
+	bool checked;      /* by job->check */
+	bool placed;       /* copied from the slot to host memory */
 	uint8_t tries;     /* repeated without progress */
 	int fixed;         /* entry in the ring's table of files, or -1 */
 	uint64_t off, end; /* in the file: next byte; where lo..hi ends */

@@ -390,23 +390,42 @@ static void copy_out(struct weir__op *op)
 	op->res = 0;
 }
 
-/* Let the job look at the bytes. False: it looks later. */
-static bool check_bytes(struct weir__op *op)
+/*
+ * Let the job look at the bytes, and copy them out of the slot to host memory
+ * while they are in the CPU's cache. False: the job has kept @check, and looks
+ * later. Without it the job keeps nothing.
+ */
+static bool check_bytes(struct weir__op *op, struct weir__check *check)
 {
 	const struct weir__extent *e = op->extent;
 	struct weir__job *job = op->job;
-	struct weir *weir = op->reactor->eng->weir;
-	unsigned index = op->reactor->index, track = op->track;
-	int64_t begun = weir__trace_now(weir);
-	uint64_t lo = op->lo, hi = op->hi;
+	struct weir__reactor *r = op->reactor;
+	int64_t begun = weir__trace_now(r->eng->weir);
 
-	op->res = 0;
-	if (!job->check(job, weir__extent_index(job, e), lo, hi,
-			op->slot ? op->payload : e->addr + lo, &op->check))
+	if (!job->check(job, weir__extent_index(job, e), op->lo, op->hi,
+			op->slot ? op->payload : e->addr + op->lo, check))
 		return false;
-	weir__trace_span(weir, WEIR__TRACK_COPIER, index, track, "check", begun,
-			 e->off + lo, hi - lo);
+	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->track,
+			 "check", begun, e->off + op->lo, op->hi - op->lo);
+	op->checked = true;
+	if (op->slot && !e->dev) {
+		copy_out(op);
+		op->placed = true;
+	}
+	op->res = 0;
 	return true;
+}
+
+/* The thread has read. If that was all, and its turn, check the bytes, too. */
+static void check_now(struct weir__op *op)
+{
+	int64_t res = op->res;
+
+	if (!op->job->check || op->write || res <= 0 ||
+	    op->off + (uint64_t)res < op->end)
+		return;
+	check_bytes(op, NULL);
+	op->res = res;
 }
 
 /*
@@ -556,7 +575,7 @@ bool weir__op_execute(struct weir__op *op)
 	if (op->skipped)
 		return true;
 	if (op->state == WEIR__OP_CHECKING)
-		return check_bytes(op);
+		return check_bytes(op, &op->check);
 	if (op->state == WEIR__OP_COPYING || op->state == WEIR__OP_CONVERTING)
 		copy_out(op);
 	else if (op->state == WEIR__OP_FILLING)
@@ -569,6 +588,8 @@ bool weir__op_execute(struct weir__op *op)
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	else
 		op->res = read_cached(op, fd);
+	if (op->state == WEIR__OP_QUEUED)
+		check_now(op);
 	if (op->res == -EINTR)
 		op->tries = WEIR__OP_MAX_TRIES; /* the call was repeated */
 	return true;

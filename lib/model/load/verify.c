@@ -208,18 +208,18 @@ bool weir__verify_in_turn(struct weir__verifier *v, struct weir__engine *eng,
 	c = in_turn ? NULL : get_chain(v, i);
 	if (c && c->next == at) {
 		in_turn = true;
-	} else if (c) {
+	} else if (c && check) {
 		check->at = at;
 		check->next = c->waiting;
 		c->waiting = check;
-	} else {
+	} else if (!c) {
 		no_memory = !in_turn;
 		in_turn = true;
 	}
 	pthread_mutex_unlock(&v->lock);
 	if (no_memory) {
 		weir__verify_break(v, eng, i);
-		weir__arrival_add(v->arrival, i, 0, fail_memory(v, i));
+		weir__arrival_blame(v->arrival, i, fail_memory(v, i));
 	}
 	return in_turn;
 }

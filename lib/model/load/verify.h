@@ -53,7 +53,8 @@ void weir__verifier_free(struct weir__verifier *v);
 
 /*
  * True if bytes from byte @at on of tensor @i may be hashed now. False: @check
- * is kept, and made again when the bytes before have been hashed. Any thread.
+ * is kept, if it is not NULL, and made again when the bytes before have been
+ * hashed. Any thread.
  */
 bool weir__verify_in_turn(struct weir__verifier *v, struct weir__engine *eng,
 			  size_t i, uint64_t at, struct weir__check *check);
