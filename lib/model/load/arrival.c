@@ -137,9 +137,8 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 	return &c->failure;
 }
 
-/* Keep the first cause of @i, and the first number that fails. */
-static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
-				const struct weir_failure *cause)
+void weir__arrival_blame(struct weir__arrival *a, uint64_t i,
+			 const struct weir_failure *cause)
 {
 	const struct weir_failure *none = NULL;
 	uint64_t none_failed = WEIR__NONE_FAILED;
@@ -151,7 +150,7 @@ static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause)
 {
-	arrival_note_failed(a, a->n, cause);
+	weir__arrival_blame(a, a->n, cause);
 }
 
 /* Mapped and empty tensors have arrived: they are completed already. */
@@ -164,7 +163,7 @@ void weir__arrival_fail_all(struct weir__arrival *a,
 		if (bytes)
 			weir__arrival_add(a, i, bytes, cause);
 		else
-			arrival_note_failed(a, i, cause);
+			weir__arrival_blame(a, i, cause);
 	}
 	weir__arrival_fail(a, cause);
 	/* The call that starts the load returns the failure. */
@@ -175,7 +174,7 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause)
 {
 	if (cause)
-		arrival_note_failed(a, i, cause);
+		weir__arrival_blame(a, i, cause);
 	if (atomic_fetch_sub(&a->item[i].remaining, bytes) != bytes)
 		return;
 	if (atomic_load(&a->item[i].cause))

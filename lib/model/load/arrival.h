@@ -71,6 +71,12 @@ static inline void weir__arrival_put(struct weir__arrival *a)
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
+ * Tensor @i will have failed when its last bytes are counted, or has. The first
+ * cause stays, and the first number that fails. Any thread.
+ */
+void weir__arrival_blame(struct weir__arrival *a, uint64_t i,
+			 const struct weir_failure *cause);
+/*
  * Count also the bytes whose copies are not submitted to the driver: all
  * tensors are copied by queues of @by. Called before the job starts. -ENOMEM,
  * without a sentence.

@@ -160,7 +160,7 @@ static bool load_check(struct weir__job *job, size_t ext, uint64_t lo,
 						 at, bytes + (p.a - from),
 						 p.data);
 			if (why)
-				weir__arrival_add(l->arrival, p.tensor, 0, why);
+				weir__arrival_blame(l->arrival, p.tensor, why);
 		}
 	}
 	return true;

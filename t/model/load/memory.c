@@ -4,8 +4,10 @@
  * call fails with -ENOMEM, and its sentence says for what.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weir.h>
 
@@ -17,6 +19,7 @@ static struct weir *root;
 static struct weir_buft *huge;
 static struct weir_buf *given;
 static bool in_parts; /* the plan has slices, conversions and targets */
+static bool verified; /* by a manifest */
 
 /* The objects of one pass from opening a model to a digest. */
 struct pass {
@@ -24,6 +27,7 @@ struct pass {
 	struct weir_plan *plan;
 	struct weir_load *load;
 	struct weir_weights *weights;
+	struct weir_manifest *manifest, *made;
 };
 
 /* Columns of c, converted, to columns of a wider tensor; and all of a. */
@@ -83,6 +87,24 @@ static int pass_plan(struct pass *l)
 	return r < 0 ? r : weir_plan_add(l->plan, NULL, huge, NULL);
 }
 
+static int pass_verify(struct pass *l)
+{
+	int r = weir_manifest_open(root, files_path("man.json"), &l->manifest);
+
+	return r < 0 ? r : weir_plan_verify(l->plan, l->manifest);
+}
+
+static int pass_manifest(struct pass *l)
+{
+	int r = weir_load_manifest(l->load, &l->made);
+	int fd = open("/dev/null", O_WRONLY);
+
+	if (r >= 0)
+		r = weir_manifest_write(l->made, fd);
+	close(fd);
+	return r;
+}
+
 static int pass_run(struct pass *l, const char *path)
 {
 	struct weir_entry entry = { .size = sizeof(entry) };
@@ -91,12 +113,16 @@ static int pass_run(struct pass *l, const char *path)
 
 	if (r >= 0)
 		r = pass_plan(l);
+	if (r >= 0 && verified)
+		r = pass_verify(l);
 	if (r >= 0)
 		r = weir_plan_estimate(l->plan, NULL, 0);
 	if (r >= 0)
 		r = weir_load_start(l->plan, NULL, &l->load);
 	if (r >= 0)
 		r = weir_load_wait(l->load, -1);
+	if (r >= 0 && verified)
+		r = pass_manifest(l);
 	if (r >= 0)
 		r = weir_load_weights(l->load, &l->weights);
 	/* A name is found without memory for an index, too. */
@@ -113,6 +139,8 @@ static int pass_run(struct pass *l, const char *path)
 
 static void pass_free(struct pass *l)
 {
+	weir_manifest_close(l->manifest);
+	weir_manifest_close(l->made);
 	weir_weights_free(l->weights);
 	weir_load_free(l->load);
 	weir_plan_free(l->plan);
@@ -124,6 +152,7 @@ static bool names_object(const char *sentence)
 {
 	return strstr(sentence, "m.safetensors") ||
 	       strstr(sentence, "m.index.json") ||
+	       strstr(sentence, "man.json") || strstr(sentence, "a manifest") ||
 	       strstr(sentence, "tensor '") || strstr(sentence, "buffer");
 }
 
@@ -163,12 +192,32 @@ static void each(const char *path, const char *what)
 	       what);
 }
 
+/* The manifest of m.safetensors, in man.json. */
+static void write_manifest(void)
+{
+	int fd = open(files_path("man.json"), O_WRONLY | O_CREAT, 0600);
+	struct pass l = { 0 };
+
+	if (weir_model_open(root, files_path("m.safetensors"), NULL, &l.model) <
+		    0 ||
+	    weir_plan_new(l.model, &l.plan) < 0 ||
+	    weir_plan_add(l.plan, NULL, huge, NULL) < 0 ||
+	    weir_plan_digest(l.plan, WEIR_DIGEST_SHA256) < 0 ||
+	    weir_load_start(l.plan, NULL, &l.load) < 0 ||
+	    weir_load_wait(l.load, -1) < 0 ||
+	    weir_load_manifest(l.load, &l.made) < 0 ||
+	    weir_manifest_write(l.made, fd) < 0)
+		bail("%s", weir_error());
+	close(fd);
+	pass_free(&l);
+}
+
 int main(void)
 {
 	struct weir_io_info io = { .size = sizeof(io) };
 	struct weir_dev *cpu;
 
-	plan(3 * 4);
+	plan(4 * 4);
 	files_begin();
 	files_st(
 		"m.safetensors",
@@ -189,6 +238,10 @@ int main(void)
 		bail("%s", weir_error());
 	each("m.safetensors", "a file");
 	each("m.index.json", "an index");
+	verified = true;
+	write_manifest();
+	each("m.safetensors", "verified");
+	verified = false;
 	in_parts = true;
 	each("m.safetensors", "parts of tensors");
 	weir_buf_free(given);
