@@ -15,7 +15,7 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/read_json.c %D%/read_json.h %D%/read_json_pipeline.c \
 	%D%/json.c %D%/json.h \
 	%D%/nfc.c %D%/nfc.h %D%/nfc_mappings.h %D%/nfc_order.h \
-	%D%/written.c %D%/written.h %D%/write_gguf.c \
+	%D%/written.c %D%/written.h %D%/write_gguf.c %D%/write_json.c \
 	%D%/chat.c %D%/chat.h %D%/sampler.c %D%/sampler.h
 %C%_libtext_la_LIBADD = -lm
 EXTRA_DIST += %D%/README.md %D%/chars.py %D%/nfc.py

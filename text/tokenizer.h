@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "error.h"
 
@@ -82,6 +83,16 @@ struct tokenizer_ends {
 int tokenizer_to_gguf(const struct tokenizer *t, uint32_t count,
 		      const struct tokenizer_ends *ends,
 		      struct weir_save *save);
+
+/*
+ * Write the tokenizer of GGUF metadata as a tokenizer.json, and as the
+ * tokenizer_config.json beside it, with a chat template of @len bytes, or NULL.
+ * -EOPNOTSUPP: there is no such tokenizer.json. The caller checks for errors of
+ * @to.
+ */
+int tokenizer_to_json(const struct tokenizer *t, FILE *to);
+int tokenizer_to_config(const struct tokenizer *t, const char *template,
+			size_t len, FILE *to);
 
 /* Add the tokens that the model wants at the beginning and at the end. */
 #define TOKENIZER_ADD 0x01u

@@ -48,7 +48,7 @@ static int open_model(struct convert_job *job)
 static int spare_input(const struct convert_job *job)
 {
 	static const char ending[] = ".safetensors";
-	const char *out = job->args->out;
+	const char *out = job->path;
 	const size_t n = strlen(out), suffix = sizeof(ending) - 1;
 	char *index;
 	int r = outfile_spare_files(out, job->model, job->args->in);
@@ -67,13 +67,15 @@ static int make_save(struct convert_job *job)
 	const struct convert_args *a = job->args;
 	struct weir_save_opts opts = WEIR_SAVE_OPTS_INIT;
 	struct weir_save_info info = { .size = sizeof(info) };
-	int r = spare_input(job);
+	int r = convert_folder_begin(job);
 
+	if (r == 0)
+		r = spare_input(job);
 	if (r)
 		return r;
 	opts.shard_bytes = a->shard;
 	opts.flags = a->save_flags;
-	if (weir_save_new(job->weir, a->out, &opts, &job->save) < 0 ||
+	if (weir_save_new(job->weir, job->path, &opts, &job->save) < 0 ||
 	    weir_save_info(job->save, &info) < 0)
 		return fail_weir();
 	job->gguf = !strcmp(info.format, "GGUF");
@@ -82,7 +84,9 @@ static int make_save(struct convert_job *job)
 		r = convert_tensors_list(job);
 	if (r == 0)
 		r = convert_tensors_add(job);
-	return r ? r : convert_meta_add(job);
+	if (r == 0)
+		r = convert_meta_add(job);
+	return r == 0 && job->folder ? convert_folder_texts(job) : r;
 }
 
 /* Wait, show the progress, and cancel after a signal. */
@@ -130,6 +134,9 @@ static int run_job(struct convert_job *job, struct result *result)
 		r = fail_weir();
 	if (r == 0 && !job->args->estimate)
 		r = run_save(job, result);
+	if (r == 0 && !job->args->estimate && job->folder)
+		r = convert_folder_write(job);
+	convert_folder_drop(job);
 	return r;
 }
 
@@ -137,6 +144,7 @@ static void close_job(struct convert_job *job)
 {
 	convert_tensors_free(job);
 	convert_model_free(job);
+	free(job->path);
 	weir_save_free(job->save);
 	weir_model_close(job->model);
 	weir_close(job->weir);
@@ -251,7 +259,7 @@ int convert_main(int argc, char **argv)
 	int r = convert_args_parse(argc, argv, &args);
 
 	if (r == 0) {
-		signals_catch(NULL);
+		signals_catch(outfile_remove);
 		r = run_job(&job, &result);
 		signals_release();
 		if (r == 0)

@@ -50,6 +50,14 @@ struct convert_args {
 struct llama_config;
 struct llama_export;
 
+/* A file that is written beside the tensors, when these are there. */
+struct convert_file {
+	const char *name;
+	char *text;
+	size_t len;
+};
+#define CONVERT_FILES 3
+
 /* A tensor that is written. */
 struct convert_tensor {
 	size_t entry;            /* its number in the model */
@@ -71,6 +79,11 @@ struct convert_job {
 	struct llama_config *config;
 	struct llama_export *export;
 	struct weir_buf *factors;
+	struct convert_file *file; /* [n_files] written beside the tensors */
+	size_t n_files;
+	char *path;       /* that of the save */
+	bool folder;      /* OUT is a folder: Hugging Face's files */
+	bool made_folder; /* by this command */
 	struct convert_tensor *tensor;
 	size_t n;
 	bool gguf;      /* GGUF is written, else safetensors */
@@ -96,6 +109,16 @@ void convert_tensors_free(struct convert_job *job);
  */
 int convert_model_find(struct convert_job *job);
 void convert_model_free(struct convert_job *job);
+/*
+ * If OUT is a folder: make it, and the texts of the files in it; write them;
+ * remove the folder if nothing is in it. Return as above.
+ */
+int convert_folder_begin(struct convert_job *job);
+int convert_folder_texts(struct convert_job *job);
+int convert_folder_write(struct convert_job *job);
+void convert_folder_drop(struct convert_job *job);
+/* The dtype of most bytes of matrices. */
+enum weir_dtype convert_main_dtype(const struct convert_job *job);
 /* Add RoPE's factors; the metadata. Return as above. */
 int convert_model_add_factors(struct convert_job *job);
 int convert_model_add_meta(struct convert_job *job);

@@ -160,8 +160,7 @@ static int add_pair(struct convert_job *job, size_t i)
 							: add_text(job, &v);
 }
 
-/* The dtype of most bytes of matrices. */
-static enum weir_dtype main_dtype(const struct convert_job *job)
+enum weir_dtype convert_main_dtype(const struct convert_job *job)
 {
 	double elements[256] = { 0 };
 	enum weir_dtype most = WEIR_DTYPE_NONE;
@@ -205,7 +204,7 @@ static int set_number(struct convert_job *job, const char *key, uint32_t n)
 /* The pairs that name the dtype, if it changes or the model is a new one. */
 static int add_file_type(struct convert_job *job)
 {
-	const enum weir_dtype dtype = main_dtype(job);
+	const enum weir_dtype dtype = convert_main_dtype(job);
 	int r = 0;
 
 	if (!job->config && !job->args->dtype)

@@ -41,8 +41,13 @@ int convert_model_find(struct convert_job *job)
 {
 	const struct convert_args *a = job->args;
 
-	if (a->raw || !job->gguf || !strcmp(job->info.format, "GGUF") ||
-	    !has_config(job))
+	const bool gguf = !strcmp(job->info.format, "GGUF");
+
+	if (job->folder && (!gguf || a->raw))
+		return fail(
+			"%s: only a GGUF model becomes a folder of Hugging Face; give OUT the name of a file",
+			a->out);
+	if (!job->folder && (a->raw || !job->gguf || gguf || !has_config(job)))
 		return 0;
 	if (a->n_slices)
 		return fail(
@@ -177,10 +182,24 @@ static int add_name(struct convert_job *job)
 	return r < 0 ? fail_weir() : 0;
 }
 
+/* transformers wants to know who wrote the file. */
+static int add_format(struct convert_job *job)
+{
+	const struct weir_value v = { .size = sizeof(v),
+				      .key = "format",
+				      .type = WEIR_VALUE_STRING,
+				      .str = "pt",
+				      .len = 2 };
+
+	return weir_save_meta(job->save, &v) < 0 ? fail_weir() : 0;
+}
+
 int convert_model_add_meta(struct convert_job *job)
 {
 	int r;
 
+	if (job->folder)
+		return add_format(job);
 	if (llama_export_gguf(job->config, job->save) < 0)
 		return fail("%s: %s", job->info.path, llama_error());
 	r = add_name(job);

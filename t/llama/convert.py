@@ -12,6 +12,11 @@ import subprocess
 import gguf
 import numpy
 
+try:
+    import tokenizers
+except ImportError:
+    tokenizers = None
+
 from harness import Wrong, main
 from models import (ATTENTION, LINEAR, LLAMA3, MISTRAL, QWEN2, QWEN3, YARN,
                     shape, write_gguf, write_hf)
@@ -108,6 +113,88 @@ def quantised(dtype):
     return test
 
 
+def hf_tensors(folder):
+    """{name: (dtype, shape, digest)} of a folder as weir loads it."""
+    loaded = json.loads(weir("load", folder, "--json", "--digest=sha256")[0])
+    return {t["name"]: (t["dtype"], t["shape"], t["digest"])
+            for t in loaded["tensors"]}
+
+
+def from_gguf(vocabulary, changed):
+    def test():
+        s = shape(vocabulary=len(vocabulary.tokens), **changed)
+        write_hf("hf", s)
+        write_gguf("m.gguf", s, add=vocabulary.add_to)
+        weir("convert", "m.gguf", "back/")
+        want, got = hf_tensors("hf"), hf_tensors("back")
+        same("names", sorted(got), sorted(want))
+        for name, value in want.items():
+            same(name, got[name], value)
+        same("text", text("back", vocabulary), text("m.gguf", vocabulary))
+        same("files", sorted(os.listdir("back")),
+             ["config.json", "model.safetensors", "tokenizer.json",
+              "tokenizer_config.json"])
+    return test
+
+
+def there_and_back(dtype, option):
+    def test():
+        write_hf("hf", shape(vocabulary=len(BYTES.tokens)), dtype=dtype,
+                 config={"bos_token_id": 0, "eos_token_id": [1, 2]})
+        add_words(BYTES, "hf")
+        weir("convert", "hf", "m.gguf")
+        weir("convert", "m.gguf", "back/", *option)
+        same("tensors", hf_tensors("back"), hf_tensors("hf"))
+        weir("convert", "back", "q.gguf")
+        same("tensors of GGUF", tensors("q.gguf"), tensors("m.gguf"))
+        a, b = values("q.gguf"), values("m.gguf")
+        del a["general.name"], b["general.name"]
+        same("metadata", a, b)
+    return test
+
+
+def scores_of_merges():
+    """tokenizer.json of characters has merges, GGUF gets scores."""
+    s = shape(vocabulary=len(SP.tokens))
+    write_gguf("m.gguf", s, add=SP.add_to)
+    weir("convert", "m.gguf", "back/")
+    weir("convert", "back", "q.gguf")
+    a, b = values("q.gguf"), values("m.gguf")
+    for key in ("tokens", "token_type"):
+        same(key, a[f"tokenizer.ggml.{key}"], b[f"tokenizer.ggml.{key}"])
+    same("text", text("q.gguf", SP), text("m.gguf", SP))
+
+
+def other_reader():
+    """The package tokenizers reads each tokenizer.json alike."""
+    for vocabulary in SP, BYTES:
+        write_gguf("m.gguf", shape(vocabulary=len(vocabulary.tokens)),
+                   add=vocabulary.add_to)
+        weir("convert", "m.gguf", "back/")
+        read = tokenizers.Tokenizer.from_file("back/tokenizer.json")
+        for words in "the and", "nothing in there, 中é😀", "  a  b":
+            got = read.encode(words).ids
+            want = json.loads(weir("run", "m.gguf", "--prompt", words, "-n",
+                                   "1", "--json")[0])["prompt_tokens"]
+            same(words, got, want)
+        os.system("rm -rf back")
+
+
+def folders():
+    write_gguf("m.gguf", shape(vocabulary=len(BYTES.tokens)), add=BYTES.add_to)
+    weir("convert", "m.gguf", "back/")
+    refused("exists already; --force replaces it", "m.gguf", "back")
+    weir("convert", "m.gguf", "back", "--force", "--dtype", "bf16",
+         "--shard", "20K")
+    with open("back/config.json", encoding="utf-8") as f:
+        same("dtype", json.load(f)["torch_dtype"], "bfloat16")
+    same("one file", os.path.exists("back/model.safetensors"), False)
+    text("back", BYTES)
+    refused("only a GGUF model becomes a folder", "back", "hf/")
+    refused("safetensors has no dtype Q8_0", "m.gguf", "hf/", "--dtype", "q8_0")
+    same("the folder is gone", os.path.exists("hf"), False)
+
+
 def keys():
     s = shape(vocabulary=len(BYTES.tokens), rope=LINEAR, kv_heads=1)
     write_hf("hf", s, config={"bos_token_id": 0, "eos_token_id": [1, 2]})
@@ -181,6 +268,27 @@ TESTS += [
     ("keys have the names and types of llama.cpp's converter", keys),
     ("ids without a token are unused tokens", padded),
     ("--raw keeps the names of the tensors", names_and_raw),
+    *((f"{name}: GGUF becomes files with the same tensors and text",
+       from_gguf(vocabulary, changed)) for name, vocabulary, changed in (
+           ("Llama, byte-level BPE", BYTES, {}),
+           ("Llama, SentencePiece", SP, {}),
+           ("tied", SP, {"tied": True}),
+           ("Llama with biases", BYTES,
+            {"biases": (*ATTENTION, "ffn_gate", "ffn_up", "ffn_down")}),
+           ("Llama 3's scaling", BYTES, {"rope": LLAMA3}),
+           ("linear scaling", BYTES, {"rope": LINEAR}),
+           ("YaRN", BYTES, {"rope": YARN}),
+           ("heads of another length", SP, {"head": 24}),
+           ("Qwen2", BYTES, QWEN2), ("Qwen3", BYTES, QWEN3))),
+    *((f"{dtype}: there and back the model is the same",
+       there_and_back(dtype, option)) for dtype, option in (
+           ("F32", ()), ("BF16", ("--dtype", "bf16")),
+           ("F16", ("--dtype", "f16")))),
+    ("a list of merges becomes scores that merge alike", scores_of_merges),
+    ("the package tokenizers encodes alike", other_reader) if tokenizers else
+    ("no package tokenizers", None),
+    ("a folder is replaced only by force, and removed if it stays empty",
+     folders),
     ("another architecture is refused, and nothing is written", wrong)]
 
 if __name__ == "__main__":
