@@ -17,6 +17,7 @@
  *	model.h   model files: their tensors and metadata
  *	plan.h    plans: which tensors to load, and where
  *	load.h    loads and weights
+ *	share.h   weights that processes share; descriptors by name
  *	placement.h  lifetimes in, offsets out: the memory of a graph
  *	graph.h   graphs: computations that are described before they run
  *	ops.h     the operations of graphs
@@ -39,6 +40,7 @@
 #include <weir/load.h>
 #include <weir/park.h>
 #include <weir/save.h>
+#include <weir/share.h>
 #include <weir/placement.h>
 #include <weir/graph.h>
 #include <weir/ops.h>

@@ -103,6 +103,7 @@ struct weir_model;
 struct weir_plan;
 struct weir_load;
 struct weir_weights;
+struct weir_publication;
 struct weir_save;
 struct weir_placement;
 

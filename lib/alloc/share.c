@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "alloc/arena.h"
+#include "alloc/share.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -32,12 +33,11 @@ static int share_seal(int fd, bool writable)
 	return r < 0 ? weir__fail_sys(r, "sealing shared memory") : 0;
 }
 
-int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
+int weir__buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 {
 	struct weir *weir = buf->buft->dev->weir;
 	int fd, r;
 
-	WEIR__ENTER();
 	r = weir__root_read(weir);
 	if (r < 0)
 		return r;
@@ -57,6 +57,12 @@ int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 	else
 		*ret_fd = fd;
 	return r;
+}
+
+int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
+{
+	WEIR__ENTER();
+	return weir__buf_share(buf, flags, ret_fd);
 }
 
 /* A mapping of bytes of a descriptor. */
@@ -217,14 +223,13 @@ static uint32_t window_got(const struct file_window *w)
 	return got;
 }
 
-int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
-		     uint32_t flags, struct weir_buf **ret_buf)
+int weir__buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
+		      uint32_t flags, struct weir_buf **ret_buf)
 {
 	bool writable = buft->desc.kind != WEIR_MEM_MAPPED;
 	struct file_window *w = NULL;
 	int r;
 
-	WEIR__ENTER();
 	r = weir__root_enter(buft->dev->weir);
 	if (r < 0)
 		return r;
@@ -248,4 +253,11 @@ int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
 	}
 	(*ret_buf)->mem.got |= window_got(w);
 	return 0;
+}
+
+int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
+		     uint32_t flags, struct weir_buf **ret_buf)
+{
+	WEIR__ENTER();
+	return weir__buf_wrap_fd(buft, fd, off, size, flags, ret_buf);
 }

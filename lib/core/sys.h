@@ -133,6 +133,7 @@ int weir__sys_sync(int fd); /* fsync(2) */
  */
 int weir__sys_sync_folder(int dir);
 int weir__sys_chmod(int fd, unsigned mode);
+int weir__sys_chmod_path(const char *path, unsigned mode);
 /*
  * Rename a file of the folder @dir. @keep: -EEXIST if there is a file of the
  * name @to, rather than replace it.
@@ -205,6 +206,33 @@ unsigned weir__sys_poll(const int *fd, unsigned n, int ms);
 void weir__sys_fetch(int fd, uint64_t off, uint64_t len);
 /* Turn the kernel's read-ahead for @fd on or off. It is on at first. */
 void weir__sys_read_ahead(int fd, bool on);
+
+/* sys_socket.c: Unix sockets that keep messages apart (SOCK_SEQPACKET). */
+#define WEIR__MESSAGE_FDS 253 /* SCM_MAX_FD: most descriptors of a message */
+int weir__sys_socketpair(int ret_fds[2]);
+/* Send @n bytes and @n_fds descriptors as one message. Never blocks. */
+int weir__sys_send_fds(int fd, const void *data, size_t n, const int *fds,
+		       unsigned n_fds);
+/*
+ * Receive a message of up to @room bytes and its descriptors, which the caller
+ * closes. Returns the number of bytes; 0: the other end is closed. @keep: leave
+ * the message in the socket, and fail with -EAGAIN rather than wait for one.
+ * -EMFILE: there are too few numbers for the descriptors.
+ */
+int weir__sys_receive_fds(int fd, bool keep, void *data, size_t room,
+			  int fds[WEIR__MESSAGE_FDS], unsigned *ret_fds);
+/*
+ * Make a socket of the name @name, which is a path, or an abstract name after
+ * '@'. The socket that listens does not block. weir__sys_connect() and reads
+ * from what it returns fail with -EAGAIN after @seconds.
+ */
+int weir__sys_listen(const char *name);
+int weir__sys_accept(int fd);
+int weir__sys_connect(const char *name, unsigned seconds);
+/* Refuse connections, also where a child of fork(2) has the socket too. */
+void weir__sys_shutdown(int fd);
+/* Get the user who made the other end of a connection. */
+int weir__sys_peer(int fd, uid_t *ret_uid);
 
 /*
  * Start a thread. It blocks all signals, and runs on all CPUs that the process

@@ -58,6 +58,11 @@ int weir__sys_chmod(int fd, unsigned mode)
 	return fchmod(fd, mode) < 0 ? -errno : 0;
 }
 
+int weir__sys_chmod_path(const char *path, unsigned mode)
+{
+	return chmod(path, mode) < 0 ? -errno : 0;
+}
+
 /* renameat2(2) with RENAME_NOREPLACE, which not all file systems have. */
 static int rename_new(int dir, const char *from, const char *to)
 {

@@ -16,7 +16,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/load/slice.c %D%/load/slice.h %D%/load/plan.c %D%/load/plan.h %D%/load/target.c \
 	%D%/load/layout.c %D%/load/layout.h %D%/load/layout_place.c %D%/load/layout_sink.c %D%/load/estimate.c \
 	%D%/load/arrival.c %D%/load/arrival.h %D%/load/completions.c %D%/load/completions.h \
-	%D%/load/weights.c %D%/load/weights.h %D%/load/digest.c \
+	%D%/load/weights.c %D%/load/weights.h %D%/load/digest.c %D%/load/weights_share.c \
 	%D%/load/verify.c %D%/load/verify.h \
 	%D%/load/load.c %D%/load/load.h %D%/load/park.c %D%/load/extents.c %D%/load/chunk_tensors.c \
 	%D%/load/chunk_tensors.h %D%/load/load_prefault.c %D%/load/load_writes.c \

@@ -49,6 +49,7 @@ static struct weir_save *save;
 static struct weir_load *load;
 static struct weir_manifest *manifest;
 static struct weir_weights *weights;
+static struct weir_publication *publication;
 static const struct weir_lifetime lifetime = { .upper = 1, .bytes = 1 };
 static struct weir_placement *placement;
 static char path[] = "/var/tmp/weir-fork-XXXXXX";
@@ -326,6 +327,18 @@ static void saves(void)
 }
 
 /* Calls without a root work as in the parent. */
+static void sharing(void)
+{
+	struct weir_publication *p;
+	struct weir_weights *w;
+	int fd;
+
+	fails(weir_weights_share, weights, &fd);
+	fails(weir_weights_open, weir, 0, NULL, &w);
+	fails(weir_publish, weir, "@x", 0, 0, &p);
+	fails(weir_published, weir, "@x", 0, &fd);
+}
+
 static void values(void)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };
@@ -365,6 +378,7 @@ static void the_root(void)
 	ends(weir_save_free, save);
 	ends(weir_load_free, load);
 	ends(weir_weights_free, weights);
+	ends(weir_publication_free, publication);
 	ends(weir_plan_free, plan_of_all);
 	ends(weir_manifest_close, manifest);
 	ends(weir_model_close, model);
@@ -404,6 +418,7 @@ static void child(void)
 	models();
 	loads();
 	saves();
+	sharing();
 	fork_graphs(&objects);
 	values();
 	the_root();
@@ -433,6 +448,14 @@ static void make_run(void)
 	must(weir_run_wait(run, -1));
 }
 
+static const char *path_of_socket(void)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "@weir-t-fork-%d", (int)getpid());
+	return name;
+}
+
 static void make_objects(void)
 {
 	static const struct sample_tensor tensor = { "a", "U8", 100000, 1 };
@@ -460,6 +483,7 @@ static void make_objects(void)
 	must(weir_load_start(plan_of_all, NULL, &load));
 	must(weir_load_weights(load, &weights));
 	must(weir_load_wait(load, -1));
+	must(weir_publish(weir, path_of_socket(), 0, 0, &publication));
 	must(weir_save_new(weir, "x.gguf", NULL, &save));
 	must(weir_load_manifest(load, &manifest));
 	must(weir_stream_record(stream, event));

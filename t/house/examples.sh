@@ -57,33 +57,30 @@ check 'examples/save saves shards' \
 check 'examples/save names a folder that does not exist' \
 	fails '/no/such' examples/save "$model" /no/such/m.safetensors
 
-# The server makes its socket when the model is loaded.
-serve()
-{
-	examples/share serve "$tmp/socket" "$model" "$1" >"$tmp/served" &
-	server=$!
-	tries=0
-	until test -S "$tmp/socket" || test $((tries += 1)) -gt 100; do
-		sleep 0.1
-	done
-	sleep 0.1 # from its name to its listen(2)
-}
-
-serve 3
+# The server publishes the model until its input ends.
+mkfifo "$tmp/input"
+examples/share serve "$tmp/socket" "$model" <"$tmp/input" >"$tmp/served" &
+server=$!
+exec 7>"$tmp/input"
+tries=0
+until examples/share read "$tmp/socket" >"$tmp/first" 2>/dev/null ||
+	test $((tries += 1)) -gt 100; do
+	sleep 0.1
+done
 examples/share read "$tmp/socket" >"$tmp/second" &
 reader=$!
-examples/share read "$tmp/socket" >"$tmp/first"
+examples/share read "$tmp/socket" >"$tmp/third"
 wait $reader
-check 'examples/share maps the tensors that another process has loaded' \
+check 'examples/share opens the tensors that another process has loaded' \
 	cmp "$tmp/served" "$tmp/first"
-check 'examples/share maps them in several processes at once' \
-	cmp "$tmp/served" "$tmp/second"
+check 'examples/share opens them in several processes at once' \
+	cmp "$tmp/second" "$tmp/third"
 is "$(wc -l <"$tmp/first")" "$count" 'examples/share reads every tensor'
 is "$(awk '{ print $1 }' "$tmp/first" | sort -u | wc -l)" "$count" \
 	'examples/share reads the bytes of each tensor'
-examples/share read "$tmp/socket" >/dev/null
+exec 7>&-
 wait $server
-is $? 0 'examples/share ends when its readers have the model'
+is $? 0 'examples/share ends with its input'
 for example in load arrive queue engine share llama/llama; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \

@@ -5,6 +5,7 @@
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h weir/digest.h
 	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/park.h weir/save.h
+	weir/share.h
 	weir/cuda.h weir/placement.h weir/graph.h weir/ops.h weir/sched.h
 	weir/compare.h weir/backend.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'

@@ -191,6 +191,9 @@ int weir__weights_reuse(const struct weir_weights *w,
 			const struct weir_model *model,
 			const struct weir__layout *layout)
 {
+	if (!w->model->n_files)
+		return weir__fail(-EROFS,
+				  "the weights are shared, and only read");
 	if (model->n_recs != w->model->n_recs ||
 	    model->n_files != w->model->n_files)
 		return weir__fail(
