@@ -35,6 +35,14 @@ bench: %D%/open %D%/gguf
 EXTRA_DIST += %D%/header.py %D%/open_gguf.py %D%/instructions.txt
 CLEANFILES += %D%/open %D%/gguf
 
+# Saving, against direct writes and other writers.
+EXTRA_PROGRAMS += %D%/save
+%C%_save_SOURCES = %D%/save.c $(BENCH_RESULT)
+%C%_save_LDADD = lib/libweir-core.la -lm
+bench: %D%/save
+EXTRA_DIST += %D%/save_peers.py
+CLEANFILES += %D%/save
+
 # Conversions of elements, against memcpy.
 EXTRA_PROGRAMS += %D%/convert
 %C%_convert_SOURCES = %D%/convert.c %D%/raw.c %D%/raw.h

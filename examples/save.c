@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * save MODEL OUT [SHARD_BYTES]: load a model, save its matrices of F32 as BF16
- * and all else as it is, with one pair of metadata more, and print the progress.
+ * and all else as it is, with one more pair of metadata, and print the
+ * progress.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -469,7 +469,7 @@ static void fill(struct weir__op *op)
 	    (!op->direct || writable_in_place(op->extent->file, bytes, n)))
 		op->payload = op->buf = bytes;
 	else if (bytes != room)
-		memcpy(room, bytes, n);
+		copy_non_temporal(room, bytes, n);
 	if (op->len > n)
 		memset(room + n, 0, op->len - n);
 	weir__trace_span(weir, WEIR__TRACK_COPIER, op->reactor->index,

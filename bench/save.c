@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench/save [--dir DIR] [--mb SIZE] [--pairs N] [--python PYTHON]: saving
+ * tensors from memory to one file, against the disk: 8 threads that write 4 MiB
+ * at a time with O_DIRECT to a file whose blocks are reserved, as fio does. Both
+ * times are from the creation of the file to the end of fsync(2), and the two
+ * alternate. With a Python that has the packages safetensors, gguf and numpy,
+ * their writers take their turns too, on arrays in memory (save_peers.py); each
+ * is followed by fsync(2) of its file.
+ *
+ * The tensors are 64 of equal length, one after the other in huge pages.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "must.h"
+#include "raw.h"
+#include "result.h"
+
+#define N_TENSORS 64u
+#define CHUNK ((size_t)4 << 20)
+#define N_THREADS 8u
+#define MAX_PAIRS 51u
+#define GOAL 0.9
+
+static const char *dir = ".";
+static const char *python;
+static const char *script = "save_peers.py";
+static size_t bytes = (size_t)2 << 30;
+static unsigned pairs = 7;
+static struct weir *root;
+static struct weir_buf *buf;
+
+static struct {
+	int fd;
+	const unsigned char *from;
+	_Atomic size_t at;
+} raw;
+
+static const char *path_of(const char *name)
+{
+	static char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void *write_chunks(void *arg)
+{
+	size_t at;
+
+	while ((at = atomic_fetch_add(&raw.at, CHUNK)) < bytes)
+		if (pwrite(raw.fd, raw.from + at, CHUNK, (off_t)at) !=
+		    (ssize_t)CHUNK)
+			die("%s: a direct write failed", path_of("raw"));
+	return arg;
+}
+
+static double raw_write(void)
+{
+	pthread_t thread[N_THREADS];
+	double begun = raw_now(), seconds;
+
+	raw.fd = open(path_of("raw"), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT,
+		      0600);
+	if (raw.fd < 0)
+		die("%s: no file can be made for direct writes",
+		    path_of("raw"));
+	(void)!fallocate(raw.fd, 0, 0, (off_t)bytes);
+	atomic_store(&raw.at, 0);
+	for (unsigned i = 0; i < N_THREADS; i++)
+		if (pthread_create(&thread[i], NULL, write_chunks, NULL))
+			die("no thread can be started");
+	for (unsigned i = 0; i < N_THREADS; i++)
+		pthread_join(thread[i], NULL);
+	if (fsync(raw.fd) < 0)
+		die("%s: fsync failed", path_of("raw"));
+	seconds = raw_now() - begun;
+	close(raw.fd);
+	unlink(path_of("raw"));
+	return seconds;
+}
+
+static double save(const char *name, bool sharded)
+{
+	struct weir_save_opts o = WEIR_SAVE_OPTS_INIT;
+	const int64_t shape = (int64_t)(bytes / N_TENSORS);
+	struct weir_save *s;
+	char label[40];
+	double begun, seconds;
+
+	o.shard_bytes = sharded ? bytes / 4 : 0;
+	must(weir_save_new(root, path_of(name), &o, &s));
+	for (unsigned i = 0; i < N_TENSORS; i++) {
+		struct weir_tensor t;
+
+		snprintf(label, sizeof(label), "model.layers.%02u.weight", i);
+		must(weir_tensor_init(&t, WEIR_DTYPE_I8, 1, &shape));
+		must(weir_tensor_place(&t, buf, i * (uint64_t)shape));
+		must(weir_save_add(s, label, &t, 0));
+	}
+	begun = raw_now();
+	must(weir_save_start(s, NULL));
+	must(weir_save_wait(s, -1));
+	seconds = raw_now() - begun;
+	weir_save_free(s);
+	return seconds;
+}
+
+static void remove_saved(void)
+{
+	char name[80];
+
+	unlink(path_of("s.safetensors"));
+	unlink(path_of("s.gguf"));
+	unlink(path_of("s.safetensors.index.json"));
+	for (unsigned i = 1; i <= 4; i++) {
+		snprintf(name, sizeof(name), "s-%05u-of-00004.safetensors", i);
+		unlink(path_of(name));
+	}
+}
+
+/* The seconds of the two writers in Python; false: they do not run. */
+static bool peers(double *ret_safetensors, double *ret_gguf)
+{
+	char command[9000];
+	FILE *from;
+	int n;
+
+	if (!python)
+		return false;
+	snprintf(command, sizeof(command), "'%s' '%s' '%s' %zu %u", python,
+		 script, dir, bytes, N_TENSORS);
+	from = popen(command, "r");
+	n = from ? fscanf(from, "%lf %lf", ret_safetensors, ret_gguf) : 0;
+	return from && pclose(from) == 0 && n == 2;
+}
+
+enum {
+	RAW,
+	ONE,
+	PARTS,
+	GGUF,
+	PEER,
+	PEER_GGUF,
+	WAYS
+};
+
+static double take(unsigned way)
+{
+	if (way == RAW)
+		return raw_write();
+	return save(way == GGUF ? "s.gguf" : "s.safetensors", way == PARTS);
+}
+
+static void row(const char *name, const char *limit, double goal,
+		const double *limits, const double *values)
+{
+	double a[MAX_PAIRS], b[MAX_PAIRS];
+
+	memcpy(a, limits, sizeof(a));
+	memcpy(b, values, sizeof(b));
+	result_add_pairs(name, limit, "s", goal, a, b, pairs);
+}
+
+static void measure(void)
+{
+	static double t[WAYS][MAX_PAIRS];
+	bool with = true;
+
+	for (unsigned i = 0; i < pairs; i++) {
+		/* What is removed before takes time of what follows. */
+		for (unsigned k = 0; k < PEER; k++) {
+			const unsigned way = (i + k) % PEER;
+
+			t[way][i] = take(way);
+			remove_saved();
+		}
+		with = with && peers(&t[PEER][i], &t[PEER_GGUF][i]);
+	}
+	result_head();
+	row("one safetensors file", "direct writes", GOAL, t[RAW], t[ONE]);
+	row("one GGUF file", "direct writes", GOAL, t[RAW], t[GGUF]);
+	row("four shards", "direct writes", GOAL, t[RAW], t[PARTS]);
+	if (with) {
+		row("one safetensors file, package", "safetensors.numpy", 1,
+		    t[PEER], t[ONE]);
+		row("one GGUF file, package", "gguf.GGUFWriter", 1,
+		    t[PEER_GGUF], t[GGUF]);
+	} else {
+		result_skip("the packages safetensors and gguf",
+			    "no --python that has them");
+	}
+}
+
+static void options(int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "--dir"))
+			dir = argv[i + 1];
+		else if (!strcmp(argv[i], "--mb"))
+			bytes = strtoull(argv[i + 1], NULL, 10) << 20;
+		else if (!strcmp(argv[i], "--pairs"))
+			pairs = (unsigned)strtoul(argv[i + 1], NULL, 10);
+		else if (!strcmp(argv[i], "--python"))
+			python = argv[i + 1];
+		else if (!strcmp(argv[i], "--script"))
+			script = argv[i + 1];
+		else
+			die("%s is no option", argv[i]);
+	}
+	bytes -= bytes % (N_TENSORS * CHUNK);
+	if (!bytes || !pairs || pairs > MAX_PAIRS)
+		die("--mb is at least 256, --pairs 1 to %u", MAX_PAIRS);
+}
+
+int main(int argc, char **argv)
+{
+	struct weir_buft *huge;
+	struct weir_dev *cpu;
+
+	options(argc, argv);
+	must(weir_open(NULL, &root));
+	must(weir_dev_find(root, "CPU", &cpu));
+	must(weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge));
+	must(weir_buf_alloc(huge, bytes + 4096, NULL, &buf));
+	for (size_t i = 0; i < bytes; i += 8)
+		*(uint64_t *)(void *)((char *)weir_buf_data(buf) + i) =
+			i * 0x9e3779b97f4a7c15u;
+	raw.from = weir_buf_data(buf);
+	measure();
+	weir_buf_free(buf);
+	weir_close(root);
+	return !result_all_ok();
+}
