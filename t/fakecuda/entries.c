@@ -58,6 +58,15 @@ static const struct entry {
 	ENTRY(cuMemFree, 3020, cuMemFree_v2),
 	ENTRY(cuMemGetInfo, 3020, cuMemGetInfo_v2),
 	ENTRY(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2),
+	ENTRY(cuMemGetAllocationGranularity, 10020,
+	      cuMemGetAllocationGranularity),
+	ENTRY(cuMemAddressReserve, 10020, cuMemAddressReserve),
+	ENTRY(cuMemAddressFree, 10020, cuMemAddressFree),
+	ENTRY(cuMemCreate, 10020, cuMemCreate),
+	ENTRY(cuMemRelease, 10020, cuMemRelease),
+	ENTRY(cuMemMap, 10020, cuMemMap),
+	ENTRY(cuMemUnmap, 10020, cuMemUnmap),
+	ENTRY(cuMemSetAccess, 10020, cuMemSetAccess),
 	ENTRY(cuMemHostAlloc, 2020, cuMemHostAlloc),
 	ENTRY(cuMemAllocHost, 3020, cuMemAllocHost_v2),
 	ENTRY(cuMemFreeHost, 2000, cuMemFreeHost),
@@ -120,7 +129,8 @@ static const struct entry {
 static bool absent(const char *name)
 {
 	return fc_no(name) ||
-	       (!strcmp(name, "cuMemcpyBatchAsync") && fc_no("batch"));
+	       (!strcmp(name, "cuMemcpyBatchAsync") && fc_no("batch")) ||
+	       (!strcmp(name, "cuMemAddressReserve") && fc_no("virtual"));
 }
 
 /* The newest form that the versions of both the program and the driver have. */

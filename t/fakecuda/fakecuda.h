@@ -149,7 +149,9 @@ enum fc_memory {
 	FC_UNKNOWN,
 	FC_DEVICE,
 	FC_HOST,
-	FC_REGISTERED
+	FC_REGISTERED,
+	/* Addresses that are reserved, with no memory or no access. */
+	FC_RESERVED
 };
 
 struct fc_range {
@@ -159,7 +161,8 @@ struct fc_range {
 	struct fc_device *device;
 	unsigned flags;
 	uint64_t id;
-	bool piece; /* one of several adjoining allocations */
+	bool piece;  /* one of several adjoining allocations */
+	bool mapped; /* by cuMemMap */
 };
 
 /* An armed failure that has reached its call. There is none if mode is 0. */
@@ -267,6 +270,12 @@ void fc_range_remove(struct fc_range *range);
 bool fc_range_overlaps(uintptr_t start, uintptr_t end);
 /* The end of @range and of the allocations that adjoin it. */
 uintptr_t fc_range_end(const struct fc_range *range);
+/* Find room for @size bytes in the address space of @dev; 0: none. */
+uintptr_t fc_room(struct fc_device *dev, size_t size);
+/* Give fresh memory bytes that are not 0. */
+void fc_poison(struct fc_device *dev, uintptr_t at, size_t size);
+/* Drop the bytes of memory, so that they are gone. */
+void fc_punch(struct fc_device *dev, uintptr_t at, size_t size);
 void *fc_shadow(struct fc_device *dev, const void *ptr);
 void fc_memory_drop(struct CUctx_st *ctx);
 void fc_device_memory_free(struct fc_range *range);

@@ -9,7 +9,7 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/faults.c %D%/report.c %D%/handle.c \
 	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
-	%D%/place.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
+	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
 	-shared -Wl,-z,nodelete -Wl,-z,defs

@@ -134,7 +134,7 @@ static uintptr_t gap(const struct fc_device *dev, uintptr_t from, size_t size)
 }
 
 /* Next fit, so that freed addresses are not used again soon. */
-static uintptr_t find_room(struct fc_device *dev, size_t size)
+uintptr_t fc_room(struct fc_device *dev, size_t size)
 {
 	uintptr_t base = (uintptr_t)dev->base, at;
 
@@ -147,7 +147,7 @@ static uintptr_t find_room(struct fc_device *dev, size_t size)
 }
 
 /* Fresh memory must not be zero, so that no program relies on it. */
-static void poison(struct fc_device *dev, uintptr_t at, size_t size)
+void fc_poison(struct fc_device *dev, uintptr_t at, size_t size)
 {
 	char *p = fc_shadow(dev, (void *)at);
 	size_t n = size < POISON ? size : POISON;
@@ -173,7 +173,7 @@ static CUresult device_alloc(struct fc_call *call, CUdeviceptr *ret,
 	if (size < bytes || dev->used >= fc.opt.mem ||
 	    size > fc.opt.mem - dev->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.start = find_room(dev, size);
+	range.start = fc_room(dev, size);
 	range.end = range.start + bytes;
 	if (!range.start || !fc_range_add(&range))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -182,7 +182,7 @@ static CUresult device_alloc(struct fc_call *call, CUdeviceptr *ret,
 	if (fc.count.device_bytes > fc.count.device_peak)
 		fc.count.device_peak = fc.count.device_bytes;
 	fc_made(FAKECUDA_DEVICE_MEMORY);
-	poison(dev, range.start, size);
+	fc_poison(dev, range.start, size);
 	*ret = range.start;
 	fc_note(call, "%zu -> %#llx ", bytes, *ret);
 	return CUDA_SUCCESS;
@@ -194,15 +194,19 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 	return fc_leave(&call, device_alloc(&call, ret, bytes));
 }
 
-/* Punches whole pages out of the memfd, so that the bytes are gone. */
+/* Punches whole pages out of the memfd. */
+void fc_punch(struct fc_device *dev, uintptr_t at, size_t size)
+{
+	fallocate(dev->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)(at - (uintptr_t)dev->base), (off_t)size);
+}
+
 void fc_device_memory_free(struct fc_range *range)
 {
 	struct fc_device *dev = range->device;
 	size_t size = (range->end - range->start + GRAIN - 1) / GRAIN * GRAIN;
-	uint64_t offset = range->start - (uintptr_t)dev->base;
 
-	fallocate(dev->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		  (off_t)offset, (off_t)size);
+	fc_punch(dev, range->start, size);
 	dev->used -= size;
 	fc.count.device_bytes -= size;
 	fc_range_remove(range);
@@ -222,7 +226,7 @@ static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
 		return result;
 	range = fc_range_of((void *)(uintptr_t)ptr);
 	if (!range || range->memory != FC_DEVICE || range->start != ptr ||
-	    range->piece)
+	    range->piece || range->mapped)
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 				"%#llx is no allocation", ptr);
 	fc_went(FAKECUDA_DEVICE_MEMORY);
@@ -243,7 +247,7 @@ static uintptr_t map_pieces(struct fc_device *dev, size_t bytes, unsigned n)
 	struct fc_range range = { .memory = FC_DEVICE,
 				  .device = dev,
 				  .piece = true };
-	uintptr_t at = find_room(dev, n * bytes);
+	uintptr_t at = fc_room(dev, n * bytes);
 
 	for (unsigned i = 0; at && i < n; i++) {
 		range.start = at + i * bytes;
@@ -252,7 +256,7 @@ static uintptr_t map_pieces(struct fc_device *dev, size_t bytes, unsigned n)
 			return 0;
 		dev->used += bytes;
 		fc.count.device_bytes += bytes;
-		poison(dev, range.start, bytes);
+		fc_poison(dev, range.start, bytes);
 	}
 	return at;
 }

@@ -50,6 +50,9 @@ CUresult fc_place(struct fc_call *call, const void *ptr, size_t width,
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 				"%zu rows of %zu bytes, pitch %zu", height,
 				width, pitch);
+	if (range && range->memory == FC_RESERVED)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"%p is reserved, but has no memory", ptr);
 	if (range)
 		return place_known(call, ptr, bytes, range, ret);
 	if (!ptr || fc_device_of(ptr))
@@ -87,7 +90,7 @@ static bool attribute(CUpointer_attribute what, const struct fc_range *range,
 	bool device = range && range->memory == FC_DEVICE;
 
 	*ret = 0;
-	if (!range) {
+	if (!range || range->memory == FC_RESERVED) {
 		if (what == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 			*ret = (uint64_t)-2;
 		return false;
