@@ -200,7 +200,8 @@ struct weir_backend_host {
 	/*
 	 * Release the pages of memory of host_alloc that is neither shared nor
 	 * in reserved pages; its addresses stay reserved, and cannot be
-	 * accessed. Back them again, with undefined contents. host_free accepts released memory.
+	 * accessed. Back them again, with undefined contents. host_free
+	 * accepts released memory.
 	 * May block; take the lock of arenas. -ENOMEM and others with a
 	 * sentence: the memory is as before.
 	 */

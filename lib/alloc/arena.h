@@ -56,7 +56,8 @@ void weir__arena_hide(struct weir_backend_mem *mem, bool hidden);
  * stay reserved and cannot be accessed. Back them again, with undefined
  * contents: -ENOMEM as weir__arena_take, or the errno of mlock(2) or
  * mprotect(2), and the memory is still released. Only for memory that is
- * neither shared nor in reserved pages. weir__arena_give accepts released memory.
+ * neither shared nor in reserved pages. weir__arena_give accepts released
+ * memory.
  */
 int weir__arena_park(struct weir *weir, struct weir_backend_mem *mem);
 int weir__arena_unpark(struct weir *weir, struct weir_backend_mem *mem);
