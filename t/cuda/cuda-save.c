@@ -134,6 +134,40 @@ static void failing(int mode, unsigned nth, const char *what)
 	weir_buf_free(t.buf);
 }
 
+/* A copy never ends, and the root is closed. */
+static void hanging(void)
+{
+	const char *build = getenv("builddir");
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_tensor t;
+	struct weir_save *s;
+	struct stat st;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/lib/cuda/.libs", build ? build : ".");
+	o.module_path = path;
+	o.close_timeout = 200 * MS;
+	must(weir_open(&o, &root));
+	t = matrix();
+	files_text("stuck.safetensors", "kept");
+	s = begin("stuck.safetensors");
+	must(weir_save_add(s, "whole", &t, 0));
+	fake.arm("cuMemcpyDtoHAsync", 1, FAKECUDA_HANG, 0);
+	must(weir_save_start(s, NULL));
+	while (!fake.struck())
+		usleep(1000);
+	weir_close(root);
+	is_err(weir_save_wait(s, 0), -ESHUTDOWN, "root was closed",
+	       "a save whose copy hangs ends when the root is closed");
+	ok(stat(files_path("stuck.safetensors"), &st) == 0 && st.st_size == 4,
+	   "the file that it would have replaced is whole");
+	weir_save_free(s);
+	fake.disarm();
+	/* The copy goes on, and finds all that it uses. */
+	fake.release();
+	usleep(100000);
+}
+
 int main(void)
 {
 	open_driver();
@@ -141,9 +175,10 @@ int main(void)
 	files_begin();
 	root = open_cuda();
 	ways();
-	if (on_fake(8)) {
+	if (on_fake(10)) {
 		failing(FAKECUDA_ONCE, 1, "a copy fails");
 		weir_close(root);
+		hanging();
 		root = open_cuda();
 		failing(FAKECUDA_LOST, 2, "a device is lost");
 	}
