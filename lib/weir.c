@@ -7,6 +7,7 @@
 #include <weir.h>
 #include <weir/backend.h>
 
+#include "alloc/addresses.h"
 #include "alloc/arena.h"
 #include "alloc/host.h"
 #include "core/cgroup.h"
@@ -103,6 +104,9 @@ static const struct weir_backend_host host = {
 	.dtype_grid = weir__dtype_grid,
 	.host_park = weir__arena_park,
 	.host_unpark = weir__arena_unpark,
+	.host_reserve_addresses = weir__host_reserve,
+	.host_commit = weir__addresses_commit,
+	.host_decommit = weir__addresses_decommit,
 };
 
 const char *weir_version_string(void)

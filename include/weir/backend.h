@@ -207,6 +207,22 @@ struct weir_backend_host {
 	 */
 	int (*host_park)(struct weir *weir, struct weir_backend_mem *mem);
 	int (*host_unpark)(struct weir *weir, struct weir_backend_mem *mem);
+
+	/*
+	 * Reserve host addresses without memory, as mem->reserve does; @kind,
+	 * @node and @flags as of host_alloc. host_free frees them, and what is
+	 * committed. Commit memory, or give it back, as mem->commit and
+	 * mem->decommit do. May block; take the lock of arenas.
+	 */
+	int (*host_reserve_addresses)(struct weir *weir, enum weir_mem kind,
+				      size_t bytes, int32_t node,
+				      uint32_t flags,
+				      struct weir_backend_mem *mem,
+				      size_t *ret_granule);
+	int (*host_commit)(struct weir *weir, struct weir_backend_mem *mem,
+			   size_t off, size_t bytes);
+	int (*host_decommit)(struct weir *weir, struct weir_backend_mem *mem,
+			     size_t off, size_t bytes);
 };
 
 /*
@@ -367,6 +383,33 @@ struct weir_backend_mem_ops {
 	int (*unpark)(struct weir_dev *dev,
 		      const struct weir_backend_buft *desc, size_t bytes,
 		      struct weir_backend_mem *mem);
+	/*
+	 * Reserve addresses for @bytes, a multiple of 2 MiB, without memory.
+	 * Parts of them are then committed; parts begin and end at multiples
+	 * of *@ret_granule, a power of two, as the address does. free frees
+	 * the addresses, and what is committed. As alloc in all else.
+	 * Optional, all three or none: NULL means -EOPNOTSUPP, which reserve
+	 * may also return for a device or for flags that cannot have it.
+	 */
+	int (*reserve)(struct weir_dev *dev,
+		       const struct weir_backend_buft *desc, size_t bytes,
+		       const struct weir_buf_opts *opts,
+		       struct weir_backend_mem *mem, size_t *ret_granule);
+	/*
+	 * Commit memory to a part that has none; its contents are undefined.
+	 * May block. < 0 with a sentence: no byte of it is committed. -ENOMEM.
+	 */
+	int (*commit)(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc,
+		      struct weir_backend_mem *mem, size_t off, size_t bytes);
+	/*
+	 * Give the memory of a part back, all of which is committed, perhaps by
+	 * several calls of commit. No work uses it. May block. < 0 with a
+	 * sentence: all of it is still committed.
+	 */
+	int (*decommit)(struct weir_dev *dev,
+			const struct weir_backend_buft *desc,
+			struct weir_backend_mem *mem, size_t off, size_t bytes);
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */

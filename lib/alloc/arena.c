@@ -143,8 +143,7 @@ static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 	return 0;
 }
 
-/* The arenas of the root, made at the first call. */
-static int arenas_get(struct weir *weir, struct weir__arenas **ret_all)
+int weir__arenas_get(struct weir *weir, struct weir__arenas **ret_all)
 {
 	struct weir__part *part;
 	int r = weir__root_part(weir, WEIR__PART_ALLOC, arenas_make, &part);
@@ -192,18 +191,18 @@ static struct weir__arena *take_kept(struct weir__arenas *all,
 	return best;
 }
 
-static void add_live(struct weir__arenas *all, struct weir__arena *a)
+void weir__arena_add_live(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_add(&all->live, a);
 	if (!weir__pages_reserved(&a->pages))
-		all->live_bytes += a->pages.len;
+		all->live_bytes += weir__arena_bytes(a);
 }
 
-static void remove_live(struct weir__arenas *all, struct weir__arena *a)
+void weir__arena_remove_live(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_remove(all, a);
 	if (!weir__pages_reserved(&a->pages))
-		all->live_bytes -= a->pages.len;
+		all->live_bytes -= weir__arena_bytes(a);
 	a->mem = NULL;
 }
 
@@ -380,7 +379,7 @@ static int arena_take(struct weir__arenas *all,
 		return r;
 	}
 	a->mem = mem;
-	add_live(all, a);
+	weir__arena_add_live(all, a);
 	return 0;
 }
 
@@ -398,14 +397,13 @@ static int back_eagerly(struct weir__arenas *all, struct weir__pages *want,
 		"%zu of %zu bytes could be backed, more are refused by a cgroup, a cpuset or a NUMA policy",
 		len - (size_t)weir__pages_missing(&a->pages, 0), len);
 	pthread_mutex_lock(&all->lock);
-	remove_live(all, a);
+	weir__arena_remove_live(all, a);
 	arena_destroy(all, a);
 	pthread_mutex_unlock(&all->lock);
 	return -ENOMEM;
 }
 
-/* Find the nodes that @req asks for; none: any. */
-static int want_nodes(const struct weir__arena_req *req,
+int weir__arena_nodes(const struct weir__arena_req *req,
 		      struct weir__nodes *nodes)
 {
 	if (req->kind == WEIR_MEM_HBM || req->kind == WEIR_MEM_FAR)
@@ -424,7 +422,7 @@ static int take_type(struct weir__arenas *all,
 		     const struct weir__arena_req *req,
 		     struct weir__pages *want, struct weir_backend_mem *mem)
 {
-	int r = want_nodes(req, &want->nodes);
+	int r = weir__arena_nodes(req, &want->nodes);
 
 	if (r < 0)
 		return r;
@@ -515,7 +513,7 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 	struct weir__error_saved saved;
 	struct weir__arenas *all;
 	unsigned before;
-	int r = arenas_get(weir, &all);
+	int r = weir__arenas_get(weir, &all);
 
 	if (r < 0)
 		return r;
@@ -536,7 +534,7 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 {
 	struct weir__arenas *all = weir__arenas_of(weir);
 	struct weir__arena *a = mem->handle;
-	size_t len = a->pages.len;
+	size_t len = weir__arena_bytes(a);
 	bool kept;
 
 	if (a->parked) {
@@ -546,8 +544,8 @@ void weir__arena_give(struct weir *weir, struct weir_backend_mem *mem)
 	}
 	a->backed = __atomic_load_n(&mem->backed, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&all->lock);
-	remove_live(all, a);
-	kept = !a->pages.shared && arena_keep(all, a);
+	weir__arena_remove_live(all, a);
+	kept = !a->pages.shared && !a->pages.bare && arena_keep(all, a);
 	pthread_mutex_unlock(&all->lock);
 	if (kept)
 		return;
@@ -573,7 +571,7 @@ int weir__arena_park(struct weir *weir, struct weir_backend_mem *mem)
 		return weir__fail_sys(r, "%zu bytes", a->pages.len);
 	a->parked = true;
 	pthread_mutex_lock(&all->lock);
-	remove_live(all, a);
+	weir__arena_remove_live(all, a);
 	all->used -= a->pages.len;
 	pthread_mutex_unlock(&all->lock);
 	a->relock = a->pages.locked;
@@ -599,7 +597,7 @@ int weir__arena_unpark(struct weir *weir, struct weir_backend_mem *mem)
 		a->parked = false;
 		a->mem = mem;
 		all->used += p->len;
-		add_live(all, a);
+		weir__arena_add_live(all, a);
 	}
 	pthread_mutex_unlock(&all->lock);
 	return r;
@@ -612,7 +610,7 @@ void weir__arena_leak(struct weir *weir, struct weir_backend_mem *mem)
 	struct weir__arena *a = mem->handle;
 
 	pthread_mutex_lock(&all->lock);
-	remove_live(all, a);
+	weir__arena_remove_live(all, a);
 	pthread_mutex_unlock(&all->lock);
 	weir__sys_close(a->pages.fd);
 	weir__free(a);
@@ -661,7 +659,7 @@ int weir__arena_share(struct weir *weir, const struct weir_backend_mem *mem,
 int weir__arena_reserve(struct weir *weir, size_t bytes)
 {
 	struct weir__arenas *all;
-	int r = arenas_get(weir, &all);
+	int r = weir__arenas_get(weir, &all);
 
 	if (r < 0)
 		return r;

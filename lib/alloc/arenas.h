@@ -23,6 +23,9 @@ struct weir__arena {
 	size_t backed;                /* kept: bytes known to be backed */
 	struct weir_backend_mem *mem; /* live: that of the buffer */
 	bool parked, relock; /* its pages are released; they were locked */
+	/* Reserved addresses, whose pages are bare: addresses.c. */
+	size_t committed; /* bytes that have memory */
+	bool prefault;    /* commit backs them with pages */
 };
 
 /* The arenas of a root. */
@@ -50,9 +53,23 @@ static inline struct weir__arenas *weir__arenas_of(struct weir *weir)
 		&weir->part[WEIR__PART_ALLOC]);
 }
 
+/* The bytes that count towards the budget. */
+static inline size_t weir__arena_bytes(const struct weir__arena *a)
+{
+	return a->pages.bare ? a->committed : a->pages.len;
+}
+
+/* Get the arenas of the root, made at the first call. */
+int weir__arenas_get(struct weir *weir, struct weir__arenas **ret_all);
+/* Find the nodes that @req asks for; none: any. */
+int weir__arena_nodes(const struct weir__arena_req *req,
+		      struct weir__nodes *nodes);
+
+/* The caller of what follows holds the lock. */
+void weir__arena_add_live(struct weir__arenas *all, struct weir__arena *a);
+void weir__arena_remove_live(struct weir__arenas *all, struct weir__arena *a);
 /*
- * Return the arena with pages of @types that was kept first, or NULL. The
- * caller holds the lock.
+ * The arena with pages of @types that was kept first, or NULL.
  */
 struct weir__arena *weir__arena_oldest(const struct weir__arenas *all,
 				       unsigned types);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/host.h"
 
+#include "alloc/addresses.h"
 #include "alloc/arena.h"
 #include "alloc/avail.h"
 #include "alloc/topology.h"
 #include "core/sys.h"
+#include "core/util.h"
 
-int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
-		     int32_t node, uint32_t flags, struct weir_backend_mem *mem)
+static struct weir__arena_req request(enum weir_mem kind, size_t bytes,
+				      int32_t node, uint32_t flags)
 {
-	struct weir__arena_req req = {
+	return (struct weir__arena_req){
 		.bytes = bytes,
 		.kind = kind,
 		.node = node,
@@ -18,6 +20,12 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 		.hugetlb = flags & WEIR_BUF_HUGETLB,
 		.hugetlb_1g = flags & WEIR_BUF_HUGETLB_1G,
 	};
+}
+
+int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
+		     int32_t node, uint32_t flags, struct weir_backend_mem *mem)
+{
+	struct weir__arena_req req = request(kind, bytes, node, flags);
 	int r = weir__arena_take(weir, &req, mem);
 
 	if (r < 0 || !(flags & WEIR_BUF_PREFAULT))
@@ -26,6 +34,16 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 	if (r < 0)
 		weir__arena_give(weir, mem);
 	return r;
+}
+
+int weir__host_reserve(struct weir *weir, enum weir_mem kind, size_t bytes,
+		       int32_t node, uint32_t flags,
+		       struct weir_backend_mem *mem, size_t *ret_granule)
+{
+	struct weir__arena_req req = request(kind, bytes, node, flags);
+
+	*ret_granule = WEIR__HUGE_PAGE;
+	return weir__addresses_take(weir, &req, flags & WEIR_BUF_PREFAULT, mem);
 }
 
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)

@@ -112,7 +112,8 @@ static int map_aligned(struct weir__pages *p, size_t align)
 	size_t len = p->len, extra = align > WEIR__PAGE ? align : 0;
 	unsigned char *from, *addr;
 	void *map;
-	int r = weir__sys_map(len + extra, -1, 0, PROT_READ | PROT_WRITE, &map);
+	int prot = p->bare ? PROT_NONE : PROT_READ | PROT_WRITE;
+	int r = weir__sys_map(len + extra, -1, 0, prot, &map);
 
 	if (r < 0) {
 		char limit[WEIR__LIMITS_TEXT];
@@ -279,8 +280,10 @@ int weir__pages_map(struct weir__pages *p)
 	int r;
 
 	p->fd = -1;
-	r = reserved || p->shared ? map_file(p)
-				  : map_aligned(p, weir__pages_size(p->type));
+	r = reserved || p->shared
+		    ? map_file(p)
+		    : map_aligned(p, p->bare ? WEIR__HUGE_PAGE
+					     : weir__pages_size(p->type));
 	if (r < 0)
 		return r;
 	p->eager = reserved || (p->shared && is_strict_overcommit());

@@ -23,6 +23,8 @@ struct weir__pages {
 	struct weir__nodes nodes; /* none: any; emptied if binding fails */
 	bool only;                /* fail if it cannot be bound to the nodes */
 	bool shared;              /* keep the descriptor of its memfd */
+	/* Only reserve addresses, at a multiple of 2 MiB: no access. */
+	bool bare;
 	enum weir__page_type type;
 	/* Results: */
 	unsigned char *addr;

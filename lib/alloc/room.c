@@ -52,6 +52,18 @@ uint64_t weir__arena_budget_left(struct weir *weir)
 	return left;
 }
 
+/* The bytes after the first @backed that have no page yet. */
+static uint64_t bytes_missing(const struct weir__arena *a, size_t backed)
+{
+	uint64_t missing = weir__pages_missing(&a->pages, backed), none;
+
+	if (!a->pages.bare)
+		return missing;
+	/* Pages that are not committed are missing too. */
+	none = a->pages.len - a->committed;
+	return missing > none ? missing - none : 0;
+}
+
 /*
  * The bytes that live arenas on any of @nodes (NULL: all live arenas) may still
  * need: an upper bound by the pages that are known to be backed, or the exact
@@ -64,14 +76,15 @@ static uint64_t committed(const struct weir__arenas *all,
 	uint64_t sum = 0;
 
 	for (const struct weir__arena *a = all->live; a; a = a->next) {
-		size_t backed =
-			__atomic_load_n(&a->mem->backed, __ATOMIC_RELAXED);
+		size_t bytes = weir__arena_bytes(a), backed = 0;
 
-		if (weir__pages_reserved(&a->pages) || backed >= a->pages.len ||
+		if (!a->pages.bare)
+			backed = __atomic_load_n(&a->mem->backed,
+						 __ATOMIC_RELAXED);
+		if (weir__pages_reserved(&a->pages) || backed >= bytes ||
 		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))
 			continue;
-		sum += exactly ? weir__pages_missing(&a->pages, backed)
-			       : a->pages.len - backed;
+		sum += exactly ? bytes_missing(a, backed) : bytes - backed;
 	}
 	return sum;
 }

@@ -93,6 +93,42 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	return r;
 }
 
+static int cpu_reserve(struct weir_dev *dev,
+		       const struct weir_backend_buft *desc, size_t bytes,
+		       const struct weir_buf_opts *opts,
+		       struct weir_backend_mem *mem, size_t *ret_granule)
+{
+	struct weir__cpu *cpu = weir__cpu_of(dev);
+	int r;
+
+	mem->how = LIBRARYS;
+	r = lib->host_reserve_addresses(lib->dev_root(dev), desc->kind, bytes,
+					opts->node ? opts->node - 1 : cpu->node,
+					opts->flags, mem, ret_granule);
+	if (r < 0)
+		return r;
+	r = range_add(cpu, mem->base, bytes);
+	if (r < 0)
+		lib->host_free(lib->dev_root(dev), mem);
+	return r;
+}
+
+static int cpu_commit(struct weir_dev *dev,
+		      const struct weir_backend_buft *desc,
+		      struct weir_backend_mem *mem, size_t off, size_t bytes)
+{
+	(void)desc;
+	return lib->host_commit(lib->dev_root(dev), mem, off, bytes);
+}
+
+static int cpu_decommit(struct weir_dev *dev,
+			const struct weir_backend_buft *desc,
+			struct weir_backend_mem *mem, size_t off, size_t bytes)
+{
+	(void)desc;
+	return lib->host_decommit(lib->dev_root(dev), mem, off, bytes);
+}
+
 static void cpu_free(struct weir_dev *dev, const struct weir_backend_buft *desc,
 		     size_t bytes, struct weir_backend_mem *mem)
 {
@@ -160,4 +196,7 @@ const struct weir_backend_mem_ops weir__cpu_mem_ops = {
 	.memory = cpu_memory,
 	.park = cpu_park,
 	.unpark = cpu_unpark,
+	.reserve = cpu_reserve,
+	.commit = cpu_commit,
+	.decommit = cpu_decommit,
 };

@@ -125,6 +125,10 @@ static int mem_in(struct weir_backend_mem_ops *m,
 		return weir__fail(
 			-EBADMSG,
 			"one of mem->park and mem->unpark is NULL, the other is not");
+	if (!m->reserve != !m->commit || !m->reserve != !m->decommit)
+		return weir__fail(
+			-EBADMSG,
+			"some of mem->reserve, commit and decommit are NULL");
 	return 0;
 }
 

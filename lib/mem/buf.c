@@ -47,11 +47,7 @@ int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 	return r;
 }
 
-/*
- * Count @size bytes before they are allocated. Fails with -ENOMEM if they
- * exceed the budget.
- */
-static int buft_charge(struct weir_buft *buft, size_t size)
+int weir__buft_charge(struct weir_buft *buft, size_t size)
 {
 	uint64_t used = atomic_load(&buft->used), budget;
 
@@ -132,7 +128,7 @@ int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 	return weir__buft_memory(buft, ret_free, ret_total);
 }
 
-static struct weir_buf *buf_new(struct weir_buft *buft, size_t size)
+struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 {
 	struct weir_buf *buf = weir__slab_alloc(&buft->dev->bufs, sizeof(*buf));
 
@@ -155,7 +151,7 @@ static struct weir_buf *buf_new(struct weir_buft *buft, size_t size)
 	return buf;
 }
 
-static void buf_drop(struct weir_buf *buf)
+void weir__buf_drop(struct weir_buf *buf)
 {
 	struct weir_dev *dev = buf->buft->dev;
 	struct weir *weir = dev->weir;
@@ -163,6 +159,7 @@ static void buf_drop(struct weir_buf *buf)
 	pthread_mutex_destroy(&buf->lock);
 	weir__free(buf->member);
 	weir__free(buf->member_at);
+	weir__free(buf->reserved);
 	weir__slab_free(&dev->bufs, buf);
 	weir__root_put(weir);
 }
@@ -208,8 +205,8 @@ int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 	return 0;
 }
 
-static int check_alloc(const struct weir_buft *buft, size_t size,
-		       const struct weir_buf_opts *o)
+int weir__buf_check_alloc(const struct weir_buft *buft, size_t size,
+			  const struct weir_buf_opts *o)
 {
 	const struct weir_backend_buft *d = &buft->desc;
 	int r = weir__buft_check_flags(buft, o->flags & ~WEIR_BUF_ON_NODE);
@@ -290,7 +287,7 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 static int charge_and_alloc(struct weir_buf *buf, const struct weir_buf_opts *o)
 {
 	struct weir_buft *buft = buf->buft;
-	int r = buft_charge(buft, buf->bytes);
+	int r = weir__buft_charge(buft, buf->bytes);
 
 	if (r < 0)
 		return r;
@@ -336,14 +333,14 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 	int r = weir__root_enter(buft->dev->weir);
 
 	if (r < 0 || (r = weir__opts_in(&o, sizeof(o), opts)) < 0 ||
-	    (r = check_alloc(buft, size, &o)) < 0)
+	    (r = weir__buf_check_alloc(buft, size, &o)) < 0)
 		return r;
-	buf = buf_new(buft, size);
+	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
 	r = charge_and_alloc_again(buf, &o);
 	if (r < 0) {
-		buf_drop(buf);
+		weir__buf_drop(buf);
 		return r;
 	}
 	buf->mem.got |= WEIR_GOT_OWNED;
@@ -392,13 +389,13 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		return weir__fail(-EINVAL,
 				  "%zu bytes at %p exceed the address space",
 				  size, ptr);
-	buf = buf_new(buft, size);
+	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
 	weir__error_save(&saved);
 	r = size ? wrap_mem(buft, ptr, size, &buf->mem) : 0;
 	if (r < 0) {
-		buf_drop(buf);
+		weir__buf_drop(buf);
 		return r;
 	}
 	/* A success leaves the text of the last failure as it was. */
@@ -446,7 +443,7 @@ static void free_mem(struct weir__reclaimed *x)
 		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
 					&buf->mem);
 	if (!buf->foreign && !buf->member && !atomic_load(&buf->parked))
-		atomic_fetch_sub(&buf->buft->used, buf->bytes);
+		atomic_fetch_sub(&buf->buft->used, weir__buf_committed(buf));
 }
 
 static void free_rest(struct weir__reclaimed *x)
@@ -455,7 +452,7 @@ static void free_rest(struct weir__reclaimed *x)
 
 	if (buf->release)
 		buf->release(buf->release_arg);
-	buf_drop(buf);
+	weir__buf_drop(buf);
 }
 
 static bool free_waits(struct weir_buf *buf)
@@ -493,7 +490,7 @@ static void free_buf(struct weir_buf *buf, bool by_caller)
 			free_buf(buf->member[i], by_caller);
 	if (buf->bytes && weir__races_on(dev->weir))
 		buf_forget(buf);
-	buf->reclaimed.bytes = buf->bytes;
+	buf->reclaimed.bytes = weir__buf_committed(buf);
 	buf->reclaimed.free = free_mem;
 	buf->reclaimed.after = free_rest;
 	if (!now && free_waits(buf)) {
@@ -601,7 +598,7 @@ int weir__buf_park(struct weir_buf *buf)
 static int charge_and_unpark(struct weir_buf *buf)
 {
 	struct weir_dev *dev = buf->buft->dev;
-	int r = buft_charge(buf->buft, buf->bytes);
+	int r = weir__buft_charge(buf->buft, buf->bytes);
 
 	if (r < 0)
 		return r;
@@ -693,13 +690,13 @@ int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
 
 	if (r < 0 || (r = weir__root_enter(bufs[0]->buft->dev->weir)) < 0)
 		return r;
-	buf = buf_new(bufs[0]->buft, bytes);
+	buf = weir__buf_new(bufs[0]->buft, bytes);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
 	buf->member = weir__calloc(n, sizeof(struct weir_buf *));
 	buf->member_at = weir__calloc(n, sizeof(*buf->member_at));
 	if (!buf->member || !buf->member_at) {
-		buf_drop(buf);
+		weir__buf_drop(buf);
 		return weir__fail(-ENOMEM, "no memory for %u members", n);
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -757,7 +754,7 @@ int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
 	if (!buf->member) {
 		*ret_member = buf;
 		*ret_off = off;
-		return 0;
+		return weir__buf_check_memory(buf, off, n);
 	}
 	i = member_of(buf, off);
 	at = off - buf->member_at[i];
@@ -770,5 +767,5 @@ int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
 			(unsigned long long)(buf->member[i]->bytes - at));
 	*ret_member = buf->member[i];
 	*ret_off = at;
-	return 0;
+	return weir__buf_check_memory(buf->member[i], at, n);
 }

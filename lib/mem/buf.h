@@ -19,6 +19,7 @@
 #include "dev/dev.h"
 
 struct weir__access;
+struct weir__reserved;
 
 struct weir_buf {
 	/* The members that a load uses are in the first cache lines. */
@@ -33,8 +34,9 @@ struct weir_buf {
 	struct weir_buft *buft; /* that of the first member if joined */
 	size_t bytes;
 	struct weir_backend_mem mem;
-	struct weir_buf **member; /* joined: n_members of them */
-	uint64_t *member_at;      /* joined: offset of each member */
+	struct weir__reserved *reserved; /* reserved addresses; else NULL */
+	struct weir_buf **member;        /* joined: n_members of them */
+	uint64_t *member_at;             /* joined: offset of each member */
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
@@ -43,9 +45,48 @@ struct weir_buf {
 };
 
 /*
+ * Make the object of a buffer without memory, with a reference; free it. Check
+ * the options of weir_buf_alloc(). Count @size bytes towards the budget of
+ * @buft before they are allocated: -ENOMEM if they exceed it.
+ */
+struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size);
+void weir__buf_drop(struct weir_buf *buf);
+int weir__buf_check_alloc(const struct weir_buft *buft, size_t size,
+			  const struct weir_buf_opts *o);
+int weir__buft_charge(struct weir_buft *buft, size_t size);
+
+/*
+ * reserved.c. Make a buffer of @size bytes of addresses, a multiple of 2 MiB,
+ * that have no memory. -EOPNOTSUPP, with a sentence: the device or these flags
+ * cannot have it. *ret_granule: parts begin and end at multiples of it.
+ */
+int weir__buf_reserve(struct weir_buft *buft, size_t size,
+		      const struct weir_buf_opts *opts, size_t *ret_granule,
+		      struct weir_buf **ret_buf);
+/*
+ * Commit memory to a part, with undefined contents, or give it back, when no
+ * work uses it. They block, and change nothing if they fail. The caller
+ * serialises calls for one part.
+ */
+int weir__buf_commit(struct weir_buf *buf, size_t off, size_t bytes);
+int weir__buf_decommit(struct weir_buf *buf, size_t off, size_t bytes);
+/* The bytes that have memory; of an ordinary buffer, all. */
+size_t weir__buf_committed(const struct weir_buf *buf);
+int weir__buf_check_parts(const struct weir_buf *buf, uint64_t off, uint64_t n);
+/*
+ * Fail with -EINVAL and a sentence if not all of [@off, @off + @n) has memory.
+ */
+static inline int weir__buf_check_memory(const struct weir_buf *buf,
+					 uint64_t off, uint64_t n)
+{
+	return buf->reserved ? weir__buf_check_parts(buf, off, n) : 0;
+}
+
+/*
  * Find the member of @buf that contains [@off, @off + @n), and the offset in
  * it. A buffer that is not joined is its own member. Fails with -EINVAL and a
- * sentence.
+ * sentence,
+ * also if it has no memory: weir__buf_check_memory().
  */
 int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
 		    struct weir_buf **ret_member, uint64_t *ret_off);

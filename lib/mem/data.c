@@ -251,6 +251,8 @@ static int clear_one(struct weir_buf *buf, uint8_t byte)
 
 	if (r >= 0)
 		r = weir__buf_check_there(buf, "the buffer");
+	if (r >= 0)
+		r = weir__buf_check_memory(buf, 0, buf->bytes);
 	if (r < 0 || !buf->bytes)
 		return r;
 	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
