@@ -36,8 +36,10 @@ struct weir_heap_opts {
 	size_t size;
 	struct weir_buf *buf; /* the first buffer; referenced; NULL: none */
 	uint64_t grow;  /* least size of a further buffer, bytes; 0: 64 MiB, or
-			   no further buffer if buf is set */
-	uint64_t limit; /* most bytes of all buffers together; 0: no limit */
+			   no further buffer if buf is set. With reserve: of
+			   what is committed at a time; 0: 16 MiB */
+	uint64_t limit; /* most bytes of all buffers together, of reserved
+			   addresses those with memory; 0: no limit */
 	size_t align;   /* least alignment of a block's address, a power of two
 			   from 16 to 4096; sizes are rounded up to it. 0: that
 			   of the memory, from 64 to 256 */
@@ -51,14 +53,26 @@ struct weir_heap_opts {
 	 */
 	int (*on_full)(void *arg, uint64_t bytes);
 	void *on_full_arg;
+	/*
+	 * Bytes of addresses that the heap reserves, without memory, and in
+	 * which it then grows in place instead of allocating buffers: so free
+	 * memory is not divided among buffers. Memory is committed, and given
+	 * back, in parts of some MiB. 0: none; WEIR_HEAP_RESERVE_ALL: as many
+	 * as the device has memory. If the memory cannot be committed in parts,
+	 * the heap allocates buffers, and stats.addresses is 0; with
+	 * WEIR_BUF_STRICT weir_heap_new() fails with -EOPNOTSUPP.
+	 */
+	uint64_t reserve;
 };
+#define WEIR_HEAP_RESERVE_ALL UINT64_MAX
 WEIR__DECLARE_OPTS_INIT(weir_heap_opts)
 #define WEIR_HEAP_OPTS_INIT WEIR__OPTS_INIT(weir_heap_opts)
 
 /*
  * Make a heap of memory of @buft; NULL: of the kind of opts.buf. No buffer is
- * allocated before the first block. -EINVAL: invalid options, opts.buf is
- * joined, mapped or of another kind than @buft, or both are NULL. -ENOMEM.
+ * allocated before the first block; addresses are reserved now, which may
+ * block. -EINVAL: invalid options, opts.buf is joined, mapped or of another
+ * kind than @buft, or both are NULL. -ENOMEM.
  */
 WEIR_API int weir_heap_new(struct weir_buft *buft,
 			   const struct weir_heap_opts *opts,
@@ -91,9 +105,9 @@ struct weir_block {
  * - memory that was freed in @stream, or whose free event is done;
  * - memory that was freed in another stream: it makes @stream wait for the
  *   free event, if the wait can be queued without blocking;
- * - a new buffer, whose allocation may block;
+ * - a new buffer, or more memory for reserved addresses, which may block;
  * - several neighbouring blocks that were freed in different streams;
- * - a new buffer after empty buffers were given back.
+ * - a new buffer, or more memory, after empty ones were given back.
  *
  * If all of this fails, it calls opts.on_full.
  *
@@ -134,7 +148,8 @@ struct weir_heap_stats {
 				   that threads divide themselves have been */
 	uint64_t cached;        /* bytes of free blocks in caches of threads */
 	uint64_t pending;       /* free bytes whose free events are not done */
-	uint64_t reserved;      /* bytes of all buffers */
+	uint64_t reserved;      /* bytes of all buffers; of reserved addresses
+				   those with memory */
 	uint64_t reserved_peak; /* the most that reserved has been */
 	uint64_t span;          /* the sum over all buffers of the bytes up to
 				   the highest end of a block so far */
@@ -144,8 +159,9 @@ struct weir_heap_stats {
 	uint64_t allocs, frees; /* number of calls so far */
 	uint64_t failures;      /* allocations that failed for lack of memory */
 	uint64_t waits;         /* waits that weir_heap_alloc() has queued */
-	uint64_t grown;         /* buffers that were allocated so far */
+	uint64_t grown;         /* times that the heap has grown so far */
 	double fragmentation; /* 1 - largest / (free bytes); 0: none is free */
+	uint64_t addresses;   /* bytes of reserved addresses; 0: none */
 };
 /*
  * Describe the heap. The result is exact if no other thread uses it meanwhile.
@@ -155,8 +171,9 @@ WEIR_API int weir_heap_stats(struct weir_heap *heap,
 	WEIR_NONNULL(1, 2);
 
 /*
- * Give empty buffers back while the heap has more than @keep bytes. It keeps
- * opts.buf, and buffers with memory whose free event is not done.
+ * Give empty buffers back while the heap has more than @keep bytes; of reserved
+ * addresses the free parts, wherever they are. It keeps opts.buf, and memory
+ * whose free event is not done.
  */
 WEIR_API int weir_heap_trim(struct weir_heap *heap, size_t keep)
 	WEIR_NONNULL(1);

@@ -158,7 +158,7 @@ static void insert_region(struct weir_heap *h, struct weir__block_index *x,
 		return;
 	for (uint32_t i = region->first; i; i = b->next) {
 		b = weir__heap_block(h, i);
-		if (!weir__block_is_free(b))
+		if ((weir__block_tag(b) & 3) >= WEIR__BLOCK_USED)
 			index_insert(h, x, b);
 	}
 }

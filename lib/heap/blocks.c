@@ -22,17 +22,6 @@
  */
 #define DRAINED 2u
 
-/* True if the stream may use the free block @b, after the waits in w->dep. */
-static bool want_allows(const struct weir__want *w, const struct weir__block *b)
-{
-	if (!b->bin || b->bin == w->bin->index)
-		return true;
-	for (unsigned i = 0; i < w->n_deps; i++)
-		if (w->dep[i].bin->index == b->bin)
-			return b->number <= w->dep[i].number;
-	return false;
-}
-
 /* True if the wanted block fits into the @bytes that begin with @first. */
 static bool want_fits(const struct weir__want *w,
 		      const struct weir__block *first, uint64_t bytes)
@@ -232,7 +221,7 @@ static struct weir__block *best_block(struct weir__shard *s,
 		best = block_smaller(best, bin_best(s, s->bin[0], w, most));
 	for (unsigned i = 0; i < w->n_deps; i++) {
 		b = bin_best(s, w->dep[i].bin, w, most);
-		if (b && want_allows(w, b))
+		if (b && weir__want_allows(w, b))
 			best = block_smaller(best, b);
 	}
 	return best;
@@ -252,7 +241,7 @@ static struct weir__block *stretch_first(struct weir__shard *s,
 
 	for (uint32_t i = b->prev; i; i = other->prev) {
 		other = weir__heap_block(s->heap, i);
-		if (!weir__block_is_free(other) || !want_allows(w, other))
+		if (!weir__block_is_free(other) || !weir__want_allows(w, other))
 			break;
 		if (other->bin == b->bin)
 			return NULL;
@@ -270,7 +259,7 @@ static uint64_t stretch_bytes(struct weir__shard *s, const struct weir__want *w,
 
 	for (uint32_t i = first->next; i; i = other->next) {
 		other = weir__heap_block(s->heap, i);
-		if (!weir__block_is_free(other) || !want_allows(w, other))
+		if (!weir__block_is_free(other) || !weir__want_allows(w, other))
 			break;
 		bytes += other->bytes;
 	}
@@ -305,7 +294,7 @@ static struct weir__block *stretch_of(struct weir__shard *s,
 
 	for (uint32_t i = bin->oldest; i; i = b->after) {
 		b = weir__heap_block(s->heap, i);
-		if (!want_allows(w, b))
+		if (!weir__want_allows(w, b))
 			continue;
 		first = stretch_first(s, w, b);
 		if (!first)
@@ -402,7 +391,7 @@ static bool add_dep(struct weir__shard *s, struct weir__want *w,
 {
 	struct weir__stream_bin *bin = s->bin[b->bin];
 
-	if (want_allows(w, b))
+	if (weir__want_allows(w, b))
 		return true;
 	for (unsigned i = w->n_queued; i < w->n_deps; i++)
 		if (w->dep[i].bin == bin) {
@@ -453,7 +442,7 @@ static void window_add(struct free_window *win, const struct weir__want *w,
 		win->first = b;
 	win->last = b;
 	win->bytes += b->bytes;
-	if (want_allows(w, b))
+	if (weir__want_allows(w, b))
 		return;
 	while (i < win->n_bins && win->bin[i] != b->bin)
 		i++;
@@ -473,7 +462,7 @@ static void window_shift(struct weir__shard *s, struct free_window *win,
 
 	win->first = b == win->last ? NULL : weir__heap_block(s->heap, b->next);
 	win->bytes -= b->bytes;
-	if (want_allows(w, b))
+	if (weir__want_allows(w, b))
 		return;
 	while (win->bin[i] != b->bin)
 		i++;
@@ -513,7 +502,7 @@ static bool window_find(struct weir__shard *s, const struct weir__want *w,
 {
 	*win = (struct free_window){ 0 };
 	for (;;) {
-		if (!want_allows(w, b) && refused(w, s->bin[b->bin]))
+		if (!weir__want_allows(w, b) && refused(w, s->bin[b->bin]))
 			*win = (struct free_window){ 0 };
 		else
 			window_add(win, w, b);

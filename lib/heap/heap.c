@@ -12,6 +12,7 @@
 #include "stream/stream.h"
 
 #define GROW ((uint64_t)64 << 20)
+#define GROW_IN_PLACE ((uint64_t)16 << 20)
 
 static int check_buf(const struct weir_buf *buf, const struct weir_buft *buft)
 {
@@ -98,7 +99,7 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	atomic_init(&h->refs, 1);
 	h->weir = weir__root_ref(buft->dev->weir);
 	h->buft = buft;
-	h->grow = o->grow || o->buf ? o->grow : GROW;
+	h->grow = o->grow;
 	h->limit = o->limit ? o->limit : UINT64_MAX;
 	h->flags = o->flags;
 	h->reuse = o->reuse;
@@ -113,8 +114,48 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	return h;
 }
 
-static int heap_fill(struct weir_heap *h, struct weir_buf *buf)
+/* The bytes of addresses to reserve: a multiple of 2 MiB. */
+static int reserve_bytes(const struct weir_buft *buft, uint64_t reserve,
+			 uint64_t *ret_bytes)
 {
+	uint64_t avail, total;
+	int r;
+
+	if (reserve == WEIR_HEAP_RESERVE_ALL) {
+		r = weir__buft_memory(buft, &avail, &total);
+		if (r < 0)
+			return r;
+		reserve = total;
+	}
+	if (reserve > buft->desc.max)
+		reserve = weir__down(buft->desc.max, WEIR__HUGE_PAGE);
+	if (reserve > WEIR__HEAP_MAX)
+		reserve = WEIR__HEAP_MAX;
+	*ret_bytes = weir__up(reserve, WEIR__HUGE_PAGE);
+	return 0;
+}
+
+/* Reserve addresses; without them the heap does with buffers. */
+static int heap_reserve(struct weir_heap *h, uint64_t reserve)
+{
+	struct weir__error_saved saved;
+	uint64_t bytes;
+	int r = reserve_bytes(h->buft, reserve, &bytes);
+
+	if (r < 0)
+		return r;
+	weir__error_save(&saved);
+	r = weir__holes_make(h, bytes);
+	if (r == -EOPNOTSUPP && !(h->flags & WEIR_BUF_STRICT)) {
+		weir__error_restore(&saved);
+		return 0;
+	}
+	return r;
+}
+
+static int heap_fill(struct weir_heap *h, const struct weir_heap_opts *o)
+{
+	struct weir_buf *buf = o->buf;
 	struct weir__stream_bin *bin;
 	int r = weir__stream_bin_get(h, NULL, &bin);
 
@@ -123,11 +164,16 @@ static int heap_fill(struct weir_heap *h, struct weir_buf *buf)
 	h->region = weir__calloc(WEIR__HEAP_REGIONS, sizeof(*h->region));
 	if (!h->region)
 		return weir__fail(-ENOMEM, "no memory for %s", h->label);
-	if (!buf)
-		return 0;
-	r = weir__region_add(h, buf, true);
-	if (r == 0)
+	if (buf) {
+		r = weir__region_add(h, buf, true, 0);
+		if (r < 0)
+			return r;
 		weir_buf_ref(buf);
+	}
+	if (o->reserve)
+		r = heap_reserve(h, o->reserve);
+	if (!h->grow && (!buf || o->reserve))
+		h->grow = h->holes ? GROW_IN_PLACE : GROW;
 	return r;
 }
 
@@ -154,7 +200,7 @@ int weir_heap_new(struct weir_buft *buft, const struct weir_heap_opts *opts,
 	if (!h)
 		return weir__fail(-ENOMEM, "no memory for a heap of %s",
 				  buft->desc.name);
-	r = heap_fill(h, o.buf);
+	r = heap_fill(h, &o);
 	if (r < 0) {
 		weir__heap_put(h);
 		return r;
@@ -351,6 +397,7 @@ void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s)
 
 	s->reserved = h->reserved;
 	s->reserved_peak = h->reserved_peak;
+	s->addresses = h->holes ? h->holes->bytes : 0;
 	s->peak = h->root.taken_peak;
 	s->buffers = h->n_regions;
 	s->failures = h->failures;

@@ -41,6 +41,7 @@ struct weir__region {
 	uint32_t first; /* lowest block; only a consolidation replaces it */
 	uint16_t index; /* in h->region */
 	bool given;     /* it is opts.buf: never given back */
+	size_t granule; /* of reserved addresses (holes.c); else 0 */
 };
 
 /*
@@ -178,6 +179,7 @@ struct weir_heap {
 	/* Each is set once, under the lock. */
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
 	struct weir__region **region; /* WEIR__HEAP_REGIONS; NULL: unused */
+	struct weir__region *holes;   /* reserved addresses; NULL: none */
 
 	_Alignas(64) pthread_mutex_t grow_lock; /* held to allocate a buffer */
 	/*
@@ -227,6 +229,18 @@ void weir__shard_merge(struct weir__shard *s, struct weir__block *b);
  */
 void weir__shard_give(struct weir__shard *s, struct weir__block *b,
 		      struct weir__stream_bin *bin);
+
+/* True if the stream may use the free block @b, after the waits in w->dep. */
+static inline bool weir__want_allows(const struct weir__want *w,
+				     const struct weir__block *b)
+{
+	if (!b->bin || b->bin == w->bin->index)
+		return true;
+	for (unsigned i = 0; i < w->n_deps; i++)
+		if (w->dep[i].bin->index == b->bin)
+			return b->number <= w->dep[i].number;
+	return false;
+}
 
 /* How hard an allocation looks for memory. */
 enum weir__effort {
@@ -389,18 +403,39 @@ bool weir__free_events_wait(struct weir_heap *h, struct weir__want *w);
 /* Drop the events in w->dep from number @n on. No lock is held. */
 void weir__want_forget(struct weir__want *w, unsigned n);
 
-/* region.c. Take over the reference to @buf. The heap's lock is held. */
-int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given);
-/* Allocate a buffer for @w. Only h->grow_lock is held. */
+/*
+ * region.c. Take over the reference to @buf. @granule: it has reserved
+ * addresses, which are one hole; else 0. The heap's lock is held.
+ */
+int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given,
+		     size_t granule);
+/* Allocate a buffer for @w, or commit memory. Only h->grow_lock is held. */
 int weir__heap_grow(struct weir_heap *h, const struct weir__want *w);
 /* Bytes of a buffer that has room for @w, whatever the buffer's address. */
 uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w);
-/* Give empty buffers back; false: there was none. No lock is held. */
+/*
+ * Give empty buffers and free granules back; false: there was none. No lock is
+ * held.
+ */
 bool weir__regions_trim(struct weir_heap *h, uint64_t keep);
-/* The bytes of all empty buffers. The heap's lock is held. */
+/* The bytes of all of them. The heap's lock is held, after a consolidation. */
 uint64_t weir__regions_empty(struct weir_heap *h);
 /* Free all buffers at the heap's end. */
 void weir__regions_free(struct weir_heap *h);
+
+/*
+ * holes.c. Reserve @bytes of addresses, in which the heap grows from now on. No
+ * lock is held. -EOPNOTSUPP: the memory cannot be committed in parts.
+ */
+int weir__holes_make(struct weir_heap *h, uint64_t bytes);
+/*
+ * Commit memory for @w where that takes the fewest bytes. Only h->grow_lock is
+ * held. -ENOMEM: nothing has changed.
+ */
+int weir__holes_grow(struct weir_heap *h, const struct weir__want *w);
+/* As weir__regions_empty() and weir__regions_trim(), for granules. */
+uint64_t weir__holes_possible(struct weir_heap *h);
+bool weir__holes_give_back(struct weir_heap *h, uint64_t keep);
 
 /*
  * thread_cache.c. The bytes of a block for @size: a multiple of the unit,

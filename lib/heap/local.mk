@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-LIB_HEAP = %D%/heap.h %D%/heap.c %D%/request.c \
+LIB_HEAP = %D%/heap.h %D%/heap.c %D%/holes.c %D%/request.c \
 	%D%/thread_cache.c %D%/shards.c %D%/stream_bins.c %D%/free_events.c \
 	%D%/blocks.c %D%/bins.h %D%/bins.c %D%/region.c %D%/block_index.c \
 	%D%/record.c %D%/lock.h %D%/lock.c

@@ -27,14 +27,13 @@ static void region_put(struct weir_heap *h, struct weir__region *region)
 	if (region->index == h->end_regions)
 		h->end_regions++;
 	h->n_regions++;
-	h->reserved += region->buf->bytes;
+	h->reserved += weir__buf_committed(region->buf);
 	if (h->reserved > h->reserved_peak)
 		h->reserved_peak = h->reserved;
 }
 
-/* Make the whole region one free block of stream bin 0. */
-static struct weir__block *region_block(struct weir_heap *h,
-					struct weir__region *region)
+/* Make the whole region one free block of stream bin 0, or one hole. */
+static void region_block(struct weir_heap *h, struct weir__region *region)
 {
 	struct weir__block *b = weir__block_new(&h->blocks, &h->root.spares);
 
@@ -44,13 +43,16 @@ static struct weir__block *region_block(struct weir_heap *h,
 	b->number = 0;
 	b->region = region->index;
 	region->first = b->self;
-	weir__shard_add(&h->root, b);
-	return b;
+	if (region->granule)
+		weir__block_set_state(b, WEIR__BLOCK_UNUSED);
+	else
+		weir__shard_add(&h->root, b);
 }
 
-int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
+int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given,
+		     size_t granule)
 {
-	uint64_t unit = 1ull << h->blocks.shift, end;
+	uint64_t unit = granule ? granule : 1ull << h->blocks.shift, end;
 	struct weir__region *region;
 	int r = weir__block_table_reserve(&h->blocks, &h->root.spares, 1);
 
@@ -67,6 +69,7 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 	}
 	region->buf = buf;
 	region->given = given;
+	region->granule = granule;
 	region->base = (uintptr_t)buf->mem.base;
 	region->lo = region->top = weir__up(region->base, unit);
 	end = weir__down(region->base + buf->bytes, unit);
@@ -74,6 +77,8 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 	region_put(h, region);
 	if (region->bytes)
 		region_block(h, region);
+	if (granule)
+		h->holes = region;
 	return 0;
 }
 
@@ -133,6 +138,8 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	uint64_t size = 0;
 	int r;
 
+	if (h->holes)
+		return weir__holes_grow(h, w);
 	weir__lock(&h->root.lock);
 	r = grow_size(h, w, &size);
 	weir__heap_unlock(h);
@@ -141,7 +148,7 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	if (r < 0)
 		return r;
 	weir__lock(&h->root.lock);
-	r = weir__region_add(h, buf, false);
+	r = weir__region_add(h, buf, false, 0);
 	h->grown += r == 0;
 	weir__heap_unlock(h);
 	if (r < 0)
@@ -154,7 +161,7 @@ static bool region_is_empty(struct weir_heap *h,
 {
 	const struct weir__block *b;
 
-	if (region->given)
+	if (region->given || region->granule)
 		return false;
 	if (!region->bytes)
 		return true;
@@ -184,7 +191,7 @@ static struct weir_buf *region_del(struct weir_heap *h,
 
 uint64_t weir__regions_empty(struct weir_heap *h)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = weir__holes_possible(h);
 
 	for (unsigned i = 0; i < h->end_regions; i++)
 		if (h->region[i] && region_is_empty(h, h->region[i]))
@@ -194,8 +201,8 @@ uint64_t weir__regions_empty(struct weir_heap *h)
 
 bool weir__regions_trim(struct weir_heap *h, uint64_t keep)
 {
+	bool any = weir__holes_give_back(h, keep);
 	struct weir_buf *buf;
-	bool any = false;
 	unsigned i;
 
 	weir__heap_lock(h);

@@ -31,7 +31,7 @@ static const char *wrong;
 	} while (0)
 
 /* True if an allocation failed. */
-static bool run(unsigned n, int fd)
+static bool run(unsigned n, int fd, uint64_t reserve)
 {
 	static struct weir_block b[MANY];
 	struct weir_heap_stats s = { .size = sizeof(s) };
@@ -44,6 +44,7 @@ static bool run(unsigned n, int fd)
 	nomem_begin(n);
 	o.grow = 1 << 20;
 	o.limit = 4 << 20;
+	o.reserve = reserve;
 	again(weir_heap_new(buft, &o, &heap));
 	for (unsigned i = 0; i < MANY; i++)
 		again(weir_heap_alloc(heap, 3000, 4096, i & 1 ? stream : NULL,
@@ -116,16 +117,22 @@ int main(void)
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	unsigned n = 0;
 
-	plan(4);
+	plan(6);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	stream = new_stream(weir, "stream");
 	late = new_stream(weir, "late");
-	while (run(++n, fd) && !wrong)
+	while (run(++n, fd, 0) && !wrong)
 		;
 	ok(!wrong, "a heap survives the failure of each of %u allocations: %s",
 	   n - 1, wrong ? wrong : "all hold");
 	ok(n > 15, "each allocation failed once");
+	for (n = 1; run(n, fd, 8 << 20) && !wrong; n++)
+		;
+	ok(!wrong,
+	   "a heap in reserved addresses survives the failure of each of %u allocations: %s",
+	   n - 1, wrong ? wrong : "all hold");
+	ok(n > 15, "each allocation failed once in reserved addresses");
 	for (n = 1; run_shard(n) && !wrong; n++)
 		;
 	ok(!wrong, "a shard survives the failure of each of %u allocations: %s",
