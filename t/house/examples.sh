@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 26
+plan 28
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -56,6 +56,11 @@ check 'examples/save saves shards' \
 	examples/save "$model" "$tmp/parts.safetensors" 100000
 check 'examples/save names a folder that does not exist' \
 	fails '/no/such' examples/save "$model" /no/such/m.safetensors
+
+is "$(examples/park "$model" "$model" | grep -c 'back, 0 of them from copies$')" 2 \
+	'examples/park brings each model back from its files'
+check 'examples/park names a model that is missing' \
+	fails '/no/such/model' examples/park /no/such/model
 
 # The server publishes the model until its input ends.
 mkfifo "$tmp/input"
