@@ -4,7 +4,8 @@ T_MODEL_LOAD_C = %D%/load.t %D%/load-next.t %D%/load-fd.t %D%/memory.t \
 	%D%/load-writes.t %D%/slice.t %D%/sink.t %D%/sink-faults.t \
 	%D%/plan-random.t %D%/refused.t %D%/null.t %D%/place.t \
 	%D%/data-begins.t %D%/park.t %D%/load-faults.t \
-	%D%/targets-layout.t %D%/verify.t %D%/verify-wait.t %D%/load-drop.t %D%/weights-share.t
+	%D%/targets-layout.t %D%/verify.t %D%/verify-wait.t %D%/load-drop.t %D%/weights-share.t \
+	%D%/weights-share-memory.t
 T_MODEL_LOAD_SH = %D%/digest.sh
 check_PROGRAMS += $(T_MODEL_LOAD_C)
 dist_check_SCRIPTS += $(T_MODEL_LOAD_SH)
@@ -40,4 +41,7 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_verify_wait_t_LDADD = lib/libweir.la t/libtap.la
 %C%_verify_t_SOURCES = %D%/verify.c $(T_SINKS) $(T_PLANS)
 %C%_weights_share_t_SOURCES = %D%/weights-share.c $(T_SAMPLE) $(T_KIND)
+%C%_weights_share_memory_t_SOURCES = %D%/weights-share-memory.c $(T_FILES) $(T_KIND) $(T_NOMEM)
+%C%_weights_share_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_weights_share_memory_t_LDADD = $(T_STATIC)
 %C%_targets_layout_t_SOURCES = %D%/targets-layout.c $(T_PLANS)

@@ -20,6 +20,7 @@
 #include "tap.h"
 
 #define SALT 5
+#define MOST 252 /* buffers of shared weights */
 
 static const struct sample_tensor tensors[] = {
 	{ "a", "F32", 1000, 4 },
@@ -31,7 +32,8 @@ static const struct sample_tensor tensors[] = {
 
 static struct weir *weir;
 static struct weir_buft *plain, *mapped;
-static char dir[] = "/var/tmp/weir-weights-share-XXXXXX", model[64], name[64];
+static char dir[] = "/var/tmp/weir-weights-share-XXXXXX", model[64], many[64],
+	    name[64];
 
 static struct weir_weights *load(uint32_t flags)
 {
@@ -561,9 +563,75 @@ static void damaged(void)
 		close(m.fd[i]);
 }
 
+/* Load @n tensors, each into a buffer of its own; with @sink the last to it. */
+static struct weir_weights *load_apart(unsigned n, const struct weir_sink *sink)
+{
+	struct weir_select_opts opts = WEIR_SELECT_OPTS_INIT;
+	struct weir_buf_opts flags = WEIR_BUF_OPTS_INIT;
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_plan *plan;
+	struct weir_load *l;
+	char one[16];
+
+	flags.flags = WEIR_BUF_SHARED;
+	if (weir_model_open(weir, many, NULL, &m) < 0 ||
+	    weir_plan_new(m, &plan) < 0)
+		bail("%s", weir_error());
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(one, sizeof(one), "t%03u", i);
+		if (weir_buf_alloc(plain, 4096, &flags, &opts.buf) < 0 ||
+		    (sink && i == n - 1
+			     ? weir_plan_sink(plan, one, sink)
+			     : weir_plan_add(plan, one, plain, &opts)) < 0)
+			bail("%s", weir_error());
+		weir_buf_free(opts.buf); /* the plan has it, if it needs it */
+	}
+	if (weir_load_start(plan, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	weir_load_free(l);
+	weir_plan_free(plan);
+	weir_model_close(m);
+	return w;
+}
+
+static void many_buffers(void)
+{
+	static char names[MOST + 1][8];
+	static struct sample_tensor t[MOST + 1];
+	struct weir_sink sink = WEIR_SINK_INIT;
+	struct weir_weights *w, *copy;
+	int fd;
+
+	for (unsigned i = 0; i <= MOST; i++) {
+		snprintf(names[i], sizeof(names[i]), "t%03u", i % 1000);
+		t[i] = (struct sample_tensor){ names[i], "U8", 16 + i, 1 };
+	}
+	snprintf(many, sizeof(many), "%s/many.safetensors", dir);
+	sample_write(many, t, MOST + 1, 0, SALT);
+	w = load_apart(MOST, NULL);
+	fd = share(w);
+	if (weir_weights_open(weir, fd, NULL, &copy) < 0)
+		bail("%s", weir_error());
+	is_int((int)differ(w, copy), 0, "weights of 252 buffers are shared");
+	weir_weights_free(copy);
+	weir_weights_free(w);
+	close(fd);
+	w = load_apart(MOST + 1, NULL);
+	is_err(weir_weights_share(w, &fd), -E2BIG, "252",
+	       "weights of more buffers are refused");
+	weir_weights_free(w);
+	w = load_apart(3, &sink);
+	is_err(weir_weights_share(w, &fd), -EINVAL, "sink",
+	       "weights with a tensor that went to a sink are refused");
+	weir_weights_free(w);
+	unlink(many);
+}
+
 int main(void)
 {
-	plan(7 + 2 + 2 + 2 * 5 + 9 + 6 + 2 + 5 + 1 + 7);
+	plan(7 + 2 + 2 + 2 * 5 + 9 + 6 + 2 + 5 + 1 + 7 + 3);
 	if (!mkdtemp(dir) || weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	snprintf(model, sizeof(model), "%s/model.safetensors", dir);
@@ -583,6 +651,7 @@ int main(void)
 	refused();
 	not_loaded();
 	damaged();
+	many_buffers();
 	weir_close(weir);
 	unlink(name);
 	unlink(model);
