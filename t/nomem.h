@@ -10,7 +10,7 @@
 
 /* From now on the @n-th allocation of this thread fails, 1: the next one. */
 void nomem_begin(unsigned n);
-/* No longer; returns whether one has failed. */
+/* End that. True if one has failed. */
 bool nomem_end(void);
 
 /*

@@ -268,9 +268,9 @@ struct sweep {
 	struct weir__rect_key *key; /* heads of linked rectangles, by their
 				       begin */
 	size_t n;
-	uint32_t *ending; /* for n + 1 times, 1 + the last head that ends
-			     then */
-	uint32_t *next;   /* for each head, 1 + another one that ends then */
+	uint32_t *ending; /* 1 + the last head that ends at each of n + 1
+			     times */
+	uint32_t *next;   /* 1 + another head that ends with each head */
 	uint64_t height;
 };
 

@@ -36,7 +36,7 @@ static int parse(const uint8_t *bytes, size_t n, bool lenient,
 }
 
 /*
- * Returns whether the file is accepted, which the second reader decides, too.
+ * True if the file is accepted, which the second reader decides, too.
  */
 static bool read_one(const uint8_t *bytes, size_t n, bool lenient)
 {

@@ -107,7 +107,7 @@ static bool is_blocked(struct model *m, const struct slot *s)
 }
 
 /*
- * The units of block @k change hands; returns whether one of them is pending.
+ * The units of block @k change hands. True if one of them is pending.
  */
 static bool own(struct model *m, uint32_t k, uint32_t from, uint32_t to,
 		uint32_t number)

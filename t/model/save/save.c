@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Saves: what is written is read back by the library's own readers, over both
- * methods of the engine. reference.sh asks the readers of others.
+ * methods of the engine.
  */
 #include <errno.h>
 #include <stdio.h>
