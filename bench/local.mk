@@ -35,6 +35,13 @@ bench: %D%/open %D%/gguf
 EXTRA_DIST += %D%/header.py %D%/open_gguf.py %D%/instructions.txt
 CLEANFILES += %D%/open %D%/gguf
 
+# Parked weights that come back, against the bus and a load.
+EXTRA_PROGRAMS += %D%/park
+%C%_park_SOURCES = %D%/park.c %D%/must.h %D%/raw.c %D%/raw.h
+%C%_park_LDADD = lib/libweir-core.la
+bench: %D%/park
+CLEANFILES += %D%/park
+
 # Saving, against direct writes and other writers.
 EXTRA_PROGRAMS += %D%/save
 %C%_save_SOURCES = %D%/save.c $(BENCH_RESULT)
