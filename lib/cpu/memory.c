@@ -99,12 +99,12 @@ static int cpu_reserve(struct weir_dev *dev,
 		       struct weir_backend_mem *mem, size_t *ret_granule)
 {
 	struct weir__cpu *cpu = weir__cpu_of(dev);
+	int32_t node = opts->flags & WEIR_BUF_ON_NODE ? opts->node : cpu->node;
 	int r;
 
 	mem->how = LIBRARYS;
 	r = lib->host_reserve_addresses(lib->dev_root(dev), desc->kind, bytes,
-					opts->node ? opts->node - 1 : cpu->node,
-					opts->flags, mem, ret_granule);
+					node, opts->flags, mem, ret_granule);
 	if (r < 0)
 		return r;
 	r = range_add(cpu, mem->base, bytes);
