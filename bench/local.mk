@@ -32,7 +32,7 @@ EXTRA_PROGRAMS += %D%/gguf
 %C%_gguf_SOURCES = %D%/gguf.c %D%/raw.c %D%/raw.h
 %C%_gguf_LDADD = lib/libweir-core.la
 bench: %D%/open %D%/gguf
-EXTRA_DIST += %D%/header.py %D%/open_gguf.py %D%/instructions.txt
+EXTRA_DIST += %D%/convert_files.py %D%/header.py %D%/open_gguf.py %D%/instructions.txt
 CLEANFILES += %D%/open %D%/gguf
 
 # Parked weights that come back, against the bus and a load.
