@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/park MODEL [TURNS]: weights that come back to the memory of the best
- * device. From page-locked memory, against one copy of as many bytes by a stream
- * (the rate of the bus); from the files of the model, against a load of it into
- * the same memory. Both alternate; the medians are printed, and their ratios.
+ * device. From page-locked memory, against one copy of as many bytes by a
+ * stream (the rate of the bus); from the files of the model, against a load of
+ * it into the same memory. Both alternate; the medians are printed, and their
+ * ratios.
  */
 #include <stdio.h>
 #include <stdlib.h>
