@@ -210,7 +210,8 @@ WEIR_API int weir_plan_digest(struct weir_plan *plan, enum weir_digest kind)
  * and arrive when they have been checked.
  *
  * A load with a slice of a tensor does not start (-EINVAL): it does not read
- * what the digest is of. The plan keeps the manifest; the caller may close it.
+ * all bytes of the digest. The plan keeps the manifest; the caller may close
+ * it.
  *
  * -EBADMSG: manifest and model do not have the same tensors, with the same
  * dtypes and shapes; the sentence has the first ten that differ, and their

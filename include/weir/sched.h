@@ -81,8 +81,8 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 
 /*
  * Make a scheduler for the @n devices. Any thread may use it. The options are
- * copied. Free it with weir_sched_free(): its executable graphs and runs keep
- * what they need of it.
+ * copied. Free it with weir_sched_free(): its executable graphs and runs stay
+ * valid.
  *
  * Leaves in memory of a device that cannot compute are copied to the devices
  * that use them.

@@ -108,7 +108,7 @@ WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 /*
  * A tensor is a plain value, which may be copied. It has no reference to its
  * buffer: the caller keeps the buffer while it uses the tensor. Calls copy
- * what they need of a tensor before they return.
+ * the tensor, so it may be changed or freed when they return.
  *
  * shape[0] is the outermost dimension, as in safetensors, NumPy and DLPack.
  * stride[i] is the distance in bytes between neighbours in dimension i, which

@@ -20,7 +20,7 @@
 /* How long the thread waits if the process has no descriptor left. */
 #define PAUSE_MS 100
 
-/* What the publisher sends, with the descriptor unless it refuses. */
+/* The answer of the publisher. A descriptor comes with it if it accepts. */
 struct answer {
 	char magic[8];
 	uint32_t refused; /* a positive errno, or 0 */

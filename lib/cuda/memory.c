@@ -141,7 +141,7 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-/* What the driver allocates for virtual addresses: memory of @c. */
+/* Properties of physical memory of @c, for virtual addresses. */
 static CUmemAllocationProp memory_prop(const struct weir__cuda *c)
 {
 	return (CUmemAllocationProp){

@@ -242,7 +242,8 @@ static CUresult record_tail(struct weir__cuda_queue *on)
 
 /*
  * The newest flight of @on up to the number @until, or NULL: they have ended.
- * What was submitted later, also by the program, may depend on this wait.
+ * Later work, also that of the program, may depend on this wait, so the call
+ * does not wait for it.
  * Copies of a file's chunks have no number: they may be of any operation. The
  * tail_lock of @on is held.
  */

@@ -38,7 +38,7 @@ struct weir__cuda_queue {
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__cuda_flight *first, **last;
 	struct weir__cuda_flight *spare;
-	unsigned out; /* works not done, but for the helper's functions */
+	unsigned out; /* works not done; the helper's are not counted */
 	/*
 	 * Work for the helper, oldest first: some may block, the rest is later.
 	 */

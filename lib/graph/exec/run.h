@@ -12,7 +12,7 @@
 #include "graph/exec/sched.h"
 #include "stream/stream.h"
 
-/* What a lane waits for at a sync point. */
+/* A wait of a lane at a sync point. */
 struct weir__pending {
 	struct weir__timeline *timeline; /* referenced; NULL: nothing */
 	uint64_t number;
