@@ -231,7 +231,7 @@ void weir_save_free(struct weir_save *save)
 		weir__timeline_put(&save->timeline);
 }
 
-static int check_open(const struct weir_save *s)
+int weir__save_check_open(const struct weir_save *s)
 {
 	int r = weir__root_enter(s->weir);
 
@@ -313,7 +313,7 @@ int weir_save_add(struct weir_save *save, const char *name,
 	int r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	if (r >= 0)
 		r = weir__save_item_memory(&item, save->weir, t, dtype);
 	return r < 0 ? r : add_item(save, name, &item, dtype);
@@ -327,7 +327,7 @@ int weir_save_copy(struct weir_save *save, const char *name,
 	int r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	if (r >= 0 && model->weir != save->weir)
 		r = weir__fail(-EINVAL, "%s: a model of another root",
 			       model->path);
@@ -368,7 +368,7 @@ int weir_save_shape(struct weir_save *save, const char *name, unsigned ndim,
 	int r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	if (r < 0)
 		return r;
 	number = weir__names_find(&save->header.names, &str);
@@ -613,7 +613,7 @@ int weir_save_start(struct weir_save *save, struct weir_event *after)
 	int r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	if (r >= 0 && !atomic_compare_exchange_strong(&save->state, &open,
 						      WEIR__SAVE_STARTING))
 		r = weir__fail(-EINVAL, "%s: the save has been started",

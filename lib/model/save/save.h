@@ -110,6 +110,9 @@ int weir__save_fail(struct weir_save *s, int err, int32_t native,
 		    uint64_t number, const char *fmt, ...)
 	__attribute__((cold, format(printf, 5, 6)));
 
+/* 0: tensors and metadata may be added. -EINVAL: the save has been started. */
+int weir__save_check_open(const struct weir_save *s);
+
 /*
  * save_layout.c: divide the records into files, with their headers and offsets.
  * May be called again when more was added. -ENOMEM, -EOPNOTSUPP.

@@ -186,23 +186,13 @@ static int set_pair(struct weir_save *s, const struct weir_model *from,
 			    : r;
 }
 
-static int check_open(const struct weir_save *s)
-{
-	int r = weir__root_enter(s->weir);
-
-	if (r >= 0 && atomic_load(&s->state) != WEIR__SAVE_OPEN)
-		r = weir__fail(-EINVAL, "%s: the save has been started",
-			       s->path);
-	return r;
-}
-
 int weir_save_meta(struct weir_save *save, const struct weir_value *value)
 {
 	struct weir_value v = { 0 };
 	int r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	if (r >= 0)
 		r = weir__opts_in(&v, sizeof(v), value);
 	if (r >= 0 && !v.key)
@@ -217,7 +207,7 @@ int weir_save_copy_meta(struct weir_save *save, const struct weir_model *model,
 	int n = 0, r;
 
 	WEIR__ENTER();
-	r = check_open(save);
+	r = weir__save_check_open(save);
 	for (size_t i = 0; r >= 0 && i < model->n_meta; i++) {
 		r = weir_model_meta_at(model, i, &v);
 		if (r < 0 || weir__meta_find(save->model, v.key) ||
