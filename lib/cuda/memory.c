@@ -5,7 +5,7 @@
  * pages that several threads prefault, registered with the driver; or the
  * driver's own, if registering is refused.
  */
-#include "cuda/cuda.h"
+#include "cuda/memory.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -16,19 +16,6 @@
 #define PAGE ((size_t)4096)
 /* The flags for pages of the library: see weir_buf_alloc(). */
 #define PAGE_FLAGS (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G | WEIR_BUF_SHARED)
-
-/* weir__mem.how: what the memory is, which decides how it is freed. */
-enum mem_kind {
-	NOTHING,    /* the caller's, and not registered */
-	ON_DEVICE,  /* cuMemAlloc */
-	VIRTUAL,    /* cuMemMap; mem->handle has the mapped bytes */
-	RESERVED,   /* the same, parked: cuMemAddressReserve only */
-	REGISTERED, /* the library's, cuMemHostRegister */
-	FOREIGN,    /* the caller's, cuMemHostRegister */
-	OF_FILE,    /* pages of a file, cuMemHostRegister, and counted */
-	DRIVERS,    /* cuMemHostAlloc */
-	PAGEABLE    /* the library's, not locked */
-};
 
 /*
  * The driver's memory type of @ptr; 0: the driver does not know it. A context
@@ -139,165 +126,6 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 	/* There are no host pages to prefault. */
 	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
 	return 0;
-}
-
-/* Properties of physical memory of @c, for virtual addresses. */
-static CUmemAllocationProp memory_prop(const struct weir__cuda *c)
-{
-	return (CUmemAllocationProp){
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-			      .id = c->device },
-	};
-}
-
-static bool has_virtual(void)
-{
-	return drv.cuMemGetAllocationGranularity && drv.cuMemAddressReserve &&
-	       drv.cuMemAddressFree && drv.cuMemCreate && drv.cuMemRelease &&
-	       drv.cuMemMap && drv.cuMemUnmap && drv.cuMemSetAccess;
-}
-
-/* Let @c, and the devices that can access its memory, use mapped memory. */
-static CUresult set_access(const struct weir__cuda *c, CUdeviceptr ptr,
-			   size_t size)
-{
-	CUmemAccessDesc desc = {
-		.location = memory_prop(c).location,
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
-	CUresult r = drv.cuMemSetAccess(ptr, size, &desc, 1);
-	int n = 0, can;
-
-	if (r || !drv.cuDeviceCanAccessPeer || drv.cuDeviceGetCount(&n))
-		return r;
-	for (int i = 0; i < n; i++) {
-		can = 0;
-		if (i == c->device ||
-		    drv.cuDeviceCanAccessPeer(&can, i, c->device) || !can)
-			continue;
-		/* Without it the driver copies through host memory. */
-		desc.location.id = i;
-		drv.cuMemSetAccess(ptr, size, &desc, 1);
-	}
-	return r;
-}
-
-/*
- * Create physical memory and map it to reserved addresses. The mapping keeps
- * it: its handle is released at once.
- */
-static CUresult map_memory(const struct weir__cuda *c, CUdeviceptr ptr,
-			   size_t size)
-{
-	CUmemAllocationProp prop = memory_prop(c);
-	CUmemGenericAllocationHandle handle;
-	CUresult r = drv.cuMemCreate(&handle, size, &prop, 0);
-
-	if (r)
-		return r;
-	r = drv.cuMemMap(ptr, size, 0, handle, 0);
-	drv.cuMemRelease(handle);
-	if (r)
-		return r;
-	r = set_access(c, ptr, size);
-	if (r)
-		drv.cuMemUnmap(ptr, size);
-	return r;
-}
-
-/* Allocate device memory whose addresses can outlive it. */
-static int alloc_virtual(struct weir__cuda *c, size_t bytes,
-			 struct weir_backend_mem *mem)
-{
-	CUmemAllocationProp prop = memory_prop(c);
-	CUdeviceptr ptr = 0;
-	size_t unit = 0, size = 0;
-	CUresult r;
-	int ret = weir__cuda_enter(c);
-
-	if (ret < 0)
-		return ret;
-	r = drv.cuMemGetAllocationGranularity(&unit, &prop,
-					      CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-	if (!r) {
-		size = (bytes + unit - 1) / unit * unit;
-		r = drv.cuMemAddressReserve(&ptr, size, 0, 0, 0);
-	}
-	if (!r) {
-		r = map_memory(c, ptr, size);
-		if (r)
-			drv.cuMemAddressFree(ptr, size);
-	}
-	weir__cuda_leave();
-	if (r)
-		return weir__cuda_fail(c, r, "%zu bytes of virtual memory",
-				       size ? size : bytes);
-	mem->base = (unsigned char *)(uintptr_t)ptr;
-	mem->handle = (void *)(uintptr_t)size;
-	mem->how = VIRTUAL;
-	mem->got |= WEIR_GOT_PARKABLE;
-	__atomic_store_n(&mem->backed, bytes, __ATOMIC_SEQ_CST);
-	return 0;
-}
-
-static int cuda_park(struct weir_dev *dev, const struct weir_backend_buft *desc,
-		     size_t bytes, struct weir_backend_mem *mem)
-{
-	struct weir__cuda *c = weir__cuda_of(dev);
-	CUresult r;
-	int ret = weir__cuda_enter(c);
-
-	(void)desc;
-	if (ret < 0)
-		return ret;
-	r = drv.cuMemUnmap((CUdeviceptr)(uintptr_t)mem->base,
-			   (size_t)(uintptr_t)mem->handle);
-	weir__cuda_leave();
-	if (r)
-		return weir__cuda_fail(c, r, "cuMemUnmap of %zu bytes", bytes);
-	mem->how = RESERVED;
-	return 0;
-}
-
-static int cuda_unpark(struct weir_dev *dev,
-		       const struct weir_backend_buft *desc, size_t bytes,
-		       struct weir_backend_mem *mem)
-{
-	struct weir__cuda *c = weir__cuda_of(dev);
-	CUresult r;
-	int ret = weir__cuda_enter(c);
-
-	(void)desc;
-	if (ret < 0)
-		return ret;
-	r = map_memory(c, (CUdeviceptr)(uintptr_t)mem->base,
-		       (size_t)(uintptr_t)mem->handle);
-	weir__cuda_leave();
-	if (r)
-		return weir__cuda_fail(
-			c, r, "%zu bytes of memory for parked addresses",
-			bytes);
-	mem->how = VIRTUAL;
-	return 0;
-}
-
-/* Unmap the memory if it is mapped, and free the addresses. */
-static bool free_virtual(struct weir__cuda *c, struct weir_backend_mem *mem)
-{
-	const CUdeviceptr ptr = (CUdeviceptr)(uintptr_t)mem->base;
-	const size_t size = (size_t)(uintptr_t)mem->handle;
-	CUresult r = CUDA_SUCCESS;
-
-	if (weir__cuda_push(c))
-		return atomic_load(&c->lost);
-	if (mem->how == VIRTUAL)
-		r = drv.cuMemUnmap(ptr, size);
-	if (!r)
-		r = drv.cuMemAddressFree(ptr, size);
-	weir__cuda_leave();
-	weir__cuda_note(c, r);
-	return !r;
 }
 
 /* The driver's host memory counts towards the root's budget. */
@@ -455,8 +283,8 @@ static int cuda_alloc(struct weir_dev *dev,
 
 	mem->node = -1;
 	if (desc->kind == WEIR_MEM_DEVICE && opts->flags & WEIR_BUF_PARKABLE &&
-	    has_virtual())
-		return alloc_virtual(c, bytes, mem);
+	    weir__cuda_has_virtual())
+		return weir__cuda_alloc_virtual(c, bytes, mem);
 	if (desc->kind == WEIR_MEM_DEVICE) {
 		if (opts->flags & WEIR_BUF_PARKABLE)
 			snprintf(
@@ -507,7 +335,7 @@ static void cuda_free(struct weir_dev *dev,
 		break;
 	case VIRTUAL:
 	case RESERVED:
-		gone = free_virtual(c, mem);
+		gone = weir__cuda_free_virtual(c, mem);
 		break;
 	case DRIVERS:
 		gone = free_drivers(c, mem);
@@ -868,6 +696,6 @@ const struct weir_backend_mem_ops weir__cuda_mem_ops = {
 	.unpin = cuda_unpin,
 	.free_waits = cuda_free_waits,
 	.trim = weir__cuda_trim,
-	.park = cuda_park,
-	.unpark = cuda_unpark,
+	.park = weir__cuda_park,
+	.unpark = weir__cuda_unpark,
 };
