@@ -93,8 +93,8 @@ void fakecuda_counts(struct fakecuda_counts *ret);
 /* The last misuse in words, "" if there was none. Valid until the next. */
 const char *fakecuda_misuse(void);
 
-/* Memory of device @ordinal, without a context. 0, or -1: no such device. */
-int fakecuda_memory(int ordinal, size_t *ret_free, size_t *ret_total);
+/* Memory of GPU number @gpu, without a context. 0, or -1: it is no device. */
+int fakecuda_memory(unsigned gpu, size_t *ret_free, size_t *ret_total);
 
 /*
  * Device memory as the calls for virtual memory make it: @n adjoining

@@ -72,8 +72,8 @@ static CUresult resolve(struct fc_call *call, const struct fc_request *request,
 	struct fc_side dst, src;
 	CUresult result;
 
-	result = fc_place(call, request->dst, request->width, request->height,
-			  request->dst_pitch, &dst);
+	result = fc_place_written(call, request->dst, request->width,
+				  request->height, request->dst_pitch, &dst);
 	if (result == CUDA_SUCCESS)
 		result = fc_place(call, request->src, request->width,
 				  request->height, request->src_pitch, &src);

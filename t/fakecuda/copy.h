@@ -17,6 +17,7 @@ struct fc_side {
 	enum fc_memory memory;    /* FC_UNKNOWN: pageable */
 	struct fc_device *device; /* whose memory it is */
 	const char *at;           /* the driver's address */
+	bool readonly;            /* mapped for reading only */
 };
 
 enum fc_order {
@@ -27,6 +28,9 @@ enum fc_order {
 /* place.c: checks one end; an error is counted as the caller's misuse. */
 CUresult fc_place(struct fc_call *call, const void *ptr, size_t width,
 		  size_t height, size_t pitch, struct fc_side *ret);
+/* The same of an end that is written to. */
+CUresult fc_place_written(struct fc_call *call, const void *ptr, size_t width,
+			  size_t height, size_t pitch, struct fc_side *ret);
 
 /* copy.c: with @sync it returns when the copy is done. */
 CUresult fc_copy(struct fc_call *call, CUstream stream,

@@ -35,7 +35,11 @@
 	X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) \
 	X(cuEventSynchronize) X(cuEventElapsedTime) X(cuStreamIsCapturing) \
 	X(cuStreamBeginCapture) X(cuStreamEndCapture) \
-	X(cuThreadExchangeStreamCaptureMode)
+	X(cuThreadExchangeStreamCaptureMode) X(cuMemCreate) X(cuMemRelease) \
+	X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) \
+	X(cuMemSetAccess) X(cuMemRetainAllocationHandle) \
+	X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
+	X(cuMemGetAllocationPropertiesFromHandle)
 
 #define CONTROL_CALLS(X) \
 	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_release) \

@@ -101,14 +101,14 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 	FC_ENTER("cuDeviceGetName", FC_INIT);
 	if (!exists(dev))
 		return fc_leave(&call, no_device(&call, dev));
-	snprintf(name, (size_t)len, "Stand-in GPU %d", dev);
+	snprintf(name, (size_t)len, "Stand-in GPU %u", fc.opt.gpu[dev]);
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
 static void uuid_of(CUuuid *ret, CUdevice dev)
 {
 	memcpy(ret->bytes, "weir-stand-in-\0\0", sizeof(ret->bytes));
-	ret->bytes[15] = (char)dev;
+	ret->bytes[15] = (char)fc.opt.gpu[dev];
 }
 
 CUresult cuDeviceGetUuid(CUuuid *ret, CUdevice dev)
@@ -140,7 +140,8 @@ CUresult cuDeviceGetPCIBusId(char *ret, int len, CUdevice dev)
 	FC_ENTER("cuDeviceGetPCIBusId", FC_INIT);
 	if (!exists(dev))
 		return fc_leave(&call, no_device(&call, dev));
-	if (snprintf(ret, (size_t)len, "FACE:%02X:00.0", dev + 1) >= len)
+	if (snprintf(ret, (size_t)len, "FACE:%02X:00.0", fc.opt.gpu[dev] + 1) >=
+	    len)
 		return fc_leave(&call, CUDA_ERROR_INVALID_VALUE);
 	return fc_leave(&call, CUDA_SUCCESS);
 }
@@ -159,7 +160,7 @@ static int attribute(CUdevice_attribute attribute, CUdevice dev)
 	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
 		return 0xface;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-		return dev + 1;
+		return (int)fc.opt.gpu[dev] + 1;
 	case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
 		return FC_DIRECTIONS;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
@@ -182,6 +183,8 @@ static int attribute(CUdevice_attribute attribute, CUdevice dev)
 	case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
 	case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
 		return ability("waitvalue");
+	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+		return ability("virtual") && ability("export");
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
 		return fc.opt.node;
 	default:
@@ -207,11 +210,14 @@ CUresult cuDeviceCanAccessPeer(int *ret, CUdevice dev, CUdevice peer)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-int fakecuda_memory(int ordinal, size_t *ret_free, size_t *ret_total)
+int fakecuda_memory(unsigned gpu, size_t *ret_free, size_t *ret_total)
 {
+	unsigned ordinal = 0;
 	uint64_t used;
 
-	if (ordinal < 0 || (unsigned)ordinal >= fc.opt.devices)
+	while (ordinal < fc.opt.devices && fc.opt.gpu[ordinal] != gpu)
+		ordinal++;
+	if (ordinal == fc.opt.devices)
 		return -1;
 	pthread_mutex_lock(&fc.lock);
 	used = fc.device[ordinal].used;

@@ -51,7 +51,9 @@ struct fc_options {
 	bool dry;          /* copies take their time, but move no bytes */
 	bool check;        /* sources are summed when queued and when copied */
 	int node;          /* NUMA node of the devices */
-	char no[256];      /* words, separated by commas */
+	/* The GPUs that are devices, in this order. */
+	unsigned gpu[FC_DEVICES_MAX];
+	char no[256]; /* words, separated by commas */
 };
 
 /* Takes the time of copies; one for each direction of each device. */
@@ -161,8 +163,9 @@ struct fc_range {
 	struct fc_device *device;
 	unsigned flags;
 	uint64_t id;
-	bool piece;  /* one of several adjoining allocations */
-	bool mapped; /* by cuMemMap */
+	bool piece;    /* one of several adjoining allocations */
+	bool mapped;   /* by cuMemMap */
+	bool readonly; /* mapped for reading only */
 };
 
 /* An armed failure that has reached its call. There is none if mode is 0. */

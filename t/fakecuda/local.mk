@@ -18,7 +18,8 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 %C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
 
 FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
-	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t
+	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t \
+	%D%/fakecuda-export.t
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
 FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
@@ -29,6 +30,9 @@ TESTS += $(FAKECUDA_TESTS)
 %C%_fakecuda_streams_t_SOURCES = %D%/fakecuda-streams.c $(FAKECUDA_CU)
 %C%_fakecuda_streams_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_streams_t_LDADD = t/libtap.la
+%C%_fakecuda_export_t_SOURCES = %D%/fakecuda-export.c $(FAKECUDA_CU)
+%C%_fakecuda_export_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_export_t_LDADD = t/libtap.la
 %C%_fakecuda_faults_t_SOURCES = %D%/fakecuda-faults.c $(FAKECUDA_CU)
 %C%_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_faults_t_LDADD = t/libtap.la

@@ -200,14 +200,14 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret)
 static int ask_driver(unsigned ordinal, struct memory *ret)
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	int (*memory)(int, size_t *, size_t *);
+	int (*memory)(unsigned, size_t *, size_t *);
 	size_t free_bytes, total;
 	int found = 0;
 
 	if (!cuda)
 		return 0;
 	*(void **)&memory = dlsym(cuda, "fakecuda_memory");
-	if (memory && memory((int)ordinal, &free_bytes, &total) == 0) {
+	if (memory && memory(ordinal, &free_bytes, &total) == 0) {
 		ret->free = free_bytes;
 		ret->total = total;
 		found = 1;

@@ -74,6 +74,31 @@ static void defaults(void)
 	fc.opt.check = true;
 }
 
+/*
+ * The devices are the GPUs whose numbers CUDA_VISIBLE_DEVICES has, up to the
+ * first that does not exist; without it all GPUs.
+ */
+static void choose_gpus(void)
+{
+	const char *text = getenv("CUDA_VISIBLE_DEVICES");
+	unsigned long n;
+	unsigned chosen = 0;
+	char *end;
+
+	for (unsigned i = 0; i < fc.opt.devices; i++)
+		fc.opt.gpu[i] = i;
+	if (!text)
+		return;
+	for (; chosen < fc.opt.devices; chosen++) {
+		n = strtoul(text, &end, 10);
+		if (end == text || n >= fc.opt.devices)
+			break;
+		fc.opt.gpu[chosen] = (unsigned)n;
+		text = *end == ',' ? end + 1 : end;
+	}
+	fc.opt.devices = chosen;
+}
+
 /* Called once, when the library is opened. */
 void fc_options_read(void)
 {
@@ -90,6 +115,7 @@ void fc_options_read(void)
 	}
 	if (fc.opt.devices > FC_DEVICES_MAX)
 		fc.opt.devices = FC_DEVICES_MAX;
+	choose_gpus();
 	text = getenv("FAKECUDA_ARM");
 	if (text)
 		fc_arms_read(text);

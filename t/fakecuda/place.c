@@ -20,6 +20,7 @@ static CUresult place_known(struct fc_call *call, const void *ptr, size_t bytes,
 	/* A destroyed context has no memory. */
 	ret->memory = range->memory;
 	ret->device = range->device;
+	ret->readonly = range->readonly;
 	ret->at = range->memory == FC_DEVICE ? fc_shadow(range->device, ptr)
 					     : ptr;
 	return CUDA_SUCCESS;
@@ -64,8 +65,20 @@ CUresult fc_place(struct fc_call *call, const void *ptr, size_t width,
 				bytes, ptr);
 	ret->memory = FC_UNKNOWN;
 	ret->device = NULL;
+	ret->readonly = false;
 	ret->at = ptr;
 	return CUDA_SUCCESS;
+}
+
+CUresult fc_place_written(struct fc_call *call, const void *ptr, size_t width,
+			  size_t height, size_t pitch, struct fc_side *ret)
+{
+	CUresult result = fc_place(call, ptr, width, height, pitch, ret);
+
+	if (result == CUDA_SUCCESS && ret->readonly)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"%p is mapped for reading only", ptr);
+	return result;
 }
 
 static size_t size_of(CUpointer_attribute what)

@@ -166,8 +166,8 @@ static CUresult fill(struct fc_call *call, CUdeviceptr dst, size_t pitch,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!width || !height)
 		return CUDA_SUCCESS;
-	result = fc_place(call, (void *)(uintptr_t)dst, width, height, pitch,
-			  &side);
+	result = fc_place_written(call, (void *)(uintptr_t)dst, width, height,
+				  pitch, &side);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (side.memory == FC_UNKNOWN)

@@ -5,20 +5,35 @@
  * here takes all of it, the range is device memory once access is set. Physical
  * memory is freed when neither its handle nor a mapping is left. Memory belongs
  * to the device, not to a context.
+ *
+ * Memory that can be exported is a memfd of its own, which is mapped over the
+ * device's; what is exported is a duplicate of its descriptor. The name of the
+ * memfd says that it is memory of the stand-in, and of which GPU. A process
+ * that imports it has the same bytes.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fakecuda.h"
 
 #define UNIT ((size_t)2 << 20) /* the granularity */
 #define HANDLES 1024u
+#define EXPORTED "fakecuda-export-"
+#define POSIX CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 /* Physical memory; handles are 1 + the number of an entry. */
 static struct physical {
 	struct fc_device *device;
 	size_t size;
-	bool held;    /* its handle is not released */
-	uintptr_t at; /* where it is mapped; 0: nowhere */
+	unsigned held; /* how often its handle must be released */
+	uintptr_t at;  /* where it is mapped; 0: nowhere */
+	bool exportable, imported;
+	int fd; /* the memfd of exportable memory */
 } physical[HANDLES];
 
 static bool location_ok(const CUmemLocation *location)
@@ -30,7 +45,9 @@ static bool location_ok(const CUmemLocation *location)
 static bool prop_ok(const CUmemAllocationProp *prop)
 {
 	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-	       location_ok(&prop->location);
+	       location_ok(&prop->location) &&
+	       (!prop->requestedHandleTypes ||
+		(prop->requestedHandleTypes == POSIX && !fc_no("export")));
 }
 
 CUresult cuMemGetAllocationGranularity(size_t *ret,
@@ -106,28 +123,69 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
+/* A memfd of memory that can be exported, whose bytes are not 0. */
+static int memfd_new(const struct fc_device *dev, size_t size)
+{
+	char name[32], bytes[4096];
+	int fd;
+
+	snprintf(name, sizeof(name), EXPORTED "%u", fc.opt.gpu[dev->ordinal]);
+	fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	memset(bytes, 0xcd, sizeof(bytes));
+	if (ftruncate(fd, (off_t)size) < 0 ||
+	    pwrite(fd, bytes, sizeof(bytes), 0) < 0 ||
+	    pwrite(fd, bytes, sizeof(bytes), (off_t)(size - sizeof(bytes))) <
+		    0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static struct physical *unused(void)
+{
+	for (size_t i = 0; i < HANDLES; i++)
+		if (!physical[i].device)
+			return &physical[i];
+	return NULL;
+}
+
+static CUmemGenericAllocationHandle handle_of(const struct physical *p)
+{
+	return (CUmemGenericAllocationHandle)(p - physical) + 1;
+}
+
 static CUresult create(struct fc_call *call, CUmemGenericAllocationHandle *ret,
 		       size_t size, const CUmemAllocationProp *prop)
 {
+	struct physical *p = unused();
 	struct fc_device *dev;
-	size_t i = 0;
 
 	if (!ret || !size || size % UNIT || !prop_ok(prop))
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 				"%zu bytes are not whole units", size);
 	dev = &fc.device[prop->location.id];
-	while (i < HANDLES && physical[i].device)
-		i++;
-	if (i == HANDLES || dev->used >= fc.opt.mem ||
-	    size > fc.opt.mem - dev->used)
+	if (!p || dev->used >= fc.opt.mem || size > fc.opt.mem - dev->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	physical[i] = (struct physical){ dev, size, true, 0 };
+	*p = (struct physical){
+		.size = size,
+		.held = 1,
+		.exportable = prop->requestedHandleTypes,
+	};
+	if (p->exportable) {
+		p->fd = memfd_new(dev, size);
+		if (p->fd < 0)
+			return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	p->device = dev;
 	dev->used += size;
 	fc.count.device_bytes += size;
 	if (fc.count.device_bytes > fc.count.device_peak)
 		fc.count.device_peak = fc.count.device_bytes;
 	fc_made(FAKECUDA_DEVICE_MEMORY);
-	*ret = i + 1;
+	*ret = handle_of(p);
 	return CUDA_SUCCESS;
 }
 
@@ -146,8 +204,12 @@ static void settle(struct physical *p)
 {
 	if (p->held || p->at)
 		return;
-	p->device->used -= p->size;
-	fc.count.device_bytes -= p->size;
+	if (!p->imported) {
+		p->device->used -= p->size;
+		fc.count.device_bytes -= p->size;
+	}
+	if (p->exportable)
+		close(p->fd);
 	fc_went(FAKECUDA_DEVICE_MEMORY);
 	p->device = NULL;
 }
@@ -168,9 +230,24 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	if (!p)
 		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 						"%llu is no handle", handle));
-	p->held = false;
+	p->held--;
 	settle(p);
 	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+/* Let the driver's addresses of @dev be bytes of @fd. */
+static bool map_file(struct fc_device *dev, uintptr_t at, size_t size, int fd,
+		     size_t off)
+{
+	char *shadow = fc_shadow(dev, (void *)at);
+
+	if (mmap(shadow, size, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		 (off_t)off) == MAP_FAILED)
+		return false;
+	madvise(shadow, size, MADV_DONTDUMP);
+	madvise(shadow, size, MADV_DONTFORK);
+	return true;
 }
 
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
@@ -181,11 +258,13 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	struct fc_range *range = exact(ptr, size);
 
 	if (!p || !range || range->memory != FC_RESERVED || mapped_at(ptr) ||
-	    offset || flags || p->size != size || p->at)
+	    offset || flags || size > p->size || p->at)
 		return fc_leave(&call,
 				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 					 "%zu bytes cannot be mapped at %#llx",
 					 size, ptr));
+	if (p->exportable && !map_file(range->device, ptr, size, p->fd, 0))
+		return fc_leave(&call, CUDA_ERROR_OPERATING_SYSTEM);
 	p->at = ptr;
 	return fc_leave(&call, CUDA_SUCCESS);
 }
@@ -197,15 +276,21 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *d,
 	struct fc_range *range = exact(ptr, size);
 	struct physical *p = mapped_at(ptr);
 
+	if (d && d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    fc_no("readaccess"))
+		return fc_leave(&call, CUDA_ERROR_NOT_SUPPORTED);
 	if (!range || !p || !d || !n || !location_ok(&d->location) ||
-	    d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+	    (d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+	     d->flags != CU_MEM_ACCESS_FLAGS_PROT_READ))
 		return fc_leave(&call,
 				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 					 "nothing is mapped at %#llx", ptr));
-	if (range->memory == FC_RESERVED)
+	if (range->memory == FC_RESERVED && !p->exportable)
 		fc_poison(range->device, ptr, size);
 	range->memory = FC_DEVICE;
 	range->mapped = true;
+	if (d->location.id == range->device->ordinal)
+		range->readonly = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
@@ -223,8 +308,123 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 				 size, ptr));
 	range->memory = FC_RESERVED;
 	range->mapped = false;
-	fc_punch(range->device, ptr, size);
+	range->readonly = false;
+	if (p->exportable)
+		map_file(range->device, ptr, size, range->device->fd,
+			 ptr - (uintptr_t)range->device->base);
+	else
+		fc_punch(range->device, ptr, size);
 	p->at = 0;
 	settle(p);
+	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+/* The handle of the memory that is mapped at an address. */
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret,
+				     void *addr)
+{
+	FC_ENTER("cuMemRetainAllocationHandle", FC_INIT);
+	struct fc_range *range = fc_range_of(addr);
+	struct physical *p = range ? mapped_at(range->start) : NULL;
+
+	if (!ret || !p)
+		return fc_leave(&call,
+				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
+					 "nothing is mapped at %p", addr));
+	p->held++;
+	*ret = handle_of(p);
+	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+CUresult cuMemExportToShareableHandle(void *ret,
+				      CUmemGenericAllocationHandle handle,
+				      CUmemAllocationHandleType type,
+				      unsigned long long flags)
+{
+	FC_ENTER("cuMemExportToShareableHandle", FC_INIT);
+	struct physical *p = physical_of(handle);
+	int fd;
+
+	if (!ret || !p || flags || type != POSIX || !p->exportable ||
+	    p->imported)
+		return fc_leave(&call,
+				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
+					 "%llu cannot be exported so", handle));
+	fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return fc_leave(&call, CUDA_ERROR_OPERATING_SYSTEM);
+	*(int *)ret = fd;
+	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+/* The GPU whose memory @fd is; false: it is no memory of the stand-in. */
+static bool gpu_of(int fd, unsigned *ret_gpu)
+{
+	char path[32], name[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, name, sizeof(name) - 1) < 0)
+		return false;
+	return sscanf(name, "/memfd:" EXPORTED "%u", ret_gpu) == 1;
+}
+
+static CUresult import(CUmemGenericAllocationHandle *ret, int fd)
+{
+	struct physical *p = unused();
+	unsigned gpu, ordinal = 0;
+	struct stat st;
+
+	/* A program cannot know what a descriptor is: no misuse. */
+	if (!gpu_of(fd, &gpu) || fstat(fd, &st) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	while (ordinal < fc.opt.devices && fc.opt.gpu[ordinal] != gpu)
+		ordinal++;
+	if (ordinal == fc.opt.devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*p = (struct physical){
+		.size = (size_t)st.st_size,
+		.held = 1,
+		.exportable = true,
+		.imported = true,
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+	};
+	if (p->fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	p->device = &fc.device[ordinal];
+	fc_made(FAKECUDA_DEVICE_MEMORY);
+	*ret = handle_of(p);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret,
+					void *handle,
+					CUmemAllocationHandleType type)
+{
+	FC_ENTER("cuMemImportFromShareableHandle", FC_INIT | FC_UNSAFE);
+	if (!ret || type != POSIX)
+		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
+						"no such type of handle"));
+	return fc_leave(&call, import(ret, (int)(intptr_t)handle));
+}
+
+CUresult
+cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
+				       CUmemGenericAllocationHandle handle)
+{
+	FC_ENTER("cuMemGetAllocationPropertiesFromHandle", FC_INIT);
+	struct physical *p = physical_of(handle);
+
+	if (!ret || !p)
+		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
+						"%llu is no handle", handle));
+	*ret = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = p->exportable ? POSIX
+						      : CU_MEM_HANDLE_TYPE_NONE,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+			      .id = p->device->ordinal },
+	};
 	return fc_leave(&call, CUDA_SUCCESS);
 }
