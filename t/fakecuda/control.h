@@ -62,13 +62,14 @@ unsigned long fakecuda_calls(const char *fn);
 
 /* Objects that a program creates and must free. */
 enum fakecuda_thing {
-	FAKECUDA_DEVICE_MEMORY, /* cuMemAlloc */
+	FAKECUDA_DEVICE_MEMORY, /* cuMemAlloc, cuMemCreate */
 	FAKECUDA_HOST_MEMORY,   /* cuMemHostAlloc */
 	FAKECUDA_REGISTERED,    /* cuMemHostRegister */
 	FAKECUDA_STREAM,
 	FAKECUDA_EVENT,
-	FAKECUDA_CONTEXT,  /* cuCtxCreate */
-	FAKECUDA_RETAINED, /* cuDevicePrimaryCtxRetain */
+	FAKECUDA_CONTEXT,   /* cuCtxCreate */
+	FAKECUDA_RETAINED,  /* cuDevicePrimaryCtxRetain */
+	FAKECUDA_ADDRESSES, /* cuMemAddressReserve */
 	FAKECUDA_THINGS
 };
 

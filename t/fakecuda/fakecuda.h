@@ -163,9 +163,9 @@ struct fc_range {
 	struct fc_device *device;
 	unsigned flags;
 	uint64_t id;
-	bool piece;    /* one of several adjoining allocations */
-	bool mapped;   /* by cuMemMap */
-	bool readonly; /* mapped for reading only */
+	bool piece;                 /* one of several adjoining allocations */
+	struct fc_physical *mapped; /* by cuMemMap; or NULL */
+	bool readonly;              /* mapped for reading only */
 };
 
 /* An armed failure that has reached its call. There is none if mode is 0. */

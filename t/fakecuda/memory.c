@@ -52,11 +52,17 @@ bool fc_range_overlaps(uintptr_t start, uintptr_t end)
 	return i < n_ranges && ranges[i]->start < end;
 }
 
+/* True if work may go on in the range that follows. */
+static bool adjoins(const struct fc_range *range)
+{
+	return range->piece || (range->mapped && range->memory == FC_DEVICE);
+}
+
 uintptr_t fc_range_end(const struct fc_range *range)
 {
 	size_t i = position(range->start);
 
-	while (range->piece && ++i < n_ranges && ranges[i]->piece &&
+	while (adjoins(range) && ++i < n_ranges && adjoins(ranges[i]) &&
 	       ranges[i]->start == range->end)
 		range = ranges[i];
 	return range->end;

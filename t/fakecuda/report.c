@@ -89,7 +89,7 @@ static void report_things(FILE *file)
 {
 	static const char *const names[FAKECUDA_THINGS] = {
 		"device-memory", "host-memory", "registered", "stream",
-		"event",         "context",     "retained",
+		"event",         "context",     "retained",   "addresses",
 	};
 	int i;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Virtual memory: addresses are reserved, memory is created, and mapped there.
- * A reservation is a range without memory; while memory is mapped to it, which
- * here takes all of it, the range is device memory once access is set. Physical
+ * A reservation consists of ranges: each is a mapping, or a part without
+ * memory. A mapping is device memory once its device has access to it. Physical
  * memory is freed when neither its handle nor a mapping is left. Memory belongs
  * to the device, not to a context.
  *
@@ -22,19 +22,24 @@
 #include "fakecuda.h"
 
 #define UNIT ((size_t)2 << 20) /* the granularity */
-#define HANDLES 1024u
+#define HANDLES 16384u
+#define RESERVATIONS 1024u
 #define EXPORTED "fakecuda-export-"
 #define POSIX CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 /* Physical memory; handles are 1 + the number of an entry. */
-static struct physical {
+static struct fc_physical {
 	struct fc_device *device;
 	size_t size;
 	unsigned held; /* how often its handle must be released */
-	uintptr_t at;  /* where it is mapped; 0: nowhere */
+	bool mapped;   /* once at most */
 	bool exportable, imported;
 	int fd; /* the memfd of exportable memory */
 } physical[HANDLES];
+
+static struct reservation {
+	uintptr_t start, end; /* start is 0: the entry is free */
+} reservation[RESERVATIONS];
 
 static bool location_ok(const CUmemLocation *location)
 {
@@ -63,19 +68,35 @@ CUresult cuMemGetAllocationGranularity(size_t *ret,
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
+static struct reservation *reservation_at(uintptr_t start)
+{
+	for (size_t i = 0; i < RESERVATIONS; i++)
+		if (reservation[i].start == start)
+			return &reservation[i];
+	return NULL;
+}
+
 /* The stand-in's addresses belong to devices: that of the context. */
-static CUresult reserve(struct fc_call *call, CUdeviceptr *ret, size_t size)
+static CUresult reserve(struct fc_call *call, CUdeviceptr *ret, size_t size,
+			size_t align)
 {
 	struct fc_range range = { .memory = FC_RESERVED,
 				  .device = call->ctx->device };
+	struct reservation *r = reservation_at(0);
 
-	if (!ret || !size || size % UNIT)
+	if (!ret || !size || size % UNIT || align > size)
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
-				"%zu bytes are not whole units", size);
-	range.start = fc_room(range.device, size);
+				"%zu bytes, which are aligned to %zu", size,
+				align);
+	if (align < UNIT)
+		align = UNIT;
+	range.start = fc_room(range.device, size + align - UNIT);
+	range.start = (range.start + align - 1) / align * align;
 	range.end = range.start + size;
-	if (!range.start || !fc_range_add(&range))
+	if (!r || !range.start || !fc_range_add(&range))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	*r = (struct reservation){ range.start, range.end };
+	fc_made(FAKECUDA_ADDRESSES);
 	*ret = range.start;
 	return CUDA_SUCCESS;
 }
@@ -88,31 +109,23 @@ CUresult cuMemAddressReserve(CUdeviceptr *ret, size_t size, size_t alignment,
 	if (flags || (alignment & (alignment - 1)))
 		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 						"flags or an alignment"));
-	return fc_leave(&call, reserve(&call, ret, size));
+	return fc_leave(&call, reserve(&call, ret, size, alignment));
 }
 
-static struct fc_range *exact(CUdeviceptr ptr, size_t size)
+static struct fc_range *range_at(uintptr_t at)
 {
-	struct fc_range *range = fc_range_of((void *)(uintptr_t)ptr);
-
-	return range && range->start == ptr && range->end - ptr == size ? range
-									: NULL;
-}
-
-static struct physical *mapped_at(CUdeviceptr ptr)
-{
-	for (size_t i = 0; i < HANDLES; i++)
-		if (physical[i].device && physical[i].at == ptr)
-			return &physical[i];
-	return NULL;
+	return fc_range_of((void *)at);
 }
 
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	FC_ENTER("cuMemAddressFree", FC_INIT);
-	struct fc_range *range = exact(ptr, size);
+	struct reservation *r = ptr ? reservation_at(ptr) : NULL;
+	struct fc_range *range = r ? range_at(ptr) : NULL;
 
-	if (!range || range->memory != FC_RESERVED || mapped_at(ptr))
+	/* A reservation without mappings is one range. */
+	if (!range || r->end - ptr != size || range->end != r->end ||
+	    range->mapped)
 		return fc_leave(
 			&call,
 			fc_wrong(
@@ -120,6 +133,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 				"%#llx is no unmapped reservation of %zu bytes",
 				ptr, size));
 	fc_range_remove(range);
+	r->start = 0;
+	fc_went(FAKECUDA_ADDRESSES);
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
@@ -144,7 +159,7 @@ static int memfd_new(const struct fc_device *dev, size_t size)
 	return fd;
 }
 
-static struct physical *unused(void)
+static struct fc_physical *unused(void)
 {
 	for (size_t i = 0; i < HANDLES; i++)
 		if (!physical[i].device)
@@ -152,7 +167,7 @@ static struct physical *unused(void)
 	return NULL;
 }
 
-static CUmemGenericAllocationHandle handle_of(const struct physical *p)
+static CUmemGenericAllocationHandle handle_of(const struct fc_physical *p)
 {
 	return (CUmemGenericAllocationHandle)(p - physical) + 1;
 }
@@ -160,7 +175,7 @@ static CUmemGenericAllocationHandle handle_of(const struct physical *p)
 static CUresult create(struct fc_call *call, CUmemGenericAllocationHandle *ret,
 		       size_t size, const CUmemAllocationProp *prop)
 {
-	struct physical *p = unused();
+	struct fc_physical *p = unused();
 	struct fc_device *dev;
 
 	if (!ret || !size || size % UNIT || !prop_ok(prop))
@@ -169,7 +184,7 @@ static CUresult create(struct fc_call *call, CUmemGenericAllocationHandle *ret,
 	dev = &fc.device[prop->location.id];
 	if (!p || dev->used >= fc.opt.mem || size > fc.opt.mem - dev->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*p = (struct physical){
+	*p = (struct fc_physical){
 		.size = size,
 		.held = 1,
 		.exportable = prop->requestedHandleTypes,
@@ -200,9 +215,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t size,
 }
 
 /* Free memory that has neither a handle nor a mapping. */
-static void settle(struct physical *p)
+static void settle(struct fc_physical *p)
 {
-	if (p->held || p->at)
+	if (p->held || p->mapped)
 		return;
 	if (!p->imported) {
 		p->device->used -= p->size;
@@ -214,7 +229,7 @@ static void settle(struct physical *p)
 	p->device = NULL;
 }
 
-static struct physical *physical_of(CUmemGenericAllocationHandle handle)
+static struct fc_physical *physical_of(CUmemGenericAllocationHandle handle)
 {
 	return handle && handle <= HANDLES && physical[handle - 1].device &&
 			       physical[handle - 1].held
@@ -225,7 +240,7 @@ static struct physical *physical_of(CUmemGenericAllocationHandle handle)
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	FC_ENTER("cuMemRelease", FC_INIT);
-	struct physical *p = physical_of(handle);
+	struct fc_physical *p = physical_of(handle);
 
 	if (!p)
 		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
@@ -250,72 +265,168 @@ static bool map_file(struct fc_device *dev, uintptr_t at, size_t size, int fd,
 	return true;
 }
 
+/* Split the range, which has no memory, at @at, if it is inside. */
+static bool split(struct fc_range *range, uintptr_t at)
+{
+	struct fc_range rest = *range;
+
+	if (at <= range->start || at >= range->end)
+		return true;
+	rest.start = at;
+	range->end = at;
+	if (fc_range_add(&rest))
+		return true;
+	range->end = rest.end;
+	return false;
+}
+
+/* Join the range, which has no memory, with the next one. */
+static void join(struct fc_range *range, const struct reservation *r)
+{
+	struct fc_range *next = range->end < r->end ? range_at(range->end)
+						    : NULL;
+	uintptr_t end;
+
+	if (!next || next->mapped)
+		return;
+	end = next->end;
+	fc_range_remove(next);
+	range->end = end;
+}
+
+static struct reservation *reservation_of(uintptr_t at)
+{
+	for (size_t i = 0; i < RESERVATIONS; i++)
+		if (at >= reservation[i].start && at < reservation[i].end)
+			return &reservation[i];
+	return NULL;
+}
+
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 		  CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	FC_ENTER("cuMemMap", FC_INIT);
-	struct physical *p = physical_of(handle);
-	struct fc_range *range = exact(ptr, size);
+	struct fc_physical *p = physical_of(handle);
+	struct fc_range *range = range_at(ptr);
 
-	if (!p || !range || range->memory != FC_RESERVED || mapped_at(ptr) ||
-	    offset || flags || size > p->size || p->at)
+	if (!p || !range || range->memory != FC_RESERVED || range->mapped ||
+	    ptr % UNIT || !size || size % UNIT || size > range->end - ptr ||
+	    offset || flags || size > p->size || p->mapped)
 		return fc_leave(&call,
 				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 					 "%zu bytes cannot be mapped at %#llx",
 					 size, ptr));
+	if (!split(range, ptr) || !split(range_at(ptr), ptr + size))
+		return fc_leave(&call, CUDA_ERROR_OUT_OF_MEMORY);
+	range = range_at(ptr);
 	if (p->exportable && !map_file(range->device, ptr, size, p->fd, 0))
 		return fc_leave(&call, CUDA_ERROR_OPERATING_SYSTEM);
-	p->at = ptr;
+	range->mapped = p;
+	p->mapped = true;
 	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+/*
+ * True if the part consists of whole mappings. That is a rule of cuMemUnmap;
+ * several adjoining ones can be unmapped by one call.
+ */
+static bool whole_mappings(CUdeviceptr ptr, size_t size)
+{
+	struct reservation *r = reservation_of(ptr);
+	uintptr_t at = ptr;
+
+	if (!r || size > r->end - ptr)
+		return false;
+	while (at < ptr + size) {
+		const struct fc_range *range = range_at(at);
+
+		if (!range || !range->mapped || range->start != at)
+			return false;
+		at = range->end;
+	}
+	return size && at == ptr + size;
+}
+
+/*
+ * Only the access of the device itself is noted: copies between devices do
+ * without.
+ */
+static void set_access(struct fc_range *range, const CUmemAccessDesc *d)
+{
+	if (d->location.id != range->device->ordinal)
+		return;
+	if (range->memory == FC_RESERVED && !range->mapped->exportable)
+		fc_poison(range->device, range->start,
+			  range->end - range->start);
+	range->memory = FC_DEVICE;
+	range->readonly = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
 }
 
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *d,
 			size_t n)
 {
 	FC_ENTER("cuMemSetAccess", FC_INIT);
-	struct fc_range *range = exact(ptr, size);
-	struct physical *p = mapped_at(ptr);
+	uintptr_t end = ptr + size;
 
 	if (d && d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	    fc_no("readaccess"))
 		return fc_leave(&call, CUDA_ERROR_NOT_SUPPORTED);
-	if (!range || !p || !d || !n || !location_ok(&d->location) ||
+	if (!whole_mappings(ptr, size) || !d || n != 1 ||
+	    !location_ok(&d->location) ||
 	    (d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
 	     d->flags != CU_MEM_ACCESS_FLAGS_PROT_READ))
 		return fc_leave(&call,
 				fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
-					 "nothing is mapped at %#llx", ptr));
-	if (range->memory == FC_RESERVED && !p->exportable)
-		fc_poison(range->device, ptr, size);
-	range->memory = FC_DEVICE;
-	range->mapped = true;
-	if (d->location.id == range->device->ordinal)
-		range->readonly = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
+					 "%zu bytes at %#llx are not mapped",
+					 size, ptr));
+	for (uintptr_t at = ptr; at < end;) {
+		struct fc_range *range = range_at(at);
+
+		at = range->end;
+		set_access(range, d);
+	}
 	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+static void unmap(struct fc_range *range, const struct reservation *r)
+{
+	size_t size = range->end - range->start;
+	struct fc_range *before;
+
+	if (range->mapped->exportable)
+		map_file(range->device, range->start, size, range->device->fd,
+			 range->start - (uintptr_t)range->device->base);
+	else
+		fc_punch(range->device, range->start, size);
+	range->mapped->mapped = false;
+	settle(range->mapped);
+	range->mapped = NULL;
+	range->readonly = false;
+	range->memory = FC_RESERVED;
+	join(range, r);
+	before = range->start > r->start ? range_at(range->start - 1) : NULL;
+	if (before && !before->mapped)
+		join(before, r);
 }
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	FC_ENTER("cuMemUnmap", FC_INIT | FC_UNSAFE);
-	struct fc_range *range = exact(ptr, size);
-	struct physical *p = mapped_at(ptr);
+	struct reservation *r = reservation_of(ptr);
+	uintptr_t end = ptr + size;
 
-	if (!range || !p)
+	if (!whole_mappings(ptr, size))
 		return fc_leave(
 			&call,
 			fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
-				 "nothing of %zu bytes is mapped at %#llx",
+				 "%zu bytes at %#llx are not whole mappings",
 				 size, ptr));
-	range->memory = FC_RESERVED;
-	range->mapped = false;
-	range->readonly = false;
-	if (p->exportable)
-		map_file(range->device, ptr, size, range->device->fd,
-			 ptr - (uintptr_t)range->device->base);
-	else
-		fc_punch(range->device, ptr, size);
-	p->at = 0;
-	settle(p);
+	for (uintptr_t at = ptr, next; at < end; at = next) {
+		struct fc_range *range = range_at(at);
+
+		next = range->end;
+		unmap(range, r);
+	}
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
@@ -325,7 +436,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret,
 {
 	FC_ENTER("cuMemRetainAllocationHandle", FC_INIT);
 	struct fc_range *range = fc_range_of(addr);
-	struct physical *p = range ? mapped_at(range->start) : NULL;
+	struct fc_physical *p = range ? range->mapped : NULL;
 
 	if (!ret || !p)
 		return fc_leave(&call,
@@ -342,7 +453,7 @@ CUresult cuMemExportToShareableHandle(void *ret,
 				      unsigned long long flags)
 {
 	FC_ENTER("cuMemExportToShareableHandle", FC_INIT);
-	struct physical *p = physical_of(handle);
+	struct fc_physical *p = physical_of(handle);
 	int fd;
 
 	if (!ret || !p || flags || type != POSIX || !p->exportable ||
@@ -370,7 +481,7 @@ static bool gpu_of(int fd, unsigned *ret_gpu)
 
 static CUresult import(CUmemGenericAllocationHandle *ret, int fd)
 {
-	struct physical *p = unused();
+	struct fc_physical *p = unused();
 	unsigned gpu, ordinal = 0;
 	struct stat st;
 
@@ -383,7 +494,7 @@ static CUresult import(CUmemGenericAllocationHandle *ret, int fd)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*p = (struct physical){
+	*p = (struct fc_physical){
 		.size = (size_t)st.st_size,
 		.held = 1,
 		.exportable = true,
@@ -414,7 +525,7 @@ cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 				       CUmemGenericAllocationHandle handle)
 {
 	FC_ENTER("cuMemGetAllocationPropertiesFromHandle", FC_INIT);
-	struct physical *p = physical_of(handle);
+	struct fc_physical *p = physical_of(handle);
 
 	if (!ret || !p)
 		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
