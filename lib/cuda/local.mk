@@ -5,7 +5,8 @@ if HAVE_CUDA
 pkglib_LTLIBRARIES += %D%/weir-cuda.la
 %C%_weir_cuda_la_SOURCES = \
 	%D%/cuda.c %D%/cuda.h %D%/driver.c %D%/driver.h %D%/context.c \
-	%D%/memory.c %D%/memory.h %D%/virtual.c %D%/queue.c %D%/queue.h \
+	%D%/memory.c %D%/memory.h %D%/virtual.c %D%/granules.c \
+	%D%/queue.c %D%/queue.h \
 	%D%/copy.c %D%/helper.c %D%/nvml.c lib/interop/cuda_ext.h
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

@@ -98,25 +98,33 @@ static void explain_lesser(struct weir_backend_mem *mem, const char *what,
 		 at ? "; " : "", what, words);
 }
 
+void weir__cuda_describe_free(struct weir__cuda *c, CUresult r, char *text,
+			      size_t room)
+{
+	size_t avail, total;
+	CUresult info;
+
+	text[0] = '\0';
+	if (r != CUDA_ERROR_OUT_OF_MEMORY || !drv.cuMemGetInfo)
+		return;
+	info = drv.cuMemGetInfo(&avail, &total);
+	weir__cuda_note(c, info);
+	if (!info)
+		snprintf(text, room, " (%zu of %zu are free)", avail, total);
+}
+
 static int alloc_device(struct weir__cuda *c, size_t bytes,
 			struct weir_backend_mem *mem)
 {
-	char memory[64] = "";
-	size_t avail, total;
 	CUdeviceptr ptr = 0;
-	CUresult r, info;
+	char memory[64];
+	CUresult r;
 	int ret = weir__cuda_enter(c);
 
 	if (ret < 0)
 		return ret;
 	r = drv.cuMemAlloc(&ptr, bytes);
-	if (r == CUDA_ERROR_OUT_OF_MEMORY && drv.cuMemGetInfo) {
-		info = drv.cuMemGetInfo(&avail, &total);
-		weir__cuda_note(c, info);
-		if (!info)
-			snprintf(memory, sizeof(memory),
-				 " (%zu of %zu are free)", avail, total);
-	}
+	weir__cuda_describe_free(c, r, memory, sizeof(memory));
 	weir__cuda_leave();
 	if (r)
 		return weir__cuda_fail(c, r, "cuMemAlloc of %zu bytes%s", bytes,
@@ -336,6 +344,9 @@ static void cuda_free(struct weir_dev *dev,
 	case VIRTUAL:
 	case RESERVED:
 		gone = weir__cuda_free_virtual(c, mem);
+		break;
+	case GRANULES:
+		gone = weir__cuda_free_granules(c, mem);
 		break;
 	case DRIVERS:
 		gone = free_drivers(c, mem);
@@ -698,4 +709,7 @@ const struct weir_backend_mem_ops weir__cuda_mem_ops = {
 	.trim = weir__cuda_trim,
 	.park = weir__cuda_park,
 	.unpark = weir__cuda_unpark,
+	.reserve = weir__cuda_reserve,
+	.commit = weir__cuda_commit,
+	.decommit = weir__cuda_decommit,
 };

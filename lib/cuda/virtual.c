@@ -23,9 +23,8 @@ bool weir__cuda_has_virtual(void)
 	       drv.cuMemMap && drv.cuMemUnmap && drv.cuMemSetAccess;
 }
 
-/* Let @c, and the devices that can access its memory, use mapped memory. */
-static CUresult set_access(const struct weir__cuda *c, CUdeviceptr ptr,
-			   size_t size)
+CUresult weir__cuda_set_access(const struct weir__cuda *c, CUdeviceptr ptr,
+			       size_t size)
 {
 	CUmemAccessDesc desc = {
 		.location = weir__cuda_memory_prop(c).location,
@@ -48,8 +47,8 @@ static CUresult set_access(const struct weir__cuda *c, CUdeviceptr ptr,
 	return r;
 }
 
-CUresult weir__cuda_map_memory(const struct weir__cuda *c, CUdeviceptr ptr,
-			       size_t size)
+CUresult weir__cuda_map_new(const struct weir__cuda *c, CUdeviceptr ptr,
+			    size_t size)
 {
 	CUmemAllocationProp prop = weir__cuda_memory_prop(c);
 	CUmemGenericAllocationHandle handle;
@@ -58,10 +57,20 @@ CUresult weir__cuda_map_memory(const struct weir__cuda *c, CUdeviceptr ptr,
 	if (r)
 		return r;
 	r = drv.cuMemMap(ptr, size, 0, handle, 0);
-	drv.cuMemRelease(handle);
+	/* The first call may have returned the error of earlier work. */
+	if (drv.cuMemRelease(handle))
+		drv.cuMemRelease(handle);
+	return r;
+}
+
+CUresult weir__cuda_map_memory(const struct weir__cuda *c, CUdeviceptr ptr,
+			       size_t size)
+{
+	CUresult r = weir__cuda_map_new(c, ptr, size);
+
 	if (r)
 		return r;
-	r = set_access(c, ptr, size);
+	r = weir__cuda_set_access(c, ptr, size);
 	if (r)
 		drv.cuMemUnmap(ptr, size);
 	return r;

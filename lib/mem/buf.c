@@ -570,6 +570,11 @@ int weir__buf_check_parkable(const struct weir_buf *buf)
 {
 	if (!buf->bytes || buf->mem.got & WEIR_GOT_PARKABLE)
 		return 0;
+	if (buf->reserved)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"the %zu bytes of addresses of a heap of %s cannot be parked: the heap commits and gives back their memory",
+			buf->bytes, buf->buft->desc.name);
 	return weir__fail(
 		-EOPNOTSUPP, "%zu bytes of %s cannot be parked: %s", buf->bytes,
 		buf->buft->desc.name,

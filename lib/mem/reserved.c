@@ -23,6 +23,11 @@ static int reserve_mem(struct weir_buf *buf, const struct weir_buf_opts *o,
 	const struct weir_backend_mem_ops *ops = dev->backend->mem;
 	int r;
 
+	if (o->flags & WEIR_BUF_PARKABLE)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"memory of %s that is committed in parts cannot be parked as a whole",
+			buft->desc.name);
 	if (!ops->reserve)
 		return weir__fail(-EOPNOTSUPP,
 				  "memory of %s cannot be committed in parts",

@@ -349,32 +349,10 @@ static void destroyed_heap(void)
 	   "a destroyed heap frees device memory when that work has ended");
 }
 
-/* Device memory is not committed in parts. */
-static void buffers_instead(void)
-{
-	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
-	struct weir_heap_stats s = { .size = sizeof(s) };
-	struct weir_heap *heap;
-	struct weir_block a;
-
-	o.reserve = 64 << 20;
-	must(weir_heap_new(buft, &o, &heap));
-	a = alloc(heap, NULL);
-	must(weir_heap_stats(heap, &s));
-	ok(s.addresses == 0 && s.reserved == 64 << 20,
-	   "a heap that reserves addresses has buffers of device memory");
-	must(weir_heap_free(&a, NULL));
-	weir_heap_destroy(heap);
-	o.flags = WEIR_BUF_STRICT;
-	ok(weir_heap_new(buft, &o, &heap) == -EOPNOTSUPP &&
-		   strstr(weir_error(), "in parts"),
-	   "or it is refused if that is asked for: %s", weir_error());
-}
-
 int main(void)
 {
 	open_fake();
-	plan(30);
+	plan(28);
 	weir = open_cuda();
 	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
@@ -392,7 +370,6 @@ int main(void)
 	trimmed();
 	trimmed_again();
 	destroyed_heap();
-	buffers_instead();
 	leave_context();
 	weir_stream_free(native);
 	weir_stream_free(ours);

@@ -4,7 +4,7 @@ if HAVE_CUDA
 T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-foreign.t %D%/cuda-free.t %D%/cuda-heap.t \
-	%D%/cuda-heap-ends.t %D%/cuda-blocked.t %D%/cuda-lanes.t %D%/cuda-late.t \
+	%D%/cuda-heap-ends.t %D%/cuda-heap-region.t %D%/cuda-blocked.t %D%/cuda-lanes.t %D%/cuda-late.t \
 	%D%/cuda-memory.t %D%/cuda-native.t %D%/cuda-native-io.t \
 	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-stream.t \
@@ -35,6 +35,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_block_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_heap_t_SOURCES = %D%/cuda-heap.c $(T_GPU)
 %C%_cuda_heap_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_heap_region_t_SOURCES = %D%/cuda-heap-region.c $(T_GPU)
+%C%_cuda_heap_region_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_heap_ends_t_SOURCES = %D%/cuda-heap-ends.c $(T_GPU) $(T_NOMEM)
 %C%_cuda_heap_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_cuda_heap_ends_t_LDADD = $(T_STATIC) -ldl
