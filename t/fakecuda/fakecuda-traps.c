@@ -252,6 +252,77 @@ static void mapped(void)
 	cu.fakecuda_unmap(p);
 }
 
+static CUresult allow(CUdeviceptr ptr, size_t size)
+{
+	CUmemAccessDesc desc = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return cu.cuMemSetAccess(ptr, size, &desc, 1);
+}
+
+static CUresult map_new(CUdeviceptr ptr, size_t size)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemGenericAllocationHandle handle;
+	CUresult r;
+
+	if (cu.cuMemCreate(&handle, size, &prop, 0))
+		bail("no memory");
+	r = cu.cuMemMap(ptr, size, 0, handle, 0);
+	cu.cuMemRelease(handle);
+	return r;
+}
+
+/* Addresses of 16 MiB; memory at the bytes 2 to 4, 4 to 8 and 10 to 12. */
+static void virtual_memory(void)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr p = 0;
+
+	is_int(cu.cuMemAddressReserve(&p, 16 * MIB, 8 * MIB, 0, 0), 0,
+	       "addresses are reserved");
+	is_int(p % (8 * MIB), 0, "at the alignment that was asked for");
+	ok(!map_new(p + 2 * MIB, 2 * MIB) && !map_new(p + 4 * MIB, 4 * MIB) &&
+		   !map_new(p + 10 * MIB, 2 * MIB),
+	   "memory is mapped to parts of them");
+	is_int(map_new(p + 6 * MIB, 2 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "nothing is mapped where memory is mapped");
+	is_int(map_new(p + 14 * MIB, 4 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "nothing is mapped beyond the addresses");
+	is_int(cu.cuMemsetD8Async(p + 2 * MIB, 1, 1, stream),
+	       CUDA_ERROR_INVALID_VALUE,
+	       "memory without access is not there for work");
+	is_int(allow(p + 2 * MIB, 4 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "access is not set for a part of a mapping");
+	is_int(allow(p + 2 * MIB, 10 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "access is not set where nothing is mapped");
+	is_int(allow(p + 2 * MIB, 6 * MIB), 0,
+	       "access is set for adjoining mappings by one call");
+	is_int(cu.cuMemsetD8Async(p + 2 * MIB, 1, 6 * MIB, stream), 0,
+	       "work may cross mappings");
+	is_int(cu.cuMemsetD8Async(p + 6 * MIB, 1, 2 * MIB + 1, stream),
+	       CUDA_ERROR_INVALID_VALUE, "work beyond them is refused");
+	cu.cuStreamSynchronize(stream);
+	is_int(cu.cuMemUnmap(p + 4 * MIB, 2 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "a part of a mapping is not unmapped");
+	is_int(cu.cuMemUnmap(p + 4 * MIB, 8 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "mappings with a gap are not unmapped by one call");
+	is_int(cu.cuMemAddressFree(p, 16 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "addresses with mappings are not freed");
+	is_int(cu.cuMemUnmap(p + 2 * MIB, 6 * MIB), 0,
+	       "adjoining mappings are unmapped by one call");
+	is_int(cu.cuMemUnmap(p + 10 * MIB, 2 * MIB), 0,
+	       "a mapping without access is unmapped");
+	is_int(cu.cuMemAddressFree(p, 8 * MIB), CUDA_ERROR_INVALID_VALUE,
+	       "addresses are freed as a whole");
+	is_int(cu.cuMemAddressFree(p, 16 * MIB), 0, "without mappings");
+}
+
 static void fatal(int code)
 {
 	CUstream stream = cu_stream();
@@ -294,7 +365,7 @@ static void reset(void)
 
 int main(void)
 {
-	plan(37);
+	plan(55);
 	ctx = cu_start();
 	alignment();
 	capture_relaxed();
@@ -303,6 +374,7 @@ int main(void)
 	captured_queries();
 	pitches();
 	mapped();
+	virtual_memory();
 	host_address();
 	new_context();
 	fatal(226);
