@@ -5,11 +5,27 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/sys.h"
-#include "io/file.h"
+#include "io/lease.h"
 
 #define BLOCK_BYTES ((uint64_t)1 << 20)
 /* Bytes that the kernel reads meanwhile. */
 #define AHEAD ((uint64_t)16 << 20)
+/* A lease costs a thread, and is worth it for files of so many bytes. */
+#define LEASE_BYTES ((uint64_t)16 << 20)
+
+/* Hash a block where it is in the page cache, or a copy of it. */
+static int hash_block(struct weir_file *file, struct weir__hash *h, void *block,
+		      uint64_t off, uint64_t n)
+{
+	const unsigned char *mapped = weir__lease_get(file, off, n);
+	int r = mapped ? 0 : weir__file_read(file, block, n, off);
+
+	if (r >= 0)
+		weir__hash_update(h, mapped ? mapped : block, n);
+	if (mapped)
+		weir__lease_drop(file, mapped, n);
+	return r;
+}
 
 static int hash_file(struct weir_file *file, struct weir__hash *h, void *block)
 {
@@ -24,9 +40,7 @@ static int hash_file(struct weir_file *file, struct weir__hash *h, void *block)
 			weir__sys_fetch(file->fd, asked, BLOCK_BYTES);
 		if (n > BLOCK_BYTES)
 			n = BLOCK_BYTES;
-		r = weir__file_read(file, block, n, off);
-		if (r >= 0)
-			weir__hash_update(h, block, n);
+		r = hash_block(file, h, block, off, n);
 	}
 	return r < 0 ? r : weir__file_unchanged(file);
 }
@@ -44,6 +58,8 @@ int weir_file_digest(struct weir_file *file, enum weir_digest kind,
 		r = weir__digest_check((int)kind);
 	if (r < 0)
 		return r;
+	if (file->id.bytes >= LEASE_BYTES)
+		weir__file_lease(file);
 	block = weir__malloc(BLOCK_BYTES);
 	if (!block || weir__hash_start(&h, kind) < 0)
 		r = weir__fail(-ENOMEM, "%s: no memory for a digest",

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -130,7 +131,7 @@ static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
 	return true;
 }
 
-static void lease_drop(struct weir__lease *l)
+static void lease_close(struct weir__lease *l)
 {
 	weir__sys_close(l->fd);
 	weir__sys_close(l->wake);
@@ -154,7 +155,7 @@ static struct weir__lease *lease_new(const struct weir_file *file)
 	l->wake = weir__sys_eventfd();
 	if (l->fd >= 0 && l->wake >= 0 && lease_begin(l, file))
 		return l;
-	lease_drop(l);
+	lease_close(l);
 	return NULL;
 }
 
@@ -174,7 +175,7 @@ void weir__lease_free(struct weir_file *file)
 	if (!l || !weir__root_is_ours(file->weir))
 		return;
 	lease_end(l);
-	lease_drop(l);
+	lease_close(l);
 }
 
 static bool is_resident(const unsigned char *from, uint64_t n)
@@ -211,4 +212,15 @@ const unsigned char *weir__lease_get(struct weir_file *file, uint64_t off,
 void weir__lease_put(struct weir_file *file)
 {
 	atomic_fetch_sub(&atomic_load(&file->lease)->users, 1);
+}
+
+void weir__lease_drop(struct weir_file *file, const unsigned char *bytes,
+		      uint64_t n)
+{
+	uintptr_t lo = weir__down((uintptr_t)bytes, WEIR__PAGE);
+
+	weir__sys_madvise((void *)lo,
+			  weir__up((uintptr_t)bytes + n - lo, WEIR__PAGE),
+			  MADV_DONTNEED);
+	weir__lease_put(file);
 }

@@ -34,5 +34,11 @@ void weir__lease_free(struct weir_file *file);
 const unsigned char *weir__lease_get(struct weir_file *file, uint64_t off,
 				     uint64_t n);
 void weir__lease_put(struct weir_file *file);
+/*
+ * The same, and unmap the pages of these bytes, which are not used again soon:
+ * else they would count as memory of the process.
+ */
+void weir__lease_drop(struct weir_file *file, const unsigned char *bytes,
+		      uint64_t n);
 
 #endif

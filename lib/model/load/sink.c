@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/caller_read.h"
+#include "io/lease.h"
 #include "model/load/chunk_tensors.h"
 
 #define BUFFER_BYTES (64ull << 20) /* buffer of a sink by default */
@@ -20,6 +22,8 @@
 #define MAX_CACHED 4u
 #define LEAST_WINDOW (64u << 10)
 #define MAX_EXTENTS 32u /* extents of a window */
+/* A lease costs a thread, and is worth it for files of so many bytes. */
+#define LEASE_BYTES (16ull << 20)
 
 struct sink_window {
 	struct weir__sink *sink;
@@ -29,6 +33,7 @@ struct sink_window {
 	const struct weir__load_span *span[MAX_EXTENTS];
 	size_t n;
 	bool cached; /* it has buffered extents */
+	bool hashed; /* the sink's thread reads it: see is_hashed() */
 	unsigned char *base;
 	bool started;            /* a job reads it */
 	_Atomic uint32_t done;   /* a futex */
@@ -270,11 +275,16 @@ static bool window_choose(struct weir__sink *s, struct sink_window *w)
 	return w->n != 0;
 }
 
-static int window_start(struct weir__sink *s, struct sink_window *w)
+static int window_prefault(struct weir__sink *s, const struct sink_window *w)
+{
+	return weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
+						     s->window_bytes);
+}
+
+static int job_start(struct weir__sink *s, struct sink_window *w)
 {
 	struct weir_load *l = s->load;
-	int r = weir__arena_prefault(&s->mem, (size_t)(w->base - s->mem.base) +
-						      s->window_bytes);
+	int r = window_prefault(s, w);
 
 	memset(&w->job, 0, sizeof(w->job));
 	w->job.ext = w->ext;
@@ -289,25 +299,57 @@ static int window_start(struct weir__sink *s, struct sink_window *w)
 	return r < 0 ? r : weir__job_start(l->eng, &w->job);
 }
 
-/* Start to fill @w. False: nothing is left to be read. */
-static bool sink_fill(struct weir__sink *s, struct sink_window *w)
+/*
+ * True if all bytes of the window are in the page cache, and nothing but a
+ * digest needs them: then the thread that hashes them also reads them, since a
+ * copy by another CPU would cost twice as much.
+ */
+static bool is_hashed(const struct weir__sink *s, const struct sink_window *w)
 {
-	int r;
-
-	if (!window_choose(s, w))
+	if (s->call.chunk || !weir__nowait_root(s->load->weir))
 		return false;
+	for (size_t i = 0; i < w->n; i++) {
+		const struct weir__extent *e = &w->ext[i];
+
+		if (!e->buffered ||
+		    !weir__nowait_expected(e->file, e->off, e->len))
+			return false;
+	}
+	return true;
+}
+
+static void window_begin(struct sink_window *w)
+{
 	atomic_store(&w->done, 0);
 	for (int i = 0; i < 3; i++)
 		atomic_store(&w->way[i], 0);
 	w->started = false;
+}
+
+/* Let the engine read the window. */
+static void window_start(struct weir__sink *s, struct sink_window *w)
+{
+	int r;
+
+	window_begin(w);
 	if (why_stopped(s))
-		return true;
+		return;
 	w->started = true;
-	r = window_start(s, w);
+	r = job_start(s, w);
 	if (r < 0) {
 		w->started = false;
 		sink_stop(s, r);
 	}
+}
+
+/* Start to fill @w. False: nothing is left to be read. */
+static bool sink_fill(struct weir__sink *s, struct sink_window *w)
+{
+	if (!window_choose(s, w))
+		return false;
+	w->hashed = is_hashed(s, w);
+	if (!w->hashed)
+		window_start(s, w);
 	return true;
 }
 
@@ -343,18 +385,23 @@ static const struct weir_failure *pass_on(struct weir__sink *s,
 		(unsigned long long)off, (unsigned long long)(off + p->data));
 }
 
+/* Pass on extent @i of the window, whose bytes are at @bytes. */
+static void pass_on_extent(struct weir__sink *s, const struct sink_window *w,
+			   size_t i, const unsigned char *bytes)
+{
+	const struct weir__extent *e = &w->ext[i];
+	struct weir__chunk_tensors p =
+		portions_of(s, w->span[i], e->off, e->off + e->len);
+
+	while (weir__chunk_tensors_next(&p))
+		weir__arrival_add(s->load->arrival, p.tensor, p.data,
+				  pass_on(s, &p, bytes + (p.a - e->off)));
+}
+
 static void pass_on_window(struct weir__sink *s, const struct sink_window *w)
 {
-	for (size_t i = 0; i < w->n; i++) {
-		const struct weir__extent *e = &w->ext[i];
-		struct weir__chunk_tensors p =
-			portions_of(s, w->span[i], e->off, e->off + e->len);
-
-		while (weir__chunk_tensors_next(&p))
-			weir__arrival_add(s->load->arrival, p.tensor, p.data,
-					  pass_on(s, &p,
-						  e->addr + (p.a - e->off)));
-	}
+	for (size_t i = 0; i < w->n; i++)
+		pass_on_extent(s, w, i, w->ext[i].addr);
 }
 
 static void sink_count(struct weir__sink *s, const struct sink_window *w)
@@ -377,14 +424,66 @@ static void window_wait(struct weir__sink *s, struct sink_window *w)
 	}
 }
 
+/*
+ * Hash extent @i where it is in the page cache, or a copy of it. False: not all
+ * of it is cached any more, and nothing has been hashed.
+ */
+static bool hash_extent(struct weir__sink *s, struct sink_window *w, size_t i)
+{
+	static const struct weir__outcome done = { .end = WEIR__DONE };
+	const struct weir__extent *e = &w->ext[i];
+	const unsigned char *mapped;
+
+	if (e->file->id.bytes >= LEASE_BYTES)
+		weir__file_lease(e->file);
+	mapped = weir__lease_get(e->file, e->off, e->len);
+	if (!mapped && (window_prefault(s, w) < 0 ||
+			!weir__nowait_read(e->file, e->addr, e->len, e->off)))
+		return false;
+	pass_on_extent(s, w, i, mapped ? mapped : e->addr);
+	if (mapped)
+		weir__lease_drop(e->file, mapped, e->len);
+	sink_chunk_done(&w->job, i, 0, e->len, &done, WEIR__CHUNK_BUFFERED);
+	return true;
+}
+
+/* Hash the window. The engine reads the extents that are not cached any more. */
+static void window_hash(struct weir__sink *s, struct sink_window *w)
+{
+	size_t n = 0;
+
+	window_begin(w);
+	w->job = (struct weir__job){ .arg = w };
+	while (n < w->n && !why_stopped(s) && hash_extent(s, w, n))
+		n++;
+	w->job.n_chunks = n;
+	sink_count(s, w);
+	w->n -= n;
+	memmove(w->ext, w->ext + n, w->n * sizeof(w->ext[0]));
+	memmove(w->span, w->span + n, w->n * sizeof(w->span[0]));
+	if (w->n)
+		window_start(s, w);
+}
+
 /* Pass on the bytes of the window when they are read, or fail them. */
 static void sink_empty(struct weir__sink *s, struct sink_window *w)
 {
+	if (w->hashed)
+		window_hash(s, w);
 	if (w->started)
 		window_wait(s, w);
 	pass_on_window(s, w);
 	if (w->started)
 		sink_count(s, w);
+}
+
+/*
+ * How many windows of the page cache it counts as: one that the thread itself
+ * reads needs no other beside it.
+ */
+static unsigned cached_windows(const struct sink_window *w)
+{
+	return w->hashed ? MAX_CACHED : w->cached;
 }
 
 /*
@@ -403,14 +502,14 @@ static void sink_run(struct weir__sink *s)
 		while (n_free && cached < MAX_CACHED &&
 		       sink_fill(s, s->free[n_free - 1])) {
 			w = s->free[--n_free];
-			cached += w->cached;
+			cached += cached_windows(w);
 			s->queue[filled++ % n] = w;
 		}
 		if (filled == emptied)
 			break;
 		w = s->queue[emptied++ % n];
 		sink_empty(s, w);
-		cached -= w->cached;
+		cached -= cached_windows(w);
 		s->free[n_free++] = w;
 	}
 	weir__load_part_done(s->load);

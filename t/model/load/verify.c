@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads that compute digests, and compare them with a manifest. */
+#include <sys/stat.h>
+
 #include "slices.h"
 #include "plans.h"
 #include "sinks.h"
@@ -353,6 +355,62 @@ static void digests_are_those_of_the_bytes(void)
 	weir_model_close(m);
 }
 
+/* Let the page cache have the file, or all of it but a part in the middle. */
+static void cache_file(bool hole)
+{
+	static unsigned char block[1u << 20];
+	int fd = open(path, O_RDONLY);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		bail("%s cannot be opened", path);
+	while (read(fd, block, sizeof(block)) > 0)
+		;
+	if (hole)
+		posix_fadvise(fd, st.st_size / 2, 300u << 10,
+			      POSIX_FADV_DONTNEED);
+	close(fd);
+}
+
+/* Compute the digests of a model that may be cached. Closes it. */
+static int digest_cached(struct weir_model *m, struct weir_manifest *manifest)
+{
+	struct weir_load *l = verify(m, manifest, NOWHERE, WEIR_WAY_AUTO);
+	int r = weir_load_wait(l, -1);
+
+	weir_load_free(l);
+	weir_model_close(m);
+	return r;
+}
+
+static void cached_files_are_digested(void)
+{
+	struct weir_model *m = reopen();
+	struct weir_manifest *manifest = manifest_of(m, WEIR_DIGEST_SHA256);
+	struct stat st;
+	int fd;
+
+	weir_model_close(m);
+	cache_file(false);
+	is_int(digest_cached(reopen(), manifest), 0,
+	       "a cached model has the same digests");
+	cache_file(true);
+	is_int(digest_cached(reopen(), manifest), 0,
+	       "so has one of which a part is not cached");
+	fd = open(path, O_RDWR);
+	cache_file(false);
+	is_int(digest_cached(reopen(), manifest), 0,
+	       "so has one that is open for writing and thus not mapped");
+	m = reopen();
+	if (fd < 0 || fstat(fd, &st) < 0 || ftruncate(fd, st.st_size / 2) < 0)
+		bail("%s cannot be truncated", path);
+	is_int(digest_cached(m, manifest), -ESTALE,
+	       "a cached model that was truncated fails");
+	close(fd);
+	weir_manifest_close(manifest);
+	weir_model_close(model());
+}
+
 static void small_loads_are_verified(void)
 {
 	struct weir_manifest *manifest;
@@ -537,12 +595,13 @@ static void loads_at_once_end(void)
 
 int main(void)
 {
-	plans_begin(127);
+	plans_begin(131);
 	changed_bytes_are_found(WEIR_DIGEST_XXH3);
 	a_sink_gets_no_last_bytes();
 	a_failure_has_both_digests(WEIR_DIGEST_XXH3);
 	a_failure_has_both_digests(WEIR_DIGEST_SHA256);
 	digests_are_those_of_the_bytes();
+	cached_files_are_digested();
 	small_loads_are_verified();
 	calls_are_refused();
 	other_models_are_refused();
