@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The glue: the module weir._weir, which gives Python the calls of <weir.h>.
+ * Written for the limited API of CPython 3.9, so one build serves all later
+ * versions. python/HACKING.md has the objects, the threads, and how to add a
+ * call.
+ *
+ * All functions are called with the GIL unless they say otherwise. It also
+ * guards the members of all objects.
+ */
+#ifndef GLUE_H
+#define GLUE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <weir.h>
+#include <weir/cuda.h>
+
+/*
+ * The buffer protocol joined the limited API in 3.11, but all versions from
+ * 3.9 on have it in this form.
+ */
+#if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030b0000
+typedef struct {
+	void *buf;
+	PyObject *obj;
+	Py_ssize_t len;
+	Py_ssize_t itemsize;
+	int readonly;
+	int ndim;
+	char *format;
+	Py_ssize_t *shape;
+	Py_ssize_t *strides;
+	Py_ssize_t *suboffsets;
+	void *internal;
+} Py_buffer;
+#define Py_bf_getbuffer 1
+#define Py_bf_releasebuffer 2
+#define PyBUF_SIMPLE 0
+#define PyBUF_WRITABLE 0x0001
+#define PyBUF_FORMAT 0x0004
+#define PyBUF_ND 0x0008
+#define PyBUF_STRIDES (0x0010 | PyBUF_ND)
+PyAPI_FUNC(int) PyObject_GetBuffer(PyObject *obj, Py_buffer *view, int flags);
+PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
+PyAPI_FUNC(int) PyBuffer_FillInfo(Py_buffer *view, PyObject *o, void *buf,
+				  Py_ssize_t len, int readonly, int flags);
+#endif
+
+/* How long a blocking call of the library lasts between checks for Ctrl-C. */
+#define GLUE_SLICE_NS 50000000
+
+/* A root, in the list of all that are open. */
+struct glue_root {
+	PyObject_HEAD struct weir *weir; /* NULL: closed */
+	struct glue_root *prev, *next;
+	struct glue_load *loads; /* those that may be running */
+	unsigned busy;           /* calls that use it without the GIL */
+};
+
+struct glue_model {
+	PyObject_HEAD struct glue_root *root;
+	struct weir_model *model; /* NULL: closed */
+	PyObject *names;          /* tuple in the order of the model, or NULL */
+	unsigned busy;            /* calls that use it without the GIL */
+	bool closing;             /* the last of them closes it */
+};
+
+/* A buffer of the library, and its address, which a forked child needs too. */
+struct glue_memory {
+	PyObject_HEAD struct weir_buf *buf;
+	void *data; /* of host memory or of a device; NULL: empty */
+	size_t bytes;
+	int32_t device_type; /* of DLPack */
+	int32_t device_id;
+	bool readonly;
+};
+
+struct glue_tensor {
+	PyObject_HEAD struct glue_memory *memory;
+	char *data;
+	uint32_t dtype;
+	int ndim;
+	Py_ssize_t bytes;
+	int64_t shape[WEIR_MAX_DIMS];
+	int64_t stride[WEIR_MAX_DIMS]; /* bytes; 0 if rows divide blocks */
+	/* As others see it: bytes if they lack the dtype. Strides in bytes. */
+	int view_ndim;
+	Py_ssize_t itemsize;
+	Py_ssize_t view_shape[WEIR_MAX_DIMS];
+	Py_ssize_t view_stride[WEIR_MAX_DIMS];
+	Py_ssize_t bytes_shape, bytes_stride; /* for the buffer protocol */
+	struct weir_event *ready;             /* NULL: its bytes have arrived */
+	struct glue_load *load;               /* which brings them */
+};
+
+struct glue_load {
+	PyObject_HEAD struct glue_root *root;
+	struct glue_model *model;
+	struct weir_load *load; /* NULL: closed */
+	struct weir_weights *weights;
+	size_t count;
+	size_t *index; /* tensor i of the load in the model; NULL: i itself */
+	struct glue_memory **memory; /* one for each buffer */
+	size_t memories;
+	unsigned busy;                 /* threads that wait for it */
+	bool done;                     /* it has ended well */
+	struct glue_load *prev, *next; /* in root->loads */
+	bool listed;
+};
+
+/* How tensors of the library become objects of a framework. */
+struct glue_maker {
+	PyObject_HEAD PyObject
+		*make;   /* callable, or a class with DLPack's C exchange */
+	PyObject *views; /* functions for dtypes that MAKE does not know */
+	PyObject *dtypes;
+	void *exchange;
+	int mode;
+};
+
+struct glue_save {
+	PyObject_HEAD struct glue_root *root;
+	struct weir_save *save;
+	bool done; /* it has ended well */
+};
+
+extern PyTypeObject *glue_root_type, *glue_model_type, *glue_memory_type,
+	*glue_tensor_type, *glue_load_type, *glue_maker_type, *glue_save_type;
+
+/* error.c */
+/* Raise the exception for @err with weir_error(); returns NULL. */
+PyObject *glue_fail(int err);
+/* The same with a sentence of the glue. */
+PyObject *glue_fail_text(int err, const char *text);
+PyObject *glue_set_errors(PyObject *module, PyObject *factory);
+
+/*
+ * Call @try(@arg, ns) without the GIL until it returns something else than
+ * -ETIMEDOUT, and let signal handlers run in between. Returns its result, or 1
+ * after an exception of a signal handler, KeyboardInterrupt for example.
+ * @timeout_ns: -1 means no limit; -ETIMEDOUT is returned at the limit.
+ */
+#define GLUE_INTERRUPTED 0x10000
+int glue_wait(int (*attempt)(void *arg, int64_t ns), void *arg,
+	      int64_t timeout_ns);
+
+/* root.c */
+/* The open root of @o, or NULL with an exception. */
+struct glue_root *glue_root_of(PyObject *o);
+/* Around calls that use the open root of @self without the GIL. */
+void glue_root_enter(struct glue_root *self);
+void glue_root_leave(struct glue_root *self);
+/* Close all roots: the interpreter ends. */
+PyObject *glue_shutdown(PyObject *module, PyObject *unused);
+/* The buffer type of memory @kind of device @name. */
+struct weir_buft *glue_buft(struct glue_root *root, const char *name,
+			    unsigned kind);
+
+/* model.c */
+/* The names of the tensors: a tuple, borrowed. */
+PyObject *glue_model_names(struct glue_model *model);
+/* The open model of @self, or NULL with an exception. */
+struct weir_model *glue_model_of(struct glue_model *self);
+/* Around calls that use the open model of @self without the GIL. */
+void glue_model_enter(struct glue_model *self);
+void glue_model_leave(struct glue_model *self);
+PyObject *glue_shape_tuple(const int64_t *shape, unsigned ndim);
+
+/* memory.c */
+/* Makes an object for @buf, and takes a reference of its own. */
+struct glue_memory *glue_memory_new(struct weir_buf *buf);
+/*
+ * Wrap @size bytes at @ptr of the program. @owner is kept until the library
+ * has dropped the buffer.
+ */
+int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *owner,
+	      struct weir_buf **ret_buf);
+/* Drop the owners whose buffers are gone. */
+void glue_owners_drop(void);
+
+/* tensor.c */
+struct glue_tensor *glue_tensor_new(struct glue_memory *memory,
+				    const struct weir_tensor *t);
+/* From now on a contiguous tensor of bytes with one dimension. */
+void glue_tensor_as_bytes(struct glue_tensor *self);
+/* Block until its bytes have arrived; -1 with an exception. */
+int glue_tensor_wait(struct glue_tensor *self);
+
+/* dlpack.c */
+PyObject *glue_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kw);
+PyObject *glue_tensor_dlpack_device(PyObject *self, PyObject *unused);
+/* A versioned capsule of @tensor. */
+PyObject *glue_capsule(struct glue_tensor *tensor);
+/* A tensor of a framework by its exchange API, a struct in @api. */
+PyObject *glue_exchange(struct glue_tensor *tensor, void *api);
+/* True if DLPack has a dtype for @dtype. */
+bool glue_dlpack_has(uint32_t dtype);
+/* The struct of the exchange API of @cls, or NULL. Sets no exception. */
+void *glue_exchange_api(PyObject *cls);
+
+/* maker.c */
+/* @tensor as an object of a framework. */
+PyObject *glue_make(struct glue_maker *maker, struct glue_tensor *tensor);
+PyObject *glue_load_all(PyObject *self, PyObject *args);
+PyObject *glue_load_make(PyObject *self, PyObject *args);
+
+/* load.c */
+/* The open load of @self, or NULL with an exception. */
+struct weir_load *glue_load_of(struct glue_load *self);
+/* Block until all tensors have arrived; -1 with an exception. */
+int glue_load_wait(struct glue_load *self);
+/* Tensor @i, as if its bytes had arrived. */
+struct glue_tensor *glue_load_tensor_new(struct glue_load *self, size_t i);
+
+/* read.c */
+PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);
+PyObject *glue_model_read_slice(PyObject *self, PyObject *args);
+
+/* Each adds its type to @module. */
+int glue_root_init(PyObject *module);
+int glue_model_init(PyObject *module);
+int glue_memory_init(PyObject *module);
+int glue_tensor_init(PyObject *module);
+int glue_load_init(PyObject *module);
+int glue_maker_init(PyObject *module);
+int glue_save_init(PyObject *module);
+
+/* Make the type of @spec and add it to @module as @name. */
+PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec);
+/* Free an object of a heap type, after its members. */
+void glue_free(PyObject *self);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* The module weir._weir: its functions, and what all types need. */
+#include "glue.h"
+#include "dlpack.h"
+
+PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec)
+{
+	PyObject *type = PyType_FromSpec(spec);
+
+	if (!type)
+		return NULL;
+	Py_INCREF(type);
+	if (PyModule_AddObject(module, name, type) < 0) {
+		Py_DECREF(type);
+		Py_DECREF(type);
+		return NULL;
+	}
+	return (PyTypeObject *)type;
+}
+
+void glue_free(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+	Py_DECREF(type);
+}
+
+/* The dtypes: a tuple (number, name, elements of a block, its bytes, align). */
+static PyObject *dtypes(PyObject *module, PyObject *unused)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	PyObject *list = PyList_New(0);
+	PyObject *item;
+	int r;
+
+	(void)module;
+	(void)unused;
+	for (int i = 1; list && i < 256; i++) {
+		if (weir_dtype_info(i, &info) < 0)
+			continue;
+		item = Py_BuildValue("isIII", i, info.name, info.block,
+				     info.bytes, info.align);
+		r = item ? PyList_Append(list, item) : -1;
+		Py_XDECREF(item);
+		if (r < 0)
+			Py_CLEAR(list);
+	}
+	return list;
+}
+
+/* exchange_api(cls): True if the class has DLPack's C exchange. */
+static PyObject *exchange_api(PyObject *module, PyObject *cls)
+{
+	(void)module;
+	return PyBool_FromLong(glue_exchange_api(cls) != NULL);
+}
+
+static PyObject *convertible(PyObject *module, PyObject *args)
+{
+	unsigned from, to;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "II:convertible", &from, &to))
+		return NULL;
+	return PyBool_FromLong(weir_convert(to, NULL, from, NULL, 0) >= 0);
+}
+
+static PyMethodDef functions[] = {
+	{ "set_errors", glue_set_errors, METH_O,
+	  "Set the function that makes an exception of (errno, sentence)." },
+	{ "shutdown", glue_shutdown, METH_NOARGS,
+	  "Cancel all loads and close all roots: the interpreter ends." },
+	{ "dtypes", dtypes, METH_NOARGS,
+	  "All dtypes: (number, name, elements of a block, its bytes, "
+	  "alignment)." },
+	{ "exchange_api", exchange_api, METH_O,
+	  "True if the class has DLPack's C exchange." },
+	{ "convertible", convertible, METH_VARARGS,
+	  "True if weir converts dtype FROM to dtype TO." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "weir._weir",
+	.m_doc = "The calls of libweir. Use the module weir instead.",
+	.m_size = -1,
+	.m_methods = functions,
+};
+
+static int add_constants(PyObject *module)
+{
+	static const struct {
+		const char *name;
+		long value;
+	} constants[] = {
+		{ "MEM_DEVICE", WEIR_MEM_DEVICE },
+		{ "MEM_PLAIN", WEIR_MEM_PLAIN },
+		{ "MEM_HUGE", WEIR_MEM_HUGE },
+		{ "MEM_LOCKED", WEIR_MEM_LOCKED },
+		{ "MEM_PINNED", WEIR_MEM_PINNED },
+		{ "MEM_MAPPED", WEIR_MEM_MAPPED },
+		{ "WAY_AUTO", WEIR_WAY_AUTO },
+		{ "WAY_MAP", WEIR_WAY_MAP },
+		{ "WAY_BUFFERED", WEIR_WAY_BUFFERED },
+		{ "WAY_DIRECT", WEIR_WAY_DIRECT },
+		{ "MODEL_LENIENT", WEIR_MODEL_LENIENT },
+		{ "SAVE_NEW", WEIR_SAVE_NEW },
+		{ "SAVE_NOSYNC", WEIR_SAVE_NOSYNC },
+		{ "SAVE_DROP", WEIR_SAVE_DROP },
+		{ "LOAD_UNCHECKED", WEIR_LOAD_UNCHECKED },
+		{ "LOAD_DROP", WEIR_LOAD_DROP },
+	};
+
+	for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
+		if (PyModule_AddIntConstant(module, constants[i].name,
+					    constants[i].value) < 0)
+			return -1;
+	return PyModule_AddStringConstant(module, "version",
+					  weir_version_string());
+}
+
+PyMODINIT_FUNC PyInit__weir(void);
+
+PyMODINIT_FUNC PyInit__weir(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+
+	if (!module)
+		return NULL;
+	if (add_constants(module) < 0 || glue_root_init(module) < 0 ||
+	    glue_model_init(module) < 0 || glue_memory_init(module) < 0 ||
+	    glue_tensor_init(module) < 0 || glue_load_init(module) < 0 ||
+	    glue_maker_init(module) < 0 || glue_save_init(module) < 0) {
+		Py_DECREF(module);
+		return NULL;
+	}
+	return module;
+}

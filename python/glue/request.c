@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests: from the arguments of a load to weir_load_start(). */
+#include "request.h"
+#include <stdlib.h>
+
+static int no_memory(void)
+{
+	PyErr_NoMemory();
+	return -1;
+}
+
+void glue_request_end(struct request *rq)
+{
+	for (size_t i = 0; rq->wrapped && i < rq->n; i++)
+		weir_buf_free(rq->wrapped[i]);
+	free(rq->wrapped);
+	free(rq->dst);
+	free(rq->sliced);
+	free(rq->slice);
+	free(rq->index);
+}
+
+static int read_indices(struct request *rq, PyObject *indices)
+{
+	Py_ssize_t n = PySequence_Size(indices);
+	PyObject *item;
+
+	if (n < 0)
+		return -1;
+	rq->n = (size_t)n;
+	rq->index = calloc(rq->n + 1, sizeof(*rq->index));
+	rq->dst = calloc(rq->n + 1, sizeof(*rq->dst));
+	if (!rq->index || !rq->dst)
+		return no_memory();
+	for (Py_ssize_t i = 0; i < n; i++) {
+		item = PySequence_GetItem(indices, i);
+		if (!item)
+			return -1;
+		rq->index[i] = PyLong_AsSize_t(item);
+		Py_DECREF(item);
+		if (PyErr_Occurred())
+			return -1;
+	}
+	return 0;
+}
+
+static int read_slice(PyObject *item, struct weir_slice *slice, bool *sliced)
+{
+	long long start, n;
+	unsigned dim;
+
+	*sliced = item != Py_None;
+	if (!*sliced)
+		return 0;
+	if (!PyArg_ParseTuple(item, "ILL", &dim, &start, &n))
+		return -1;
+	slice->dim = dim;
+	slice->start = start;
+	slice->n = n;
+	return 0;
+}
+
+/* None, or for each tensor None or (dimension, start, number). */
+static int read_slices(struct request *rq, PyObject *slices)
+{
+	PyObject *item;
+	int r = 0;
+
+	if (slices == Py_None)
+		return 0;
+	rq->slice = calloc(rq->n + 1, sizeof(*rq->slice));
+	rq->sliced = calloc(rq->n + 1, sizeof(*rq->sliced));
+	if (!rq->slice || !rq->sliced)
+		return no_memory();
+	for (size_t i = 0; !r && i < rq->n; i++) {
+		item = PySequence_GetItem(slices, (Py_ssize_t)i);
+		r = item ? read_slice(item, &rq->slice[i], &rq->sliced[i]) : -1;
+		Py_XDECREF(item);
+	}
+	return r;
+}
+
+static int read_numbers(PyObject *tuple, int64_t *ret, unsigned *ret_n)
+{
+	Py_ssize_t n = PySequence_Size(tuple);
+	PyObject *item;
+
+	if (n < 0)
+		return -1;
+	if (n > WEIR_MAX_DIMS) {
+		glue_fail_text(-EOPNOTSUPP,
+			       "a destination has more than 8 dimensions");
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		item = PySequence_GetItem(tuple, i);
+		if (!item)
+			return -1;
+		ret[i] = PyLong_AsLongLong(item);
+		Py_DECREF(item);
+		if (PyErr_Occurred())
+			return -1;
+	}
+	*ret_n = (unsigned)n;
+	return 0;
+}
+
+/* A destination: (address, dtype, shape, strides or None, owner). */
+static int read_target(struct request *rq, size_t i, PyObject *item)
+{
+	int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS];
+	PyObject *dims, *strides, *owner;
+	struct weir_tensor *t = &rq->dst[i];
+	unsigned long long address;
+	unsigned dtype, ndim, n;
+	size_t bytes;
+	int r;
+
+	if (!PyArg_ParseTuple(item, "KIOOO", &address, &dtype, &dims, &strides,
+			      &owner) ||
+	    read_numbers(dims, shape, &ndim) < 0)
+		return -1;
+	r = weir_tensor_init(t, dtype, ndim, shape);
+	if (r >= 0 && strides != Py_None) {
+		if (read_numbers(strides, stride, &n) < 0)
+			return -1;
+		if (n != ndim)
+			r = -EINVAL;
+		else
+			memcpy(t->stride, stride, n * sizeof(*stride));
+	}
+	if (r >= 0)
+		r = weir_tensor_bytes(t, &bytes);
+	if (r < 0) {
+		glue_fail(r);
+		return -1;
+	}
+	if (glue_wrap(rq->buft, (void *)(uintptr_t)address, bytes, owner,
+		      &rq->wrapped[i]) < 0)
+		return -1;
+	r = weir_tensor_place(t, rq->wrapped[i], 0);
+	if (r < 0)
+		glue_fail(r);
+	return r;
+}
+
+static int read_targets(struct request *rq, PyObject *targets)
+{
+	PyObject *item;
+	int r = 0;
+
+	if (targets == Py_None)
+		return 0;
+	rq->wrapped = calloc(rq->n + 1, sizeof(*rq->wrapped));
+	if (!rq->wrapped)
+		return no_memory();
+	for (size_t i = 0; !r && i < rq->n; i++) {
+		item = PySequence_GetItem(targets, (Py_ssize_t)i);
+		r = item ? read_target(rq, i, item) : -1;
+		Py_XDECREF(item);
+	}
+	return r;
+}
+
+int glue_request_parse(struct request *rq, PyObject *args, PyObject *kw)
+{
+	static char *names[] = { "model",  "indices",  "slices", "targets",
+				 "device", "kind",     "way",    "dtype",
+				 "align",  "priority", "depth",  "flags",
+				 NULL };
+	PyObject *indices = Py_None, *slices = Py_None, *targets = Py_None;
+	unsigned long long align = 0;
+	const char *device = NULL;
+	unsigned kind = 0;
+	PyObject *model;
+
+	memset(rq, 0, sizeof(*rq));
+	rq->select.size = sizeof(rq->select);
+	rq->load.size = sizeof(rq->load);
+	if (!PyArg_ParseTupleAndKeywords(
+		    args, kw, "O!|OOO$zIIIKiII:Load", names, glue_model_type,
+		    &model, &indices, &slices, &targets, &device, &kind,
+		    &rq->select.way, &rq->select.dtype, &align, &rq->priority,
+		    &rq->load.depth, &rq->load.flags))
+		return -1;
+	rq->model = (struct glue_model *)model;
+	rq->select.align = align;
+	glue_owners_drop();
+	if (!glue_model_of(rq->model) ||
+	    !glue_root_of((PyObject *)rq->model->root))
+		return -1;
+	rq->buft = glue_buft(rq->model->root, device, kind);
+	if (!rq->buft)
+		return -1;
+	rq->all = indices == Py_None;
+	if (rq->all)
+		return 0;
+	if (read_indices(rq, indices) < 0 || read_slices(rq, slices) < 0 ||
+	    read_targets(rq, targets) < 0) {
+		glue_request_end(rq);
+		return -1;
+	}
+	return 0;
+}
+
+int glue_request_one(struct request *rq, struct glue_model *model, size_t i)
+{
+	rq->model = model;
+	rq->n = 1;
+	rq->index = calloc(1, sizeof(*rq->index));
+	rq->dst = calloc(1, sizeof(*rq->dst));
+	if (!rq->index || !rq->dst)
+		return no_memory();
+	rq->index[0] = i;
+	return 0;
+}
+
+/* The dtype of a tensor of dtype @from in memory. */
+static uint32_t wanted(const struct request *rq, uint32_t from)
+{
+	uint32_t to = rq->select.dtype;
+
+	if (!to || from == WEIR_DTYPE_F8_E8M0 ||
+	    weir_convert(to, NULL, from, NULL, 0) < 0)
+		return from;
+	return to;
+}
+
+/* The tensor that target @i needs, not placed yet. */
+static int shape_target(struct request *rq, size_t i)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	int r;
+
+	r = weir_model_tensor(rq->model->model, rq->index[i], &e);
+	if (r < 0)
+		return r;
+	/* The library says what is wrong with a slice. */
+	if (rq->slice && rq->sliced[i] && rq->slice[i].dim < e.ndim &&
+	    rq->slice[i].n >= 0)
+		e.shape[rq->slice[i].dim] = rq->slice[i].n;
+	return weir_tensor_init(&rq->dst[i], wanted(rq, e.dtype), e.ndim,
+				e.shape);
+}
+
+/*
+ * Place the tensors of all targets in one new buffer, which the caller frees,
+ * after a failure too.
+ */
+static int place_targets(struct request *rq, struct weir_target *targets,
+			 struct weir_buf **ret_buf)
+{
+	uint64_t *offset = calloc(rq->n + 1, sizeof(*offset));
+	uint64_t bytes = 0;
+	int r = offset ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r >= 0 && i < rq->n; i++)
+		r = shape_target(rq, i);
+	if (r >= 0)
+		r = weir_targets_layout(rq->model->model, targets, rq->n, 0,
+					rq->select.align, offset, &bytes);
+	if (r >= 0)
+		r = weir_buf_alloc(rq->buft, bytes, NULL, ret_buf);
+	for (size_t i = 0; r >= 0 && i < rq->n; i++)
+		r = weir_tensor_place(&rq->dst[i], *ret_buf, offset[i]);
+	free(offset);
+	return r;
+}
+
+static int add_targets(struct request *rq, struct weir_plan *plan)
+{
+	struct weir_target *targets = calloc(rq->n + 1, sizeof(*targets));
+	struct weir_buf *buf = NULL;
+	int r = 0;
+
+	if (!targets)
+		return -ENOMEM;
+	for (size_t i = 0; i < rq->n; i++) {
+		targets[i].size = sizeof(*targets);
+		targets[i].tensor = rq->index[i];
+		targets[i].dst = &rq->dst[i];
+		targets[i].slice = rq->slice && rq->sliced[i] ? &rq->slice[i]
+							      : NULL;
+		targets[i].priority = rq->priority;
+		targets[i].way = rq->select.way;
+	}
+	if (!rq->wrapped)
+		r = place_targets(rq, targets, &buf);
+	if (r >= 0)
+		r = weir_plan_add_tensors(plan, targets, rq->n);
+	weir_buf_free(buf);
+	free(targets);
+	return r;
+}
+
+/* Does not need the GIL. */
+static int start(struct request *rq, struct weir_load **ret_load)
+{
+	struct weir_model *model = rq->model->model;
+	struct weir_plan *plan;
+	int r;
+
+	r = weir_plan_new(model, &plan);
+	if (r < 0)
+		return r;
+	if (!rq->all)
+		r = add_targets(rq, plan);
+	else if (weir_model_count(model))
+		r = weir_plan_add(plan, NULL, rq->buft, &rq->select);
+	if (r >= 0)
+		r = weir_load_start(plan, &rq->load, ret_load);
+	weir_plan_free(plan);
+	return r;
+}
+
+int glue_request_start(struct request *rq, struct weir_load **ret_load)
+{
+	int r;
+
+	glue_model_enter(rq->model);
+	Py_BEGIN_ALLOW_THREADS r = start(rq, ret_load);
+	Py_END_ALLOW_THREADS glue_model_leave(rq->model);
+	if (r < 0) {
+		glue_fail(r);
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Shared by all tests: fixtures, and results in the Test Anything Protocol.
+
+With --tap each test is a line whose title is the first line of its docstring.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import pytest
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--tap", action="store_true", help="print TAP")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: Any) -> None:
+    if config.getoption("--tap"):
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+        config.pluginmanager.unregister(reporter)
+        config.pluginmanager.register(Tap(), "tap")
+
+
+class Tap:
+    """Prints a line for each test."""
+
+    def __init__(self) -> None:
+        self.titles: Dict[str, str] = {}
+        self.done = 0
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        for item in session.items:
+            text = (item.function.__doc__ or item.name).strip()
+            case = item.name.partition("[")[2].rstrip("]")
+            title = text.splitlines()[0].rstrip(".").replace("#", "no. ")
+            self.titles[item.nodeid] = f"{case}: {title}" if case else title
+        print(f"1..{len(session.items)}", flush=True)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            print(f"Bail out! {report.nodeid} cannot be imported")
+            print("# " + str(report.longrepr).replace("\n", "\n# "))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+            self.done += 1
+            title = self.titles[report.nodeid]
+            if report.skipped:
+                why = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+                print(f"ok {self.done} - {title} # SKIP {why}")
+            elif report.failed:
+                print(f"not ok {self.done} - {title}")
+                print("# " + str(report.longrepr).replace("\n", "\n# "))
+            else:
+                print(f"ok {self.done} - {title}")
+        elif report.failed:
+            print("# the end of a test failed: " + report.nodeid)
+            print("# " + str(report.longrepr).replace("\n", "\n# "))
+        sys.stdout.flush()
+
+
+SIZES = {"U8": 1, "I32": 4, "F16": 2, "BF16": 2, "F32": 4, "I64": 8, "F8_E4M3": 1}
+
+
+def header(tensors: List[Tuple[str, str, Tuple[int, ...], bytes]],
+           metadata: Any = None) -> bytes:
+    """The bytes of a safetensors file, written by nothing of weir."""
+    entries: Dict[str, Any] = {}
+    if metadata is not None:
+        entries["__metadata__"] = metadata
+    at = 0
+    for name, dtype, shape, data in tensors:
+        entries[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [at, at + len(data)],
+        }
+        at += len(data)
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(t[3] for t in tensors)
+
+
+def content(n: int, seed: int = 1) -> bytes:
+    """``n`` bytes in which no two neighbours of a period are alike."""
+    period = bytes((i * 7 + i // 256 * 13 + seed) % 256 for i in range(min(n, 65521)))
+    return (period * (n // max(len(period), 1) + 1))[:n]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A file with a few small tensors."""
+    path = tmp_path / "small.safetensors"
+    path.write_bytes(header([
+        ("b", "F32", (2, 3, 4), content(96)),
+        ("a", "I64", (3,), content(24, 2)),
+        ("s", "F32", (), content(4, 3)),
+        ("e", "F16", (0, 3), b""),
+        ("h", "BF16", (2, 2), content(8, 4)),
+    ], {"k": "v"}))
+    return path
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A file of 32 MiB with 64 tensors."""
+    path = tmp_path / "many.safetensors"
+    path.write_bytes(header([
+        (f"layers.{i}.w", "U8", (512, 1024), content(512 * 1024, i))
+        for i in range(64)
+    ]))
+    return path

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: MIT
+"""The native calls, without any framework."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import weir
+from weir import _model, _root, _weir
+
+from conftest import content, header
+
+
+def raw(tensor: weir.Tensor) -> bytes:
+    return memoryview(tensor).tobytes()
+
+
+def test_load(small: Path) -> None:
+    """load() returns all tensors by name, with their bytes."""
+    tensors = weir.load(small, framework="weir")
+    assert sorted(tensors) == ["a", "b", "e", "h", "s"]
+    assert raw(tensors["b"]) == content(96)
+    assert raw(tensors["h"]) == content(8, 4)
+    assert tensors["b"].shape == (2, 3, 4)
+    assert tensors["e"].shape == (0, 3) and tensors["e"].nbytes == 0
+    assert tensors["s"].shape == () and tensors["s"].dtype == "F32"
+    assert tensors.metadata == {"k": "v"}
+    assert tensors.report["bytes"] == 132
+
+
+def test_only(many: Path) -> None:
+    """load() with only= reads the chosen tensors and no others."""
+    found = weir.load(many, framework="weir", only="layers.[12].w")
+    assert sorted(found) == ["layers.1.w", "layers.2.w"]
+    assert found.report["bytes"] == 2 * 512 * 1024
+    assert raw(found["layers.2.w"]) == content(512 * 1024, 2)
+    names = ["layers.7.w", "layers.3.w"]
+    assert list(weir.load(many, framework="weir", only=names)) == names
+    few = weir.load(many, framework="weir", only=lambda n: n.endswith(".9.w"))
+    assert list(few) == ["layers.9.w"]
+
+
+def test_slices(many: Path) -> None:
+    """load() with slices= reads these parts only."""
+    part = {"layers.1.w": (0, slice(8, 16)), "layers.2.w": (1, 256, 128)}
+    found = weir.load(many, framework="weir", only=list(part), slices=part)
+    whole = content(512 * 1024, 2)
+    assert raw(found["layers.1.w"]) == content(512 * 1024, 1)[8192:16384]
+    assert raw(found["layers.2.w"]) == b"".join(
+        whole[i * 1024 + 256 : i * 1024 + 384] for i in range(512)
+    )
+    assert found.report["bytes"] == 8 * 1024 + 512 * 128
+
+
+def test_dtype(tmp_path: Path) -> None:
+    """load() with dtype= converts floating-point tensors and no others."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(header([
+        ("h", "BF16", (2,), b"\x80\x3f\x00\x40"),
+        ("i", "I32", (1,), b"\1\0\0\0"),
+    ]))
+    for only in (None, ["h", "i"]):
+        found = weir.load(path, framework="weir", dtype="float32", only=only)
+        assert memoryview(found["h"]).tolist() == [1.0, 2.0]
+        assert found["i"].dtype == "I32"
+
+
+@pytest.mark.parametrize("way", ["auto", "map", "buffered", "direct"])
+def test_ways(many: Path, way: str) -> None:
+    """load() returns the same bytes by each way."""
+    found = weir.load(many, framework="weir", way=way)
+    assert raw(found["layers.63.w"]) == content(512 * 1024, 63)
+    assert found["layers.63.w"].readonly == (way == "map")
+
+
+def test_stream(many: Path) -> None:
+    """stream() yields each tensor once."""
+    seen = {}
+    for name, tensor in weir.stream(many, framework="weir"):
+        assert name not in seen
+        seen[name] = raw(tensor)
+    assert len(seen) == 64
+    assert seen["layers.5.w"] == content(512 * 1024, 5)
+
+
+def test_stream_left(many: Path) -> None:
+    """A loop over stream() can be left, and its tensor stays."""
+    for name, tensor in weir.stream(many, framework="weir"):
+        break
+    gc.collect()
+    number = int(name.split(".")[1])
+    assert raw(tensor) == content(512 * 1024, number)
+
+
+def test_outlive(small: Path) -> None:
+    """A tensor outlives its file, its load and its root."""
+    root = weir.Root()
+    tensor = weir.load(small, framework="weir", root=root)["b"]
+    small.unlink()
+    root.close()
+    del root
+    gc.collect()
+    assert raw(tensor) == content(96)
+
+
+def test_closed(small: Path) -> None:
+    """Calls with objects that were closed raise ClosedError."""
+    root = weir.Root()
+    model = _weir.Model(root, small)
+    running = _weir.Load(model)
+    running.close()
+    with pytest.raises(weir.ClosedError, match="the load was closed"):
+        running.wait()
+    model.close()
+    with pytest.raises(weir.ClosedError, match="the model was closed"):
+        model.names()
+    root.close()
+    with pytest.raises(weir.ClosedError, match="the root was closed"):
+        weir.load(small, root=root)
+
+
+def test_errors(tmp_path: Path) -> None:
+    """Errors have the library's sentence, an errno, and the fitting class."""
+    with pytest.raises(FileNotFoundError, match="No such file") as missing:
+        weir.load(tmp_path / "none.safetensors")
+    assert isinstance(missing.value, weir.Error)
+    assert missing.value.errno == errno.ENOENT
+    broken = tmp_path / "x.safetensors"
+    broken.write_bytes(b"\xff" * 100)
+    with pytest.raises(weir.FormatError, match="x.safetensors") as bad:
+        weir.load(broken)
+    again = pickle.loads(pickle.dumps(bad.value))
+    assert type(again) is weir.FormatError and str(again) == str(bad.value)
+    with pytest.raises(weir.InvalidError, match="no tensor matches"):
+        broken.write_bytes(header([("a", "U8", (1,), b"1")]))
+        weir.load(broken, only="z*")
+    with pytest.raises(weir.Error, match="no device 'CUDA7'"):
+        weir.load(broken, device="cuda:7")
+
+
+def test_shrunk(many: Path) -> None:
+    """A file that shrinks after it was opened fails the load."""
+    model = _model.open_model(many)
+    os.truncate(many, 1 << 20)
+    with pytest.raises(weir.Error):
+        _weir.Load(model).wait()
+
+
+def test_dlpack(small: Path) -> None:
+    """Capsules are versioned if the consumer says so, and legacy if not."""
+    tensor = weir.load(small, framework="weir")["b"]
+    assert tensor.__dlpack_device__() == (1, 0)
+    assert "dltensor_versioned" in repr(tensor.__dlpack__(max_version=(1, 0)))
+    assert '"dltensor"' in repr(tensor.__dlpack__())
+    with pytest.raises(BufferError):
+        tensor.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError):
+        tensor.__dlpack__(copy=True)
+
+
+def test_dlpack_readonly(small: Path) -> None:
+    """A mapped tensor has no legacy capsule, which could not say read-only."""
+    tensor = weir.load(small, framework="weir", way="map")["b"]
+    tensor.__dlpack__(max_version=(1, 0))
+    with pytest.raises(BufferError, match="read-only"):
+        tensor.__dlpack__()
+    assert memoryview(tensor).readonly
+
+
+def test_threads(many: Path) -> None:
+    """Loads in several threads at once return the right bytes."""
+    bad = []
+
+    def work(seed: int) -> None:
+        for _ in range(5):
+            found = weir.load(many, framework="weir", only=f"layers.{seed}.w")
+            if raw(found[f"layers.{seed}.w"]) != content(512 * 1024, seed):
+                bad.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not bad
+
+
+def test_asyncio(many: Path) -> None:
+    """A load's descriptor wakes an event loop."""
+
+    async def main() -> int:
+        running = _weir.Load(_model.open_model(many))
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_reader(running.fileno(), ready.set)
+        seen = 0
+        while not running.done:
+            await ready.wait()
+            ready.clear()
+            try:
+                while running.next(0) is not None:
+                    seen += 1
+            except TimeoutError:
+                pass
+        loop.remove_reader(running.fileno())
+        return seen
+
+    assert asyncio.run(main()) == 64
+
+
+def test_fork(small: Path) -> None:
+    """After a fork tensors stay readable, and a new load works."""
+    tensor = weir.load(small, framework="weir")["b"]
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            again = weir.load(small, framework="weir")["b"]
+            status = 0 if raw(tensor) == raw(again) == content(96) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def run(code: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_exit(many: Path) -> None:
+    """The interpreter ends while loads run, without a hang or a crash."""
+    code = """
+import sys, threading, weir
+from weir import _weir, _model
+model = _model.open_model(sys.argv[1])
+loads = [_weir.Load(model, way=_weir.WAY_DIRECT) for _ in range(4)]
+def wait():
+    try:
+        loads[0].wait()
+    except weir.Error:
+        pass
+threading.Thread(target=wait, daemon=True).start()
+for name, tensor in weir.stream(sys.argv[1], framework="weir"):
+    break
+"""
+    done = run(code, str(many))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_interrupt(tmp_path: Path) -> None:
+    """Ctrl-C ends a wait within 0.1 s."""
+    code = """
+import signal, sys, time, weir
+from weir import _weir
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+load = _weir.Load(_weir.Model(weir.Root(), sys.argv[1]))
+load.wait()
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+start = time.monotonic()
+try:
+    while True:
+        weir.load(sys.argv[1], framework="weir")
+except KeyboardInterrupt:
+    print(time.monotonic() - start)
+"""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(header([("w", "U8", (1 << 22,), content(1 << 22))]))
+    done = run(code, str(path))
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 5
+
+
+def test_soak(small: Path) -> None:
+    """Many loads leak no descriptor and no memory."""
+    def state() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096
+
+    for _ in range(200):
+        weir.load(small, framework="weir")
+    files, before = state(), resident()
+    for i in range(2000):
+        weir.load(small, framework="weir")
+        for name, tensor in weir.stream(small, framework="weir"):
+            if i % 2:
+                break
+    gc.collect()
+    assert state() <= files
+    assert resident() - before < 8 << 20
+
+
+def test_save(tmp_path: Path, small: Path) -> None:
+    """save() writes tensors and metadata that load() reads again."""
+    tensors = weir.load(small, framework="weir")
+    path = tmp_path / "saved.safetensors"
+    report = weir.save(tensors, path, {"k": "w"})
+    again = weir.load(path, framework="weir")
+    assert report["bytes"] == path.stat().st_size
+    assert again.metadata == {"k": "w"}
+    assert {n: raw(t) for n, t in again.items()} == {
+        n: raw(t) for n, t in tensors.items()
+    }
+    with pytest.raises(weir.FileError):
+        weir.save(tensors, path, new=True)
+
+
+def test_devices() -> None:
+    """devices() begins with the CPU."""
+    assert weir.devices()[0]["name"] == "CPU"
+
+
+def test_root_options(small: Path) -> None:
+    """A root takes options, and refuses wrong ones with a sentence."""
+    with weir.Root(io="threads", reactors=1, budget=1 << 30) as root:
+        assert weir.load(small, framework="weir", root=root)
+        assert root.io_info()["method"] == "threads"
+    with pytest.raises(weir.InvalidError, match="chunk"):
+        weir.Root(chunk=1)
+    with pytest.raises(weir.InvalidError, match="one of auto"):
+        weir.Root(io="magic")
+
+
+def test_budget(many: Path) -> None:
+    """A load that exceeds the budget of its root is a MemoryError."""
+    with weir.Root(budget=16 << 20) as root:
+        with pytest.raises(MemoryError):
+            weir.load(many, framework="weir", root=root)
+
+
+def test_target(many: Path) -> None:
+    """A load fills memory of the program, and keeps its owner meanwhile."""
+    memory = bytearray(512 * 1024)
+    view = memoryview(memory)
+    address = _weir_address(view)
+    model = _model.open_model(many)
+    i = model.find("layers.9.w")
+    code = model.entry(i)[0]
+    running = _weir.Load(
+        model, [i], None, [(address, code, (512, 1024), None, view)]
+    )
+    running.wait()
+    running.close()
+    assert bytes(memory) == content(512 * 1024, 9)
+
+
+def _weir_address(view: memoryview) -> int:
+    import ctypes
+
+    return ctypes.addressof((ctypes.c_char * len(view)).from_buffer(view))

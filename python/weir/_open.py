@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""safe_open, with the calls of safetensors' own."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _dtypes, _errors, _frameworks, _model, _root, _weir
+
+_BACKENDS = {"mmap": "auto", "pread": "auto", "weir": "auto"}
+
+
+class TensorMeta(NamedTuple):
+    """What the header says of a tensor."""
+
+    dtype: str
+    shape: List[int]
+    nbytes: int
+
+
+class safe_open:
+    """Open a model file, and read tensors as they are asked for.
+
+    filename: a safetensors or GGUF file, an index of shards, or a folder.
+    framework: "pt", "np", "jax" or "flax" (as safetensors has them), or "weir".
+    device: where the tensors are needed, as the framework names it.
+    backend: accepted as safetensors has it; weir chooses how to read.
+
+    A context manager, but it works without ``with`` too.
+    """
+
+    def __init__(
+        self,
+        filename: Union[str, "os.PathLike[str]"],
+        framework: str,
+        device: object = "cpu",
+        *,
+        backend: str = "mmap",
+        root: Optional[_weir.Root] = None,
+    ) -> None:
+        if isinstance(filename, bytes):
+            raise TypeError("argument 'filename': a str or os.PathLike")
+        filename = os.fspath(filename)
+        if not isinstance(framework, str):
+            raise TypeError("argument 'framework': a str")
+        if backend not in _BACKENDS:
+            raise _errors.fail(
+                f'backend "{backend}" is invalid (expected one of: '
+                '"mmap", "pread")'
+            )
+        self._framework = _frameworks.name_of(framework)
+        self._device = _check_device(device, self._framework)
+        self._make = _frameworks.maker(self._framework)
+        self._model: Optional[_weir.Model] = _model.open_model(
+            filename, root, lenient=True
+        )
+
+    def __enter__(self) -> "safe_open":
+        self._open()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._model = None
+
+    def _open(self) -> _weir.Model:
+        if self._model is None:
+            raise _errors.fail("File is closed")
+        return self._model
+
+    def keys(self) -> List[str]:
+        """The names of the tensors, sorted."""
+        return sorted(self._open().names())
+
+    def offset_keys(self) -> List[str]:
+        """The names of the tensors, in the order of the file."""
+        return list(self._open().names())
+
+    def metadata(self) -> Optional[Dict[str, Any]]:
+        """The metadata of the file, or None if it has none."""
+        return self._open().metadata() or None
+
+    def get_tensor(self, name: str) -> Any:
+        """Read one tensor."""
+        model = self._open()
+        i = _model.find(model, name)
+        return self._make(model.read(i, self._device))
+
+    def get_tensors(self) -> Dict[str, Any]:
+        """Read all tensors, at once and in the order of the file."""
+        running = _weir.Load(self._open(), device=self._device)
+        return running.all(self._make)
+
+    def get_slice(self, name: str) -> "Slice":
+        """A tensor of which parts are read by an index: ``s[:, 8:16]``."""
+        model = self._open()
+        return Slice(self, model, _model.find(model, name))
+
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """Dtype, shape and bytes of a tensor, from the header."""
+        model = self._open()
+        code, shape, nbytes, _, _ = model.entry(_model.find(model, name))
+        return TensorMeta(_dtypes.BY_CODE[code].name, list(shape), nbytes)
+
+
+def _check_device(device: object, framework: str) -> str:
+    if device is None:
+        device = "cpu"
+    name = _root.device_name(device)
+    if name == "CPU":
+        return name
+    if not name.startswith("CUDA"):
+        raise _errors.fail(f"device {device} is invalid")
+    if framework != "torch" and framework != "weir":
+        raise _errors.fail(
+            f"Device {device} is not supported for framework {framework}"
+        )
+    return name
+
+
+Range = Tuple[int, int, int]
+
+
+class Slice:
+    """A tensor in a file, of which an index reads a part."""
+
+    def __init__(self, file: safe_open, model: _weir.Model, i: int) -> None:
+        self._file = file
+        self._model = model
+        self._i = i
+        self._code, self._shape, _, _, _ = model.entry(i)
+
+    def get_shape(self) -> List[int]:
+        """The shape of the whole tensor."""
+        return list(self._shape)
+
+    def get_dtype(self) -> str:
+        """The dtype, as safetensors names it: "BF16"."""
+        return _dtypes.BY_CODE[self._code].name
+
+    def __getitem__(self, index: Any) -> Any:
+        ranges, shape = find_ranges(index, self._shape)
+        if list(ranges) == [(0, n, 1) for n in self._shape]:
+            tensor = self._model.read(self._i, self._file._device)
+        else:
+            tensor = self._read(ranges)
+        if shape != tensor.shape:
+            tensor = tensor.memory.tensor(0, self._code, shape)
+        return self._file._make(tensor)
+
+    def _read(self, ranges: Sequence[Range]) -> _weir.Tensor:
+        return self._model.read_slice(self._i, ranges, self._file._device)
+
+
+def _spell(index: Sequence[Any]) -> str:
+    """An index as one writes it: "[0, 1:3]"."""
+    parts = []
+    for item in index:
+        if isinstance(item, slice):
+            start = "" if item.start is None else item.start
+            stop = "" if item.stop is None else item.stop
+            parts.append(f"{start}:{stop}")
+        else:
+            parts.append(str(item))
+    return f"[{', '.join(parts)}]"
+
+
+def find_ranges(
+    index: Any, shape: Tuple[int, ...]
+) -> Tuple[List[Range], Tuple[int, ...]]:
+    """(first, number, step) of each dimension, and the shape of the result."""
+    if isinstance(index, list):
+        if index:
+            raise _errors.fail("Non empty lists are not implemented")
+        index = ()
+    items = list(index) if isinstance(index, tuple) else [index]
+    if sum(1 for item in items if item is Ellipsis) > 1:
+        raise _errors.fail("Only one ellipsis (...) is allowed in slice index")
+    given = sum(1 for item in items if item is not Ellipsis)
+    if given > len(shape):
+        raise _errors.fail(
+            f"Error during slicing {_spell(items)} with shape {list(shape)}: "
+            "more slicing indexes than dimensions in tensor"
+        )
+    ranges: List[Range] = []
+    kept: List[int] = []
+    for at, item in enumerate(items):
+        if item is Ellipsis:
+            for n in shape[len(ranges) : len(ranges) + len(shape) - given]:
+                ranges.append((0, n, 1))
+                kept.append(n)
+            continue
+        dim = len(ranges)
+        found = _range(item, at, dim, shape, items)
+        ranges.append(found)
+        if isinstance(item, slice):
+            kept.append(found[1])
+    for n in shape[len(ranges) :]:
+        ranges.append((0, n, 1))
+        kept.append(n)
+    return ranges, tuple(kept)
+
+
+def _range(
+    item: Any, at: int, dim: int, shape: Tuple[int, ...], items: Sequence[Any]
+) -> Range:
+    """The range that one index of dimension ``dim`` means."""
+    size = shape[dim]
+    if isinstance(item, slice):
+        step = 1 if item.step is None else operator.index(item.step)
+        if step < 1:
+            raise _errors.fail(
+                f"Slice step must be a positive integer, got {step}"
+            )
+        start, stop, step = item.indices(size)
+        return start, len(range(start, stop, step)), step
+    try:
+        number = operator.index(item)
+    except TypeError:
+        raise _errors.fail(
+            f"Unsupported slice index at position {at}: expected slice, int, "
+            "or ellipsis"
+        ) from None
+    if number < -size:
+        raise _errors.fail(
+            f"Invalid index {number} for dimension {dim} of size {size}"
+        )
+    if number >= size:
+        raise _errors.fail(
+            f"Error during slicing {_spell(items)} with shape {list(shape)}: "
+            f"index {number} out of bounds for tensor dimension #{dim} of "
+            f"size {size}"
+        )
+    return number % size, 1, 1

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Tensors of frameworks as memory, and safetensors files as bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from . import _dtypes, _errors, _root, _weir
+
+
+class Spec(NamedTuple):
+    """A contiguous tensor in memory of the host."""
+
+    address: int
+    nbytes: int
+    code: int
+    shape: Tuple[int, ...]
+    owner: object
+
+
+def describe(name: str, tensor: Any) -> Spec:
+    """Where a tensor of torch, NumPy or weir is."""
+    if isinstance(tensor, _weir.Tensor):
+        tensor.wait()
+        return Spec(
+            tensor.address, tensor.nbytes, tensor.code, tensor.shape, tensor
+        )
+    if hasattr(tensor, "data_ptr"):
+        return _describe_torch(name, tensor)
+    if hasattr(tensor, "__array_interface__"):
+        return _describe_numpy(name, tensor)
+    raise _errors.make(22, f"{name!r} is {type(tensor).__name__}, no tensor")
+
+
+def _describe_torch(name: str, tensor: Any) -> Spec:
+    if tensor.device.type != "cpu":
+        tensor = tensor.to("cpu")
+    if not tensor.is_contiguous():
+        raise ValueError(f"tensor {name!r} is not contiguous")
+    dtype = _dtypes.find(tensor.dtype)
+    shape = tuple(tensor.shape)
+    if dtype.name == "F4" and shape:
+        shape = shape[:-1] + (2 * shape[-1],)
+    nbytes = tensor.numel() * tensor.element_size()
+    return Spec(tensor.data_ptr(), nbytes, dtype.code, shape, tensor)
+
+
+def _describe_numpy(name: str, array: Any) -> Spec:
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    if not array.flags.c_contiguous:
+        raise ValueError(f"tensor {name!r} is not contiguous")
+    code = _dtypes.find(array.dtype).code
+    address: int = array.__array_interface__["data"][0]
+    return Spec(address, array.nbytes, code, tuple(array.shape), array)
+
+
+# safetensors writes the dtypes that come last here first, so that elements are
+# aligned.
+_ORDER = {
+    name: i
+    for i, name in enumerate(
+        "BOOL F4 F6_E2M3 F6_E3M2 U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ "
+        "F8_E5M2FNUZ I16 U16 F16 BF16 I32 U32 F32 C64 F64 I64 U64".split()
+    )
+}
+
+
+def in_order(tensors: Mapping[str, Any]) -> List[Tuple[str, Spec]]:
+    """The tensors in the order in which safetensors writes them."""
+    specs = [(name, describe(name, t)) for name, t in tensors.items()]
+    specs.sort(
+        key=lambda s: (-_ORDER.get(_dtypes.BY_CODE[s[1].code].name, 0), s[0])
+    )
+    return specs
+
+
+def serialize(
+    tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None
+) -> bytes:
+    """The bytes of a safetensors file."""
+    specs = in_order(tensors)
+    header: Dict[str, Any] = {}
+    if metadata is not None:
+        header["__metadata__"] = dict(metadata)
+    at = 0
+    for name, spec in specs:
+        header[name] = {
+            "dtype": _dtypes.BY_CODE[spec.code].name,
+            "shape": list(spec.shape),
+            "data_offsets": [at, at + spec.nbytes],
+        }
+        at += spec.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
+    start = text.encode()
+    start += b" " * (-len(start) % 8)
+    out: List[Any] = [len(start).to_bytes(8, "little"), start]
+    for _, spec in specs:
+        if spec.nbytes:
+            out.append((ctypes.c_char * spec.nbytes).from_address(spec.address))
+    return b"".join(out)
+
+
+def deserialize(data: Any, root: Optional[_weir.Root] = None) -> _weir.Load:
+    """A load of all tensors of a safetensors file whose bytes are given."""
+    fd = os.memfd_create("weir", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(fd, view) :]
+        return _weir.Load(_weir.Model(root or _root.default(), None, [fd]))
+    finally:
+        os.close(fd)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+# The glue in C: python/glue.
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+)
+import os
+
+version: str
+MEM_DEVICE: int
+MEM_PLAIN: int
+MEM_HUGE: int
+MEM_LOCKED: int
+MEM_PINNED: int
+MEM_MAPPED: int
+WAY_AUTO: int
+WAY_MAP: int
+WAY_BUFFERED: int
+WAY_DIRECT: int
+MODEL_LENIENT: int
+SAVE_NEW: int
+SAVE_NOSYNC: int
+SAVE_DROP: int
+LOAD_UNCHECKED: int
+LOAD_DROP: int
+
+_R = TypeVar("_R", bound="Root")
+# (address, dtype, shape, strides in bytes or None, owner)
+_Target = Tuple[int, int, Sequence[int], Optional[Sequence[int]], object]
+# (dimension, first index, number of indices)
+_Slice = Tuple[int, int, int]
+
+def set_errors(factory: Callable[[int, str], BaseException]) -> None: ...
+def shutdown() -> None: ...
+def dtypes() -> List[Tuple[int, str, int, int, int]]: ...
+def exchange_api(cls: object) -> bool: ...
+def convertible(dtype: int, to: int) -> bool: ...
+
+class Root:
+    def __new__(
+        cls: Type[_R],
+        *,
+        io: int = ...,
+        reactors: int = ...,
+        depth: int = ...,
+        copiers: int = ...,
+        chunk: int = ...,
+        staging: int = ...,
+        keep: int = ...,
+        budget: int = ...,
+        io_cpus: Optional[str] = ...,
+        module_path: Optional[str] = ...,
+        close_timeout: int = ...,
+        read_timeout: int = ...,
+    ) -> _R: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def devices(self) -> List[Dict[str, Any]]: ...
+    def io_info(self) -> Dict[str, Any]: ...
+    def trim(self, keep: int = ...) -> None: ...
+
+class Model:
+    def __init__(
+        self,
+        root: Root,
+        path: Union[str, bytes, "os.PathLike[str]", None] = ...,
+        fds: Optional[Sequence[int]] = ...,
+        flags: int = ...,
+        memory: int = ...,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def root(self) -> Root: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def names(self) -> Tuple[str, ...]: ...
+    def entry(self, i: int) -> Tuple[int, Tuple[int, ...], int, int, int]: ...
+    def find(self, name: str) -> int: ...
+    def info(self) -> Dict[str, Any]: ...
+    def metadata(self) -> Dict[str, Any]: ...
+    def read(
+        self,
+        i: int,
+        device: Optional[str] = ...,
+        kind: int = ...,
+        way: int = ...,
+        dtype: int = ...,
+    ) -> Tensor: ...
+    def read_slice(
+        self,
+        i: int,
+        ranges: Sequence[Tuple[int, int, int]],
+        device: Optional[str] = ...,
+    ) -> Tensor: ...
+
+class Memory:
+    def __init__(
+        self,
+        root: Root,
+        bytes: int,
+        device: Optional[str] = ...,
+        kind: int = ...,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int) -> memoryview: ...
+    @property
+    def address(self) -> int: ...
+    def tensor(
+        self, offset: int, dtype: int, shape: Tuple[int, ...]
+    ) -> Tensor: ...
+
+class Tensor:
+    @property
+    def shape(self) -> Tuple[int, ...]: ...
+    @property
+    def strides(self) -> Tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def readonly(self) -> bool: ...
+    def wait(self) -> None: ...
+    def __buffer__(self, flags: int) -> memoryview: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = ...,
+        max_version: Optional[Tuple[int, int]] = ...,
+        dl_device: Optional[Tuple[int, int]] = ...,
+        copy: Optional[bool] = ...,
+    ) -> object: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+
+class Maker:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        mode: str = ...,
+        views: Optional[Dict[int, Callable[[Any, Tuple[int, ...]], Any]]] = ...,
+        dtypes: Optional[Dict[int, Any]] = ...,
+    ) -> None: ...
+    def __call__(self, tensor: Tensor) -> Any: ...
+
+class Load:
+    def __init__(
+        self,
+        model: Model,
+        indices: Optional[Sequence[int]] = ...,
+        slices: Optional[Sequence[Optional[_Slice]]] = ...,
+        targets: Optional[Sequence[_Target]] = ...,
+        *,
+        device: Optional[str] = ...,
+        kind: int = ...,
+        way: int = ...,
+        dtype: int = ...,
+        align: int = ...,
+        priority: int = ...,
+        depth: int = ...,
+        flags: int = ...,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def done(self) -> bool: ...
+    def wait(self, seconds: float = ...) -> None: ...
+    def next(self, seconds: float = ...) -> Optional[int]: ...
+    def cancel(self) -> None: ...
+    def fileno(self) -> int: ...
+    def progress(self) -> Dict[str, Any]: ...
+    def report(self) -> Dict[str, Any]: ...
+    def tensor(self, i: int, arrived: bool = ...) -> Tensor: ...
+    def index(self, i: int) -> int: ...
+    def all(self, maker: Maker) -> Dict[str, Any]: ...
+    def make(self, i: int, maker: Maker) -> Any: ...
+    def close(self) -> None: ...
+
+class Save:
+    def __init__(
+        self,
+        root: Root,
+        path: Union[str, bytes, "os.PathLike[str]"],
+        format: Optional[str] = ...,
+        shard_bytes: int = ...,
+        flags: int = ...,
+    ) -> None: ...
+    def add(
+        self,
+        name: str,
+        address: int,
+        dtype: int,
+        shape: Tuple[int, ...],
+        owner: object,
+        to: int = ...,
+    ) -> None: ...
+    def copy(self, name: str, model: Model, i: int, to: int = ...) -> None: ...
+    def copy_meta(self, model: Model, glob: Optional[str] = ...) -> int: ...
+    def meta(self, key: str, value: str) -> None: ...
+    def start(self) -> None: ...
+    def wait(self, seconds: float = ...) -> None: ...
+    def progress(self) -> Dict[str, Any]: ...
+    def report(self) -> Dict[str, Any]: ...
