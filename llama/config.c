@@ -134,6 +134,7 @@ int llama_config_read(const struct weir_model *model, struct llama_config *c)
 	int ret = weir_model_info(model, &info);
 
 	*c = (struct llama_config){ .bos = -1,
+				    .pad = -1,
 				    .rope.freq_scale = 1,
 				    .rope.attn_factor = 1 };
 	for (unsigned i = 0; i <= LLAMA_DOWN; i++)

@@ -262,14 +262,19 @@ static int read_tokens(const struct reader *r)
 	struct llama_config *c = r->config;
 	json_t *bos = hf_take(r->o, "bos_token_id");
 	json_t *eos = hf_take(r->o, "eos_token_id");
+	json_t *pad = hf_take(r->o, "pad_token_id");
 	int ret = 0;
 
 	if (bos && !json_is_null(bos))
 		ret = read_token("bos_token_id", bos, c, &c->bos);
+	/* The first Llama has -1, which is none. */
+	if (ret == 0 && json_integer_value(pad) >= 0 && json_is_integer(pad))
+		ret = read_token("pad_token_id", pad, c, &c->pad);
 	if (ret == 0)
 		ret = add_ends(eos, c);
 	json_decref(bos);
 	json_decref(eos);
+	json_decref(pad);
 	return ret;
 }
 

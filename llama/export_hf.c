@@ -167,6 +167,8 @@ static void set_ids(const struct llama_config *c, json_t *o)
 
 	if (c->bos >= 0)
 		json_object_set_new(o, "bos_token_id", json_integer(c->bos));
+	if (c->pad >= 0)
+		json_object_set_new(o, "pad_token_id", json_integer(c->pad));
 	for (size_t i = 0; i < c->ends; i++)
 		json_array_append_new(ends, json_integer(c->end[i]));
 	if (c->ends == 1)
@@ -228,11 +230,15 @@ static int set_all(const struct weir_model *model, const struct llama_config *c,
 		{ "num_key_value_heads", c->kv_heads },
 		{ "head_dim", c->head },
 	};
+	/* Qwen2 has no such member. */
+	const bool head = strcmp(type, "qwen2") != 0 ||
+			  c->head * c->heads != c->embedding;
+	const size_t n = sizeof(all) / sizeof(*all) - !head;
 	json_t *rope = json_object();
 	int ret;
 
 	set_family(c, type, o);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+	for (size_t i = 0; i < n; i++)
 		json_object_set_new(o, all[i].key, json_integer(all[i].n));
 	json_object_set_new(o, "hidden_act", json_string("silu"));
 	json_object_set_new(o, "rms_norm_eps", json_real(shortest(c->eps)));
@@ -265,7 +271,8 @@ int llama_export_hf(const struct weir_model *model,
 	else
 		ret = set_all(model, c, type, o);
 	json_object_set_new(o, "torch_dtype", json_string(dtype));
-	*ret_text = ret == 0 ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS)
+	*ret_text = ret == 0 ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS |
+						     JSON_REAL_PRECISION(15))
 			     : NULL;
 	json_decref(o);
 	if (ret == 0 && !*ret_text)

@@ -68,7 +68,7 @@ struct llama_config {
 			   no window */
 	int64_t full_layers;
 	float eps;
-	int32_t bos;             /* -1: not known */
+	int32_t bos, pad;        /* -1: not known */
 	int32_t end[LLAMA_ENDS]; /* the tokens of config.json that end a text */
 	size_t ends;             /* the number of them */
 	struct weir_op_rope rope;
@@ -309,7 +309,7 @@ void llama_export_free(struct llama_export *x);
 int llama_export_gguf(const struct llama_config *c, struct weir_save *save);
 /*
  * export_hf.c: make the text of a config.json, which the caller frees. @dtype:
- * that of most weights. c->bos and c->end are written.
+ * that of most weights. c->bos, c->pad and c->end are written.
  */
 int llama_export_hf(const struct weir_model *model,
 		    const struct llama_config *c, const char *dtype,

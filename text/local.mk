@@ -10,7 +10,7 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/chars.c %D%/chars.h %D%/chars_table.h %D%/utf8.h \
 	%D%/pre_tokenizers.c %D%/pre_tokenizers.h \
 	%D%/token_bytes.c %D%/encode.c %D%/decode.c \
-	%D%/read_file.c %D%/read_file.h %D%/read_generation.c \
+	%D%/read_file.c %D%/read_file.h %D%/read_beside.c \
 	%D%/tokenizer_open.c %D%/read_gguf.c %D%/read_sentencepiece.c \
 	%D%/read_json.c %D%/read_json.h %D%/read_json_pipeline.c \
 	%D%/json.c %D%/json.h \

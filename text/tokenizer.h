@@ -69,12 +69,25 @@ struct tokenizer_ids {
 	size_t n, room;
 };
 
+/* Tokens by what they are for; -1: none. */
+struct tokenizer_names {
+	int32_t bos, eos, unk, pad;
+};
+/*
+ * Find the tokens that the tokenizer_config.json beside the file @model names;
+ * all are -1 if there is no such file.
+ */
+int tokenizer_names_beside(const char *model, const struct tokenizer *t,
+			   struct tokenizer_names *ret);
+
 /* The tokens that begin and end texts, as the model's configuration says. */
 #define TOKENIZER_ENDS 32u
 struct tokenizer_ends {
 	int32_t bos; /* -1: the configuration does not say */
+	int32_t pad; /* fills up texts; -1: none */
 	int32_t id[TOKENIZER_ENDS];
 	size_t n;
+	struct tokenizer_names names; /* of tokenizer_config.json */
 };
 /*
  * Add the tokenizer to a save as metadata of GGUF, for a model of @count
@@ -86,13 +99,14 @@ int tokenizer_to_gguf(const struct tokenizer *t, uint32_t count,
 
 /*
  * Write the tokenizer of GGUF metadata as a tokenizer.json, and as the
- * tokenizer_config.json beside it, with a chat template of @len bytes, or NULL.
+ * tokenizer_config.json beside it, with a chat template of @len bytes, or NULL,
+ * and the token @pad, or -1.
  * -EOPNOTSUPP: there is no such tokenizer.json. The caller checks for errors of
  * @to.
  */
 int tokenizer_to_json(const struct tokenizer *t, FILE *to);
-int tokenizer_to_config(const struct tokenizer *t, const char *template,
-			size_t len, FILE *to);
+int tokenizer_to_config(const struct tokenizer *t, int32_t pad,
+			const char *template, size_t len, FILE *to);
 
 /* Add the tokens that the model wants at the beginning and at the end. */
 #define TOKENIZER_ADD 0x01u

@@ -5,6 +5,7 @@
  * with scores.
  */
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,13 @@ static int set_tokens(const struct gguf_writer *g)
 			 g->text.n);
 }
 
+/* The token for unknown text. Byte-level BPE needs none. */
+static int32_t unknown(const struct gguf_writer *g)
+{
+	return g->t->unk >= 0 || g->t->byte_level ? g->t->unk
+						  : g->ends->names.unk;
+}
+
 /* Ids without a token are unused. */
 static int set_types(const struct gguf_writer *g)
 {
@@ -93,6 +101,8 @@ static int set_types(const struct gguf_writer *g)
 
 		type[i] = kind ? (int32_t)kind : PIECE_UNUSED;
 	}
+	if (!g->t->byte_level && unknown(g) >= 0)
+		type[unknown(g)] = PIECE_UNKNOWN;
 	r = set_array(g, KEY("token_type"), WEIR_VALUE_I32, type, g->text.n);
 	free(type);
 	return r;
@@ -166,6 +176,18 @@ static int set_byte_level(const struct gguf_writer *g)
 	return r;
 }
 
+/* Tokens that no merge makes come last, as SentencePiece has them. */
+static void score_rest(const struct gguf_writer *g, float next, float *score)
+{
+	const struct vocab *v = &g->t->vocab;
+
+	for (uint32_t id = 0; id < v->n; id++) {
+		if (score[id] != FLT_MAX)
+			continue;
+		score[id] = v->piece[id].kind == PIECE_NORMAL ? next-- : 0;
+	}
+}
+
 /*
  * Scores that merge as the list does: the sooner, the greater. This holds if
  * the merges of a token follow each other in the list, and all pairs that make
@@ -177,24 +199,26 @@ static int list_scores(const struct gguf_writer *g, float *score)
 	struct written_merge *merge = NULL;
 	size_t n = 0;
 	int32_t last = -1;
+	float next = 0;
 	int r = written_merges(t, &merge, &n);
 
 	for (uint32_t i = 0; i < g->text.n; i++)
-		score[i] = 0;
+		score[i] = i < t->vocab.n ? FLT_MAX : 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const int32_t id = merge[i].id;
 
 		if (id == last)
 			continue;
-		if (score[id] < 0)
+		if (score[id] != FLT_MAX)
 			r = text_fail(-EOPNOTSUPP,
 				      "no scores merge as the list of merges "
 				      "does, as GGUF would need it: token %d "
 				      "has two places in it",
 				      id);
-		score[id] = -(float)(i + 1);
+		score[id] = next--;
 		last = id;
 	}
+	score_rest(g, next, score);
 	free(merge);
 	return r;
 }
@@ -273,6 +297,23 @@ static int set_scores(const struct gguf_writer *g)
 	return r;
 }
 
+/* The token that tokenizer_config.json names as the end comes first. */
+static void order_ends(struct tokenizer_ends *e)
+{
+	for (size_t i = 1; i < e->n; i++) {
+		if (e->id[i] != e->names.eos)
+			continue;
+		memmove(&e->id[1], &e->id[0], i * sizeof(*e->id));
+		e->id[0] = e->names.eos;
+	}
+}
+
+/* The first of these that is a token, or -1. */
+static int32_t first_id(int32_t a, int32_t b, int32_t c)
+{
+	return a >= 0 ? a : b >= 0 ? b : c;
+}
+
 /* GGUF has a key for one token that ends texts, and two for others. */
 static int set_ids(const struct gguf_writer *g)
 {
@@ -281,7 +322,8 @@ static int set_ids(const struct gguf_writer *g)
 					    KEY("eom_token_id") };
 	const struct tokenizer *t = g->t;
 	const struct tokenizer_ends *e = g->ends;
-	int r = set_id(g, KEY("bos_token_id"), e->bos >= 0 ? e->bos : t->bos);
+	int r = set_id(g, KEY("bos_token_id"),
+		       first_id(e->bos, t->bos, e->names.bos));
 
 	if (e->n > 3)
 		return text_fail(-EOPNOTSUPP,
@@ -290,9 +332,12 @@ static int set_ids(const struct gguf_writer *g)
 	for (size_t i = 0; i < e->n && !r; i++)
 		r = set_id(g, keys[i], e->id[i]);
 	if (!r && !e->n)
-		r = set_id(g, keys[0], t->eos);
+		r = set_id(g, keys[0], first_id(t->eos, e->names.eos, -1));
 	if (!r)
-		r = set_id(g, KEY("unknown_token_id"), t->unk);
+		r = set_id(g, KEY("unknown_token_id"), unknown(g));
+	if (!r)
+		r = set_id(g, KEY("padding_token_id"),
+			   first_id(e->pad, e->names.pad, -1));
 	if (!r)
 		r = set_bool(g, KEY("add_bos_token"), t->adds_bos);
 	return r ? r : set_bool(g, KEY("add_eos_token"), t->adds_eos);
@@ -335,6 +380,7 @@ int tokenizer_to_gguf(const struct tokenizer *t, uint32_t count,
 	struct gguf_writer g = { .t = t, .ends = &all, .save = save };
 	int r = add_ends(t, &all);
 
+	order_ends(&all);
 	if (count < t->vocab.n)
 		return text_fail(-EBADMSG,
 				 "the tokenizer has %u tokens, the model %u",

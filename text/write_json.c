@@ -300,8 +300,8 @@ static void put_name(const struct json_writer *j, const char *key, int32_t id)
 	fputs(",\n", j->to);
 }
 
-int tokenizer_to_config(const struct tokenizer *t, const char *template,
-			size_t len, FILE *to)
+int tokenizer_to_config(const struct tokenizer *t, int32_t pad,
+			const char *template, size_t len, FILE *to)
 {
 	struct json_writer j = { .t = t, .to = to };
 	int r = written_make(t, t->vocab.n, &j.text);
@@ -312,6 +312,7 @@ int tokenizer_to_config(const struct tokenizer *t, const char *template,
 	put_name(&j, "bos_token", t->bos);
 	put_name(&j, "eos_token", t->eos);
 	put_name(&j, "unk_token", t->byte_level ? -1 : t->unk);
+	put_name(&j, "pad_token", pad);
 	if (template) {
 		fputs("  \"chat_template\": ", to);
 		put_string(to, template, len);

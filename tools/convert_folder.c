@@ -80,6 +80,7 @@ static void read_ids(const struct convert_job *job, struct llama_config *c)
 					    "tokenizer.ggml.eom_token_id" };
 
 	c->bos = read_id(job, "tokenizer.ggml.bos_token_id");
+	c->pad = read_id(job, "tokenizer.ggml.padding_token_id");
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		const int32_t id = read_id(job, ends[i]);
 
@@ -124,7 +125,8 @@ static int put_config(const struct convert_job *job, const struct tokenizer *t,
 					 &v) == 0 &&
 			 v.type == WEIR_VALUE_STRING;
 
-	return tokenizer_to_config(t, has ? v.str : NULL, v.len, to);
+	return tokenizer_to_config(t, job->config->pad, has ? v.str : NULL,
+				   v.len, to);
 }
 
 static int put_tokenizer(const struct convert_job *job,

@@ -184,12 +184,11 @@ enum weir_dtype convert_main_dtype(const struct convert_job *job)
 static const struct {
 	enum weir_dtype dtype;
 	uint32_t type;
-	bool quantised;
 } file_types[] = {
-	{ WEIR_DTYPE_F32, 0, false },   { WEIR_DTYPE_F16, 1, false },
-	{ WEIR_DTYPE_BF16, 32, false }, { WEIR_DTYPE_Q4_0, 2, true },
-	{ WEIR_DTYPE_Q8_0, 7, true },   { WEIR_DTYPE_Q4_K, 14, true },
-	{ WEIR_DTYPE_Q6_K, 18, true },
+	{ WEIR_DTYPE_F32, 0 },   { WEIR_DTYPE_F16, 1 },
+	{ WEIR_DTYPE_BF16, 32 }, { WEIR_DTYPE_Q4_0, 2 },
+	{ WEIR_DTYPE_Q8_0, 7 },  { WEIR_DTYPE_Q4_K, 14 },
+	{ WEIR_DTYPE_Q6_K, 18 },
 };
 
 static int set_number(struct convert_job *job, const char *key, uint32_t n)
@@ -213,7 +212,7 @@ static int add_file_type(struct convert_job *job)
 		if (file_types[i].dtype != dtype)
 			continue;
 		r = set_number(job, "general.file_type", file_types[i].type);
-		if (r == 0 && file_types[i].quantised)
+		if (r == 0)
 			r = set_number(job, "general.quantization_version", 2);
 	}
 	return r;

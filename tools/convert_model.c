@@ -111,7 +111,9 @@ static int set_template(const char *file, const char *template, size_t len,
 /* The tokens that config.json names. */
 static struct tokenizer_ends ends_of(const struct llama_config *c)
 {
-	struct tokenizer_ends ends = { .bos = c->bos, .n = c->ends };
+	struct tokenizer_ends ends = { .bos = c->bos,
+				       .pad = c->pad,
+				       .n = c->ends };
 
 	for (size_t i = 0; i < c->ends; i++)
 		ends.id[i] = c->end[i];
@@ -122,13 +124,15 @@ static struct tokenizer_ends ends_of(const struct llama_config *c)
 static int add_tokenizer(struct convert_job *job, int opened,
 			 struct tokenizer *t)
 {
-	const struct tokenizer_ends ends = ends_of(job->config);
+	struct tokenizer_ends ends = ends_of(job->config);
 	int r = opened;
 
 	if (r < 0)
 		return r;
-	r = tokenizer_to_gguf(t, (uint32_t)job->config->vocabulary, &ends,
-			      job->save);
+	r = tokenizer_names_beside(job->info.path, t, &ends.names);
+	if (r == 0)
+		r = tokenizer_to_gguf(t, (uint32_t)job->config->vocabulary,
+				      &ends, job->save);
 	tokenizer_free(t);
 	return r;
 }
@@ -182,6 +186,32 @@ static int add_name(struct convert_job *job)
 	return r < 0 ? fail_weir() : 0;
 }
 
+/* How many numbers the model has, as its name often says: "1.1B". */
+static int add_size(struct convert_job *job)
+{
+	static const char units[] = "KMBT";
+	double n = 0;
+	size_t unit = 0;
+	char text[32];
+	struct weir_value v = { .size = sizeof(v),
+				.key = "general.size_label",
+				.type = WEIR_VALUE_STRING,
+				.str = text };
+
+	for (size_t i = 0; i < job->n; i++) {
+		double elements = 1;
+
+		for (unsigned d = 0; d < job->tensor[i].ndim; d++)
+			elements *= (double)job->tensor[i].shape[d];
+		n += elements;
+	}
+	for (n /= 1e3; n > 1e3 && units[unit + 1]; unit++)
+		n /= 1e3;
+	snprintf(text, sizeof(text), "%.*f%c", n < 9.5, n, units[unit]);
+	v.len = strlen(text);
+	return weir_save_meta(job->save, &v) < 0 ? fail_weir() : 0;
+}
+
 /* transformers wants to know who wrote the file. */
 static int add_format(struct convert_job *job)
 {
@@ -203,5 +233,7 @@ int convert_model_add_meta(struct convert_job *job)
 	if (llama_export_gguf(job->config, job->save) < 0)
 		return fail("%s: %s", job->info.path, llama_error());
 	r = add_name(job);
+	if (r == 0)
+		r = add_size(job);
 	return r ? r : add_text(job);
 }

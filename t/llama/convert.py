@@ -160,8 +160,9 @@ def scores_of_merges():
     weir("convert", "m.gguf", "back/")
     weir("convert", "back", "q.gguf")
     a, b = values("q.gguf"), values("m.gguf")
-    for key in ("tokens", "token_type"):
-        same(key, a[f"tokenizer.ggml.{key}"], b[f"tokenizer.ggml.{key}"])
+    for key in ("tokens", "token_type", "unknown_token_id"):
+        same(key, a[f"tokenizer.ggml.{key}"],
+             b.get(f"tokenizer.ggml.{key}", 0))
     same("text", text("q.gguf", SP), text("m.gguf", SP))
 
 
@@ -200,20 +201,24 @@ def keys():
     write_hf("hf", s, config={"bos_token_id": 0, "eos_token_id": [1, 2]})
     add_words(BYTES, "hf")
     with open("hf/tokenizer_config.json", "w", encoding="utf-8") as f:
-        json.dump({"chat_template": "{{ 'x' }}"}, f)
+        json.dump({"chat_template": "{{ 'x' }}", "unk_token": None,
+                   "eos_token": {"content": BYTES.names[2], "special": True},
+                   "pad_token": BYTES.names[0]}, f)
     weir("convert", "hf", "m.gguf")
     got = values("m.gguf")
     for key, want in {
             "general.architecture": "llama", "general.name": "hf",
-            "general.file_type": 0, "llama.block_count": 2,
+            "general.file_type": 0, "general.quantization_version": 2,
+            "general.size_label": "117K", "llama.block_count": 2,
             "llama.attention.head_count_kv": 1, "llama.vocab_size": s.vocabulary,
             "llama.rope.scaling.type": "linear",
             "llama.rope.scaling.factor": 4.0,
             "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
             "tokenizer.ggml.tokens": BYTES.names,
             "tokenizer.ggml.merges": [" ".join(p) for p in BYTES.merges],
-            "tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 1,
-            "tokenizer.ggml.eot_token_id": 2,
+            "tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 2,
+            "tokenizer.ggml.eot_token_id": 1,
+            "tokenizer.ggml.padding_token_id": 0,
             "tokenizer.ggml.add_bos_token": True,
             "tokenizer.chat_template": "{{ 'x' }}"}.items():
         same(key, got.get(key), want)
