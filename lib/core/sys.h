@@ -123,7 +123,7 @@ int64_t weir__sys_write(int fd, const void *buf, size_t n);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 /*
  * Make the file @bytes long, with blocks on the disk. -EOPNOTSUPP: the file
- * system cannot reserve blocks.
+ * system cannot reserve blocks. -EFBIG: over RLIMIT_FSIZE.
  */
 int weir__sys_reserve(int fd, uint64_t bytes);
 int weir__sys_truncate(int fd, uint64_t bytes);

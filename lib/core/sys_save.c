@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@ int weir__sys_reserve(int fd, uint64_t bytes)
 	struct weir__retry retry = { 0 };
 	int r;
 
+	/* Beyond the limit fallocate(2) would also send SIGXFSZ. */
+	if (bytes > weir__sys_limit(RLIMIT_FSIZE))
+		return -EFBIG;
 	do
 		r = fallocate(fd, 0, 0, (off_t)bytes);
 	while (r < 0 && errno == EINTR && weir__retry(&retry));
