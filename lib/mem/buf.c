@@ -568,19 +568,22 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 
 int weir__buf_check_parkable(const struct weir_buf *buf)
 {
+	const char *why = "they were not allocated with WEIR_BUF_PARKABLE";
+
 	if (!buf->bytes || buf->mem.got & WEIR_GOT_PARKABLE)
 		return 0;
 	if (buf->reserved)
-		return weir__fail(
-			-EOPNOTSUPP,
-			"the %zu bytes of addresses of a heap of %s cannot be parked: the heap commits and gives back their memory",
-			buf->bytes, buf->buft->desc.name);
-	return weir__fail(
-		-EOPNOTSUPP, "%zu bytes of %s cannot be parked: %s", buf->bytes,
-		buf->buft->desc.name,
-		buf->mem.why[0]
-			? buf->mem.why
-			: "they were not allocated with WEIR_BUF_PARKABLE");
+		why = "they are addresses of a heap, which commits and gives back their memory";
+	else if (buf->mem.got & WEIR_GOT_SHARED)
+		why = "they are shared, and other processes may use them";
+	else if (buf->mem.got & WEIR_GOT_HUGETLB)
+		why = "they are in reserved huge pages";
+	else if (buf->buft->desc.kind == WEIR_MEM_PINNED)
+		why = "they are page-locked for a device";
+	else if (!weir__buf_is_host(buf) && buf->mem.why[0])
+		why = buf->mem.why;
+	return weir__fail(-EOPNOTSUPP, "%zu bytes of %s cannot be parked: %s",
+			  buf->bytes, buf->buft->desc.name, why);
 }
 
 int weir__buf_park(struct weir_buf *buf)
