@@ -567,8 +567,12 @@ int weir__arena_park(struct weir *weir, struct weir_backend_mem *mem)
 	struct weir__arena *a = mem->handle;
 	int r = weir__sys_vacate(a->pages.addr, a->pages.len);
 
-	if (r < 0)
+	if (r < 0) {
+		/* The pages are all there, but may be unlocked. */
+		if (a->pages.locked)
+			weir__sys_mlock(a->pages.addr, a->pages.len);
 		return weir__fail_sys(r, "%zu bytes", a->pages.len);
+	}
 	a->parked = true;
 	pthread_mutex_lock(&all->lock);
 	weir__arena_remove_live(all, a);
