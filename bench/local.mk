@@ -37,8 +37,8 @@ CLEANFILES += %D%/open %D%/gguf
 
 # Parked weights that come back, against the bus and a load.
 EXTRA_PROGRAMS += %D%/park
-%C%_park_SOURCES = %D%/park.c %D%/must.h %D%/raw.c %D%/raw.h
-%C%_park_LDADD = lib/libweir-core.la
+%C%_park_SOURCES = %D%/park.c $(BENCH_RESULT)
+%C%_park_LDADD = lib/libweir-core.la -lm
 bench: %D%/park
 CLEANFILES += %D%/park
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/park MODEL [TURNS]: weights that come back to the memory of the best
- * device. From page-locked memory, against one copy of as many bytes by a
- * stream (the rate of the bus); from the files of the model, against a load of
- * it into the same memory. Both alternate; the medians are printed, and their
- * ratios.
+ * bench/park MODEL [PAIRS]: weights that come back after parking.
+ *
+ * From page-locked memory, against one copy of as many bytes by a stream, which
+ * has the rate of the bus; from the files of the model, in the page cache and
+ * not, against a load of the model. Both ways alternate. The memory is that of
+ * the best device, and then huge pages of the host, which a load and an unpark
+ * both allocate again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,25 +15,22 @@
 
 #include "must.h"
 #include "raw.h"
+#include "result.h"
 
-#define MAX_TURNS 51u
+#define MAX_PAIRS 51u
+#define GOAL 0.95
 
+static const char *path;
+static unsigned pairs = 9;
 static struct weir *root;
 static struct weir_plan *plan;
 static struct weir_weights *weights;
+/* Of the device: the rate of the bus is that of a copy between these. */
 static struct weir_stream *stream;
 static struct weir_buf *from, *to;
 static size_t bytes;
 
-static double seconds_of(int (*fn)(void))
-{
-	double begun = raw_now();
-
-	must(fn());
-	return raw_now() - begun;
-}
-
-static int copy(void)
+static void copy(void)
 {
 	struct weir_tensor dst = { 0 }, src = { 0 };
 	const int64_t n = (int64_t)bytes;
@@ -41,25 +40,35 @@ static int copy(void)
 	must(weir_tensor_place(&dst, to, 0));
 	must(weir_tensor_place(&src, from, 0));
 	must(weir_stream_copy(stream, &dst, &src));
-	return weir_stream_sync(stream, -1);
+	must(weir_stream_sync(stream, -1));
 }
 
-static int unpark(void)
-{
-	return weir_weights_unpark(weights, NULL);
-}
-
-static int load(void)
+static void load(struct weir_weights *into)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_load *l;
-	int r;
 
-	o.into = weights;
+	o.into = into;
 	must(weir_load_start(plan, &o, &l));
-	r = weir_load_wait(l, -1);
+	must(weir_load_wait(l, -1));
+	if (!into)
+		must(weir_load_weights(l, &weights));
 	weir_load_free(l);
-	return r;
+}
+
+static void load_again(void)
+{
+	load(weights);
+}
+
+static void load_new(void)
+{
+	load(NULL);
+}
+
+static void unpark(void)
+{
+	must(weir_weights_unpark(weights, NULL));
 }
 
 static void park(uint32_t flags)
@@ -70,82 +79,138 @@ static void park(uint32_t flags)
 	must(weir_weights_park(weights, &o));
 }
 
-static int by_value(const void *a, const void *b)
+static double milliseconds(void (*fn)(void))
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double begun = raw_now();
 
-	return x < y ? -1 : x > y;
+	fn();
+	return (raw_now() - begun) * 1e3;
 }
 
-static double median(double *x, unsigned n)
+enum state {
+	ANY,
+	COLD,
+	CACHED
+};
+
+static void bring(enum state state)
 {
-	qsort(x, n, sizeof(*x), by_value);
-	return x[n / 2];
+	for (unsigned i = 0; state == COLD && raw_resident(path) && i < 8; i++)
+		raw_cold(path);
+	if (state == CACHED && raw_resident(path) < 1000)
+		raw_warm(path);
 }
 
-/* Compare unpark() with @other, in turns. */
-static void row(const char *name, int (*other)(void), uint32_t flags,
-		unsigned turns)
+/* A load that allocates its memory, as an unpark does, begins without. */
+static double other(void (*fn)(void), enum state state)
 {
-	double raw[MAX_TURNS], ours[MAX_TURNS], a, b;
+	if (fn == load_new)
+		weir_weights_free(weights);
+	bring(state);
+	return milliseconds(fn);
+}
 
-	for (unsigned i = 0; i < turns; i++) {
-		raw[i] = seconds_of(other);
-		park(flags);
-		ours[i] = seconds_of(unpark);
+static double ours(uint32_t flags, enum state state)
+{
+	park(flags);
+	bring(state);
+	return milliseconds(unpark);
+}
+
+static void row(const char *name, const char *limit, void (*fn)(void),
+		uint32_t flags, enum state state)
+{
+	double a[MAX_PAIRS], b[MAX_PAIRS];
+
+	other(fn, state); /* not counted */
+	for (unsigned i = 0; i < pairs; i++) {
+		if (i % 2)
+			b[i] = ours(flags, state);
+		a[i] = other(fn, state);
+		if (i % 2 == 0)
+			b[i] = ours(flags, state);
 	}
-	a = median(raw, turns);
-	b = median(ours, turns);
-	printf("%-24s %8.2f ms  %8.2f ms  %6.3f\n", name, a * 1e3, b * 1e3,
-	       a / b);
+	result_add_pairs(name, limit, "ms", GOAL, a, b, pairs);
 }
 
-static void prepare(const char *path)
+static void prepare(struct weir_buft *memory, uint32_t flags)
 {
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
-	struct weir_buft *memory, *pinned;
-	struct weir_model *model;
 	struct weir_buf_info info = { .size = sizeof(info) };
-	struct weir_dev *dev;
-	struct weir_load *l;
+	struct weir_model *model;
 
-	must(weir_open(NULL, &root));
-	must(weir_dev_best(root, &dev));
-	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &memory));
-	must(weir_dev_buft(dev, WEIR_MEM_PINNED, &pinned));
-	must(weir_stream_new(dev, NULL, &stream));
 	must(weir_model_open(root, path, NULL, &model));
 	must(weir_plan_new(model, &plan));
-	o.buf_flags = WEIR_BUF_PARKABLE | WEIR_BUF_STRICT;
+	o.buf_flags = flags;
 	must(weir_plan_add(plan, NULL, memory, &o));
-	must(weir_load_start(plan, NULL, &l));
-	must(weir_load_wait(l, -1));
-	must(weir_load_weights(l, &weights));
-	weir_load_free(l);
 	weir_model_close(model);
+	load(NULL);
 	must(weir_buf_info(weir_weights_get(weights, 0)->buf, &info));
 	bytes = info.bytes;
+}
+
+static void give_back(void)
+{
+	weir_plan_free(plan);
+	weir_weights_free(weights);
+}
+
+static void device_rows(struct weir_dev *dev, struct weir_buft *memory)
+{
+	struct weir_buft *pinned;
+
+	prepare(memory, WEIR_BUF_PARKABLE | WEIR_BUF_STRICT);
+	must(weir_dev_buft(dev, WEIR_MEM_PINNED, &pinned));
+	must(weir_stream_new(dev, NULL, &stream));
 	must(weir_buf_alloc(pinned, bytes, NULL, &from));
 	must(weir_buf_alloc(memory, bytes, NULL, &to));
+	row("device, page-locked copies", "one copy", copy, 0, ANY);
+	weir_buf_free(from);
+	weir_buf_free(to);
+	weir_stream_free(stream);
+	row("device, files, cold", "a load", load_again, WEIR_PARK_CONSTANT,
+	    COLD);
+	row("device, files, cached", "a load", load_again, WEIR_PARK_CONSTANT,
+	    CACHED);
+	give_back();
+}
+
+static void host_rows(void)
+{
+	struct weir_buft *memory;
+	struct weir_dev *cpu;
+
+	must(weir_dev_find(root, "CPU", &cpu));
+	must(weir_dev_buft(cpu, WEIR_MEM_HUGE, &memory));
+	prepare(memory, 0);
+	row("host, files, cold", "a load", load_new, WEIR_PARK_CONSTANT, COLD);
+	row("host, files, cached", "a load", load_new, WEIR_PARK_CONSTANT,
+	    CACHED);
+	give_back();
 }
 
 int main(int argc, char **argv)
 {
-	int turns = argc > 2 ? atoi(argv[2]) : 9;
+	struct weir_opts opts = WEIR_OPTS_INIT;
+	struct weir_buft *memory;
+	struct weir_dev *dev;
 
-	if (argc < 2 || turns < 1 || turns > (int)MAX_TURNS) {
-		fprintf(stderr, "usage: park MODEL [TURNS]\n");
+	if (argc > 2)
+		pairs = (unsigned)strtoul(argv[2], NULL, 10);
+	if (argc < 2 || !pairs || pairs > MAX_PAIRS) {
+		fprintf(stderr, "usage: park MODEL [PAIRS]\n");
 		return 2;
 	}
-	prepare(argv[1]);
-	printf("%zu bytes                 other       unpark   ratio\n", bytes);
-	row("page-locked, bus", copy, 0, (unsigned)turns);
-	row("files, load", load, WEIR_PARK_CONSTANT, (unsigned)turns);
-	weir_buf_free(from);
-	weir_buf_free(to);
-	weir_stream_free(stream);
-	weir_plan_free(plan);
-	weir_weights_free(weights);
+	path = argv[1];
+	opts.keep = UINT64_MAX; /* every load allocates its memory */
+	must(weir_open(&opts, &root));
+	must(weir_dev_best(root, &dev));
+	result_head();
+	if (weir_dev_buft(dev, WEIR_MEM_DEVICE, &memory) >= 0)
+		device_rows(dev, memory);
+	else
+		result_skip("device", "there is none with memory of its own");
+	host_rows();
 	weir_close(root);
-	return 0;
+	return !result_all_ok();
 }
