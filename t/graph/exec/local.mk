@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_EXEC_C = %D%/graph-devices.t %D%/graph-lanes.t %D%/graph-constant.t \
+	%D%/graph-parked.t \
 	%D%/sched.t %D%/exec.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-lanes.t %D%/run-late.t %D%/run-close.t %D%/run-ends.t \
 	%D%/run-load.t %D%/sched-memory.t %D%/sched-exact.t %D%/sched-pins.t \
@@ -12,6 +13,7 @@ TESTS += $(T_GRAPH_EXEC_C)
 	$(T_NAIVE) $(T_KIND)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
+%C%_graph_parked_t_SOURCES = %D%/graph-parked.c $(T_GDEV) $(T_SAMPLE)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV) $(T_FILES)
 %C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
