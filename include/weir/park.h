@@ -41,12 +41,13 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * do not count it. Waits for the load and for the work that was queued before;
  * no thread may queue more meanwhile. Mapped tensors stay.
  *
- * If the call fails, the weights are as before. -EALREADY: they are parked.
+ * If the call fails, the weights are as before; if their device is lost while
+ * it releases memory, their state is FAILED. -EALREADY: they are parked.
  * -EBUSY: another thread parks or unparks them. -EINVAL: a tensor is in a
  * buffer of the program; host memory without opts.buft and opts.folder; invalid
  * options. -EOPNOTSUPP: the memory was not allocated with WEIR_BUF_PARKABLE, or
- * cannot be released. -ENOMEM, -ENOSPC and other errors of write(2): the copies
- * have no room. The error of the load, if it failed.
+ * cannot be released, or is shared. -ENOMEM, -ENOSPC and other errors of
+ * write(2): the copies have no room. The error of the load, if it failed.
  */
 WEIR_API int weir_weights_park(struct weir_weights *weights,
 			       const struct weir_park_opts *opts)
@@ -62,7 +63,8 @@ WEIR_API int weir_weights_park(struct weir_weights *weights,
  * @event fails, the contents are undefined and the copies are kept: call
  * weir_weights_unpark() or weir_weights_park() again. -EALREADY: the weights
  * are not parked. -EBUSY: they are coming back already. -ESTALE, by the event
- * or the call: a file of the model has changed.
+ * or the call: a file of the model has changed. The file that is there now can
+ * be loaded into parked weights: see weir_load_opts.into.
  */
 WEIR_API int weir_weights_unpark(struct weir_weights *weights,
 				 struct weir_event *event) WEIR_NONNULL(1);

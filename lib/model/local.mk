@@ -18,7 +18,8 @@ lib_libweir_core_la_SOURCES += \
 	%D%/load/arrival.c %D%/load/arrival.h %D%/load/completions.c %D%/load/completions.h \
 	%D%/load/weights.c %D%/load/weights.h %D%/load/digest.c %D%/load/weights_share.c \
 	%D%/load/verify.c %D%/load/verify.h \
-	%D%/load/load.c %D%/load/load.h %D%/load/park.c %D%/load/extents.c %D%/load/chunk_tensors.c \
+	%D%/load/load.c %D%/load/load.h %D%/load/park.c \
+	%D%/load/park_copies.c %D%/load/park_copies.h %D%/load/extents.c %D%/load/chunk_tensors.c \
 	%D%/load/chunk_tensors.h %D%/load/load_prefault.c %D%/load/load_writes.c \
 	%D%/load/sink.c %D%/load/sink.h %D%/load/status.c \
 	%D%/save/save.c %D%/save/save.h %D%/save/save_item.c %D%/save/save_item.h \

@@ -6,7 +6,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-foreign.t %D%/cuda-free.t %D%/cuda-heap.t \
 	%D%/cuda-heap-ends.t %D%/cuda-heap-region.t %D%/cuda-blocked.t %D%/cuda-lanes.t %D%/cuda-late.t \
 	%D%/cuda-memory.t %D%/cuda-native.t %D%/cuda-native-io.t \
-	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-peer.t %D%/cuda-races.t \
+	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-park-ends.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t
@@ -29,6 +29,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
 %C%_cuda_budget_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_park_ends_t_SOURCES = %D%/cuda-park-ends.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_park_ends_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_park_t_SOURCES = %D%/cuda-park.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_park_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)

@@ -188,6 +188,7 @@ static void load_put(struct weir_load *l)
 	weir__arrival_put(l->arrival);
 	weir__free(l->job);
 	weir__sinks_free(l);
+	weir__parked_put(l->parked);
 	weir__free(l->skip);
 	weir__free(l);
 }
@@ -458,6 +459,8 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 		r = weir__weights_reuse(into, plan->model, layout);
 	weir__layout_put(layout);
 	if (r >= 0)
+		r = weir__parked_take(into, &l->parked);
+	if (r >= 0)
 		l->weights = weir_weights_ref(into);
 	return r;
 }
@@ -591,31 +594,54 @@ static int load_go(struct weir_load *l, int r, uint32_t depth,
 		r = start_job(l, depth);
 	if (r < 0) {
 		load_fail_start(l, r);
+		if (l->parked)
+			weir__parked_return(l->weights, l->parked);
+		l->parked = NULL;
 		load_put(l);
 		return r;
 	}
+	weir__parked_put(l->parked);
+	l->parked = NULL;
 	*ret_load = l;
 	return 0;
 }
 
-/* Find the spans of which a tensor is read; their other tensors are, too. */
-static void choose_spans(struct weir_load *l, const bool *keep)
+static bool is_read(const struct weir__layout *layout,
+		    const struct weir__load_span *span, const bool *keep)
 {
-	const struct weir__layout *layout = l->weights->layout;
-	bool *skip_placement = l->skip + layout->n_spans;
+	size_t k = 0;
 
-	for (size_t i = 0; i < layout->n; i++)
-		skip_placement[i] = true;
+	while (k < span->n && keep[layout->order[span->first + k]])
+		k++;
+	return k < span->n;
+}
+
+void weir__load_again_covers(const struct weir__layout *layout,
+			     const bool *keep, bool *ret_read)
+{
 	for (size_t i = 0; i < layout->n_spans; i++) {
 		const struct weir__load_span *span = &layout->span[i];
-		const size_t *order = &layout->order[span->first];
+		const bool read = is_read(layout, span, keep);
 
-		l->skip[i] = true;
 		for (size_t k = 0; k < span->n; k++)
-			l->skip[i] &= keep[order[k]];
-		for (size_t k = 0; k < span->n; k++)
-			skip_placement[order[k]] = l->skip[i];
+			ret_read[layout->order[span->first + k]] = read;
 	}
+}
+
+/* Find the spans and placements that are not read. False: there are none. */
+static bool choose_skipped(struct weir_load *l, const bool *keep)
+{
+	const struct weir__layout *layout = l->weights->layout;
+	bool *skip_placement = l->skip + layout->n_spans, any = false;
+
+	weir__load_again_covers(layout, keep, skip_placement);
+	for (size_t i = 0; i < layout->n; i++) {
+		skip_placement[i] = !skip_placement[i];
+		any |= skip_placement[i];
+	}
+	for (size_t i = 0; i < layout->n_spans; i++)
+		l->skip[i] = !is_read(layout, &layout->span[i], keep);
+	return any;
 }
 
 int weir__load_again(struct weir_weights *w, const bool *keep,
@@ -628,10 +654,13 @@ int weir__load_again(struct weir_weights *w, const bool *keep,
 		return r;
 	l->weights = weir_weights_ref(w);
 	l->skip = weir__calloc(w->layout->n_spans + w->layout->n + 1, 1);
-	if (l->skip)
-		choose_spans(l, keep);
-	r = l->skip ? load_prepare(l, NULL)
-		    : no_memory(w->model, w->layout->n_spans, 1);
+	r = l->skip ? 0 : no_memory(w->model, w->layout->n_spans, 1);
+	if (r >= 0 && !choose_skipped(l, keep)) {
+		weir__free(l->skip);
+		l->skip = NULL;
+	}
+	if (r >= 0)
+		r = load_prepare(l, NULL);
 	return load_go(l, r, 0, ret_load);
 }
 

@@ -62,6 +62,8 @@ struct weir_load {
 	 * placement, true if it is not read.
 	 */
 	bool *skip;
+	/* What the weights kept when they were parked; until it has started. */
+	struct weir__parked *parked;
 };
 
 /*
@@ -72,6 +74,12 @@ struct weir_load {
  */
 int weir__load_again(struct weir_weights *w, const bool *keep,
 		     struct weir_load **ret_load);
+/*
+ * Find the placements whose bytes it reads: ret_read[i] is set for each that
+ * has a span.
+ */
+void weir__load_again_covers(const struct weir__layout *layout,
+			     const bool *keep, bool *ret_read);
 
 /* extents.c: make the extents, each direct or buffered. -ENOMEM. */
 int weir__load_extents(struct weir_load *l);

@@ -209,11 +209,11 @@ int weir__weights_reuse(const struct weir_weights *w,
 				weir__quote(weir__record_name(model, i),
 					    model->rec[i].name_len));
 	for (size_t i = 0; i < w->layout->n_bufs; i++) {
-		int r = weir__buf_check_there(w->buf[i], "their memory");
+		int r = same_mapping(w, model, i);
 
-		if (r >= 0)
-			r = same_mapping(w, model, i);
-
+		/* Memory of their own that is parked will be allocated. */
+		if (r >= 0 && w->layout->buf[i].given)
+			r = weir__buf_check_there(w->buf[i], "their memory");
 		if (r < 0)
 			return r;
 	}

@@ -64,6 +64,14 @@ int weir__weights_reuse(const struct weir_weights *w,
 /* park.c: drop what was kept of parked weights. NULL is allowed. */
 void weir__parked_put(struct weir__parked *parked);
 /*
+ * park.c: allocate the memory of @w again, if they are parked, for a load into
+ * it. The caller gets what was kept of them (NULL: they were not parked), and
+ * returns it to let them be parked as before. -EBUSY: they are coming back, or
+ * another thread parks or unparks them. -ENOMEM: they are still parked.
+ */
+int weir__parked_take(struct weir_weights *w, struct weir__parked **ret_parked);
+void weir__parked_return(struct weir_weights *w, struct weir__parked *parked);
+/*
  * Make @arrival that of the weights. -EBUSY: an earlier load has not ended.
  * -EIO: it leaked the memory. Any thread.
  */
