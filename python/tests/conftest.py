@@ -45,6 +45,8 @@ class Tap:
         if report.failed:
             print(f"Bail out! {report.nodeid} cannot be imported")
             print("# " + str(report.longrepr).replace("\n", "\n# "))
+        elif report.skipped:
+            print(f"# {report.nodeid}: {report.longrepr[2]}")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):

@@ -12,6 +12,8 @@ safetensors. Errors are ``weir.Error``.
 """
 
 
+from typing import TYPE_CHECKING, Any, List
+
 from ._errors import (
     CancelledError,
     ChangedError,
@@ -30,6 +32,9 @@ from ._root import Root, devices
 from ._weir import Tensor
 from ._weir import version as __version__
 
+if TYPE_CHECKING:
+    from ._recording import recording
+
 __all__ = [
     "CancelledError",
     "ChangedError",
@@ -47,7 +52,21 @@ __all__ = [
     "__version__",
     "devices",
     "load",
+    "recording",
     "safe_open",
     "save",
     "stream",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is imported when it is used."""
+    if name == "recording":
+        from ._recording import recording
+
+        return recording
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})
