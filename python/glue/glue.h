@@ -220,6 +220,7 @@ struct glue_tensor *glue_load_tensor_new(struct glue_load *self, size_t i);
 
 /* read.c */
 PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);
+PyObject *glue_model_get(PyObject *self, PyObject *args);
 PyObject *glue_model_read_slice(PyObject *self, PyObject *args);
 
 /* Each adds its type to @module. */

@@ -391,6 +391,9 @@ static PyMethodDef methods[] = {
 	{ "read", (PyCFunction)(void (*)(void))glue_model_read,
 	  METH_VARARGS | METH_KEYWORDS,
 	  "read(i, device=None, kind=0, way=0, dtype=0): tensor i." },
+	{ "get", glue_model_get, METH_VARARGS,
+	  "get(name, device, maker): the tensor of this name as MAKER makes it, "
+	  "or None." },
 	{ "read_slice", glue_model_read_slice, METH_VARARGS,
 	  "read_slice(i, ranges, device=None): a part of tensor i; RANGES has "
 	  "(start, number, step) for each dimension." },

@@ -50,14 +50,29 @@ static PyObject *read_request(struct request *rq)
 	return tensor;
 }
 
+/* Memory of malloc(3) is as good as the CPU's for a small tensor. */
+static struct glue_tensor *read_one(struct glue_model *self, size_t i,
+				    const char *device, unsigned kind,
+				    struct request *rq)
+{
+	PyObject *tensor = NULL;
+
+	rq->select.size = sizeof(rq->select);
+	rq->load.size = sizeof(rq->load);
+	rq->buft = glue_buft(self->root, device, kind);
+	rq->small = !kind && (!device || !strcmp(device, "CPU"));
+	if (rq->buft && glue_request_one(rq, self, i) >= 0)
+		tensor = read_request(rq);
+	glue_request_end(rq);
+	return (struct glue_tensor *)tensor;
+}
+
 PyObject *glue_model_read(PyObject *o, PyObject *args, PyObject *kw)
 {
 	static char *names[] = { "i", "device", "kind", "way", "dtype", NULL };
 	struct glue_model *self = (struct glue_model *)o;
-	struct request rq = { .select.size = sizeof(rq.select),
-			      .load.size = sizeof(rq.load) };
+	struct request rq = { 0 };
 	const char *device = NULL;
-	PyObject *tensor = NULL;
 	unsigned kind = 0;
 	Py_ssize_t i;
 
@@ -66,11 +81,29 @@ PyObject *glue_model_read(PyObject *o, PyObject *args, PyObject *kw)
 					 &rq.select.dtype) ||
 	    !glue_model_of(self) || !glue_root_of((PyObject *)self->root))
 		return NULL;
-	rq.buft = glue_buft(self->root, device, kind);
-	if (rq.buft && glue_request_one(&rq, self, (size_t)i) >= 0)
-		tensor = read_request(&rq);
-	glue_request_end(&rq);
-	return tensor;
+	return (PyObject *)read_one(self, (size_t)i, device, kind, &rq);
+}
+
+PyObject *glue_model_get(PyObject *o, PyObject *args)
+{
+	struct glue_model *self = (struct glue_model *)o;
+	struct glue_tensor *tensor;
+	struct request rq = { 0 };
+	PyObject *maker, *object;
+	const char *device;
+	const char *name;
+	size_t i;
+
+	if (!PyArg_ParseTuple(args, "szO!:get", &name, &device, glue_maker_type,
+			      &maker) ||
+	    !glue_model_of(self) || !glue_root_of((PyObject *)self->root))
+		return NULL;
+	if (weir_model_find(self->model, name, &i) < 0)
+		Py_RETURN_NONE;
+	tensor = read_one(self, i, device, 0, &rq);
+	object = tensor ? glue_make((struct glue_maker *)maker, tensor) : NULL;
+	Py_XDECREF(tensor);
+	return object;
 }
 
 /* A range of indices of one dimension. */

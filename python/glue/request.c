@@ -3,6 +3,9 @@
 #include "request.h"
 #include <stdlib.h>
 
+/* The most bytes of memory of malloc(3). */
+#define SMALL 65536
+
 static int no_memory(void)
 {
 	PyErr_NoMemory();
@@ -244,6 +247,27 @@ static int shape_target(struct request *rq, size_t i)
 }
 
 /*
+ * A buffer for the targets. The library's own come in whole pages, which
+ * costs more than to read a small tensor.
+ */
+static int alloc_targets(struct request *rq, size_t bytes,
+			 struct weir_buf **ret_buf)
+{
+	void *memory;
+	int r;
+
+	if (!rq->small || !bytes || bytes > SMALL)
+		return weir_buf_alloc(rq->buft, bytes, NULL, ret_buf);
+	memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	if (!memory)
+		return -ENOMEM;
+	r = weir_buf_wrap(rq->buft, memory, bytes, free, memory, ret_buf);
+	if (r < 0)
+		free(memory);
+	return r;
+}
+
+/*
  * Place the tensors of all targets in one new buffer, which the caller frees,
  * after a failure too.
  */
@@ -260,7 +284,7 @@ static int place_targets(struct request *rq, struct weir_target *targets,
 		r = weir_targets_layout(rq->model->model, targets, rq->n, 0,
 					rq->select.align, offset, &bytes);
 	if (r >= 0)
-		r = weir_buf_alloc(rq->buft, bytes, NULL, ret_buf);
+		r = alloc_targets(rq, bytes, ret_buf);
 	for (size_t i = 0; r >= 0 && i < rq->n; i++)
 		r = weir_tensor_place(&rq->dst[i], *ret_buf, offset[i]);
 	free(offset);

@@ -17,6 +17,7 @@ struct request {
 	struct weir_slice *slice; /* NULL: whole tensors */
 	bool *sliced;             /* which have a slice */
 	struct weir_tensor *dst;
+	bool small;                /* it may use memory of malloc(3) */
 	struct weir_buf **wrapped; /* memory of the program; NULL: new */
 };
 

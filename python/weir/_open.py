@@ -83,9 +83,10 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """Read one tensor."""
-        model = self._open()
-        i = _model.find(model, name)
-        return self._make(model.read(i, self._device))
+        tensor = self._open().get(name, self._device, self._make)
+        if tensor is None:
+            raise _errors.fail(f"File does not contain tensor {name}")
+        return tensor
 
     def get_tensors(self) -> Dict[str, Any]:
         """Read all tensors, at once and in the order of the file."""

@@ -96,6 +96,7 @@ class Model:
         way: int = ...,
         dtype: int = ...,
     ) -> Tensor: ...
+    def get(self, name: str, device: Optional[str], maker: Maker) -> Any: ...
     def read_slice(
         self,
         i: int,
