@@ -101,6 +101,23 @@ enum dispatched {
 };
 
 /*
+ * The bytes of a file that may be in flight. While writes are being filled the
+ * disk has less to do, so there are some more of these: with 8 chunks in the
+ * window and none more, a save of unaligned tensors had 8 writes in flight for
+ * only 58 % of its time.
+ */
+static uint64_t window_of(const struct weir__engine *eng,
+			  const struct weir__job *job,
+			  const struct weir__extent *e)
+{
+	uint64_t window = e->file->network ? eng->network_window : eng->window;
+
+	if (job->fill)
+		window += weir__down(window / 2, eng->chunk_bytes);
+	return window;
+}
+
+/*
  * True if the chunk may be started now. weir__op_start checks for a free slot.
  */
 static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
@@ -111,8 +128,7 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 
 	if (caller_copies_full(loop, job))
 		return false;
-	if (loop->bytes_out >=
-	    (e->file->network ? eng->network_window : eng->window))
+	if (loop->bytes_out >= window_of(eng, job, e))
 		return false;
 	/* Copiers fault the memory in as they write to it. */
 	return !e->prefault || e->buffered || e->unpack ||

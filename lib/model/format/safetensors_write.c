@@ -4,7 +4,9 @@
  *
  * As the format's own writer does it (safetensors 0.5, serialize): the header
  * ends with spaces up to a multiple of 8, and tensors whose elements need more
- * alignment come first, so that each is aligned in the file.
+ * alignment come first, so that each is aligned in the file. Unlike there, the
+ * data of larger files begins at a multiple of PAGE: so tensors of whole blocks
+ * are written from their places in memory, and later read in place.
  */
 #include <errno.h>
 
@@ -13,6 +15,9 @@
 #include "model/format/bytes.h"
 #include "model/format/format.h"
 #include "model/format/safetensors.h"
+
+#define PAGE 4096u
+#define LARGE ((uint64_t)1 << 20) /* bytes of tensors */
 
 static int st_check(const struct weir__str *name, uint32_t dtype, unsigned ndim)
 {
@@ -85,6 +90,17 @@ static void add_tensor(const struct weir_model *m,
 	weir__bytes_text(out, "]}");
 }
 
+/* Let the data begin at a multiple of what this returns. */
+static unsigned data_unit(const struct weir_model *m,
+			  const struct weir__part_out *part, size_t header)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < part->n; i++)
+		bytes += m->rec[part->order[i]].bytes;
+	return bytes >= LARGE && header <= WEIR__ST_MAX - PAGE ? PAGE : 8;
+}
+
 static int st_header(const struct weir_model *m,
 		     const struct weir__part_out *part, struct weir__bytes *out)
 {
@@ -99,7 +115,7 @@ static int st_header(const struct weir_model *m,
 		add_tensor(m, &m->rec[part->order[i]], out);
 	}
 	weir__bytes_text(out, "}");
-	weir__bytes_pad(out, 8, ' ');
+	weir__bytes_pad(out, data_unit(m, part, out->n), ' ');
 	if (weir__bytes_end(out) < 0)
 		return -ENOMEM;
 	len = out->n - 8;

@@ -447,7 +447,7 @@ static bool hash_extent(struct weir__sink *s, struct sink_window *w, size_t i)
 	return true;
 }
 
-/* Hash the window. The engine reads the extents that are not cached any more. */
+/* Hash the window. The engine reads what is not cached any more. */
 static void window_hash(struct weir__sink *s, struct sink_window *w)
 {
 	size_t n = 0;

@@ -64,19 +64,28 @@ static int fill_tensor(struct weir_save *s, const struct weir__save_file *f,
 			       weir__error_text());
 }
 
-/* True if all of [lo, hi) are bytes of one tensor in host memory. */
+/*
+ * True if all of [lo, hi) are bytes of tensors in host memory, which follow one
+ * another there as in the file. @i: the first record that ends after @lo.
+ */
 static bool in_memory(struct weir_save *s, const struct weir__save_file *f,
 		      size_t i, uint64_t lo, uint64_t hi,
 		      unsigned char **ret_bytes)
 {
-	unsigned char *bytes;
+	unsigned char *bytes = NULL;
 
-	if (i == f->part.n || lo < begin_of(s, f, i) || hi > end_of(s, f, i))
-		return false;
-	bytes = weir__save_item_address(&s->item[f->part.order[i]],
-					lo - begin_of(s, f, i));
-	if (bytes)
-		*ret_bytes = bytes;
+	for (uint64_t at = lo; at < hi; at = end_of(s, f, i++)) {
+		unsigned char *address;
+
+		if (i == f->part.n || at < begin_of(s, f, i))
+			return false;
+		address = weir__save_item_address(&s->item[f->part.order[i]],
+						  at - begin_of(s, f, i));
+		if (!address || (bytes && address != bytes + (at - lo)))
+			return false;
+		bytes = bytes ? bytes : address;
+	}
+	*ret_bytes = bytes;
 	return bytes != NULL;
 }
 

@@ -14,7 +14,7 @@
 #include "files.h"
 #include "tap.h"
 
-#define CHECKS 58 /* checks of a contract */
+#define CHECKS 61 /* checks of a contract */
 #define ELEMENTS 3072
 
 static struct weir *root;
@@ -92,6 +92,16 @@ static bool holds(struct weir_weights *w, const char *name, const void *want,
 
 	return t && weir_tensor_bytes(t, &bytes) >= 0 && bytes == n &&
 	       !memcmp(weir_tensor_data(t), want, n);
+}
+
+static bool holds_at(const char *path, const char *name, const void *want,
+		     size_t n)
+{
+	struct weir_weights *w = load(path);
+	bool right = holds(w, name, want, n);
+
+	weir_weights_free(w);
+	return right;
 }
 
 /* A tensor of each dtype that the format has comes back bit for bit. */
@@ -175,6 +185,43 @@ static void large(const char *name, uint64_t shard_bytes, const char *open)
 }
 
 /* A view is saved without its gaps; a view of a file likewise. */
+/* Neighbours in memory and in the file, of whole pages. */
+static void in_place(void)
+{
+	const int64_t shape = 3 << 20;
+	struct weir_buf *buf = bytes_buf(9u << 20 | 4096);
+	uint64_t from = -(uintptr_t)weir_buf_data(buf) % 4096;
+	struct weir_save *s = begin("pages.safetensors", NULL);
+	struct weir_save_report rep = { .size = sizeof(rep) };
+	struct weir_entry e = { .size = sizeof(e) };
+	struct weir_model *m;
+	char name[] = "a";
+
+	for (; *name <= 'c'; ++*name, from += (uint64_t)shape) {
+		struct weir_tensor t =
+			tensor_at(buf, from, WEIR_DTYPE_U8, 1, &shape);
+
+		add(s, name, &t, 0);
+	}
+	if (weir_save_start(s, NULL) < 0 || weir_save_wait(s, -1) < 0 ||
+	    weir_save_report(s, &rep) < 0 ||
+	    weir_model_open(root, files_path("pages.safetensors"), NULL, &m) <
+		    0 ||
+	    weir_model_tensor(m, 0, &e) < 0)
+		bail("%s", weir_error());
+	weir_save_free(s);
+	is_int(e.offset % 4096, 0, "the data of a large file begins at a page");
+	ok(!rep.direct || rep.in_place >= 4 << 20,
+	   "tensors that are neighbours are written where they are");
+	weir_model_close(m);
+	from -= 3 * (uint64_t)shape;
+	ok(holds_at("pages.safetensors", "b",
+		    (unsigned char *)weir_buf_data(buf) + from + shape,
+		    (size_t)shape),
+	   "and come back bit for bit");
+	weir_buf_free(buf);
+}
+
 static void views(void)
 {
 	int64_t flat = 300 * 7 * 64;
@@ -432,6 +479,7 @@ static void contract(uint32_t io, const char *prefix)
 	unlink(files_path("again-00001-of-00003.gguf"));
 	unlink(files_path("again-00002-of-00003.gguf"));
 	unlink(files_path("again-00003-of-00003.gguf"));
+	in_place();
 	views();
 	conversions();
 	metadata();
