@@ -20,4 +20,5 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setu
 	%D%/weir/_source.py %D%/weir/_weir.pyi %D%/weir/numpy.py %D%/weir/py.typed \
 	%D%/weir/torch.py \
 	%D%/tests/conftest.py %D%/tests/test_native.py %D%/tests/test_numpy.py \
-	%D%/tests/test_recording.py
+	%D%/tests/test_recording.py %D%/tests/test_torch.py \
+	%D%/tests/cuda_dlpack.py

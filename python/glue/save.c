@@ -113,6 +113,35 @@ static PyObject *save_add(PyObject *o, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/* add_tensor(name, tensor, to=0): a tensor in any memory of the library. */
+static PyObject *save_add_tensor(PyObject *o, PyObject *args)
+{
+	struct glue_save *self = (struct glue_save *)o;
+	struct glue_tensor *source;
+	struct weir_tensor t;
+	const char *name;
+	unsigned to = 0;
+	int r;
+
+	if (!PyArg_ParseTuple(args, "sO!|I:add_tensor", &name, glue_tensor_type,
+			      &source, &to) ||
+	    glue_tensor_wait(source) < 0)
+		return NULL;
+	r = weir_tensor_init(&t, source->dtype, (unsigned)source->ndim,
+			     source->shape);
+	if (r >= 0) {
+		memcpy(t.stride, source->stride, sizeof(t.stride));
+		r = weir_tensor_place(&t, source->memory->buf,
+				      (uint64_t)(source->data -
+						 (char *)source->memory->data));
+	}
+	if (r >= 0)
+		r = weir_save_add(self->save, name, &t, to);
+	if (r < 0)
+		return glue_fail(r);
+	Py_RETURN_NONE;
+}
+
 /* copy(name, model, i, to=0): tensor i of another model. */
 static PyObject *save_copy(PyObject *o, PyObject *args)
 {
@@ -253,6 +282,8 @@ static PyMethodDef methods[] = {
 	{ "add", save_add, METH_VARARGS,
 	  "add(name, address, dtype, shape, owner, to=0): a contiguous tensor in "
 	  "memory of the host, which OWNER keeps." },
+	{ "add_tensor", save_add_tensor, METH_VARARGS,
+	  "add_tensor(name, tensor, to=0): a tensor in any memory of weir." },
 	{ "copy", save_copy, METH_VARARGS,
 	  "copy(name, model, i, to=0): tensor i of another model." },
 	{ "copy_meta", save_copy_meta, METH_VARARGS,

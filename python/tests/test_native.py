@@ -264,27 +264,55 @@ for name, tensor in weir.stream(sys.argv[1], framework="weir"):
     assert done.stderr == ""
 
 
-def test_interrupt(tmp_path: Path) -> None:
-    """Ctrl-C ends a wait within 0.1 s."""
-    code = """
+INTERRUPT = """
 import signal, sys, time, weir
-from weir import _weir
-signal.signal(signal.SIGALRM, signal.default_int_handler)
-load = _weir.Load(_weir.Model(weir.Root(), sys.argv[1]))
-load.wait()
-signal.setitimer(signal.ITIMER_REAL, 0.2)
+path, what = sys.argv[1:]
+root = weir.Root(io="threads", copiers=1, reactors=1)
+calls = {
+    "load": lambda: weir.load(path, framework="weir", dtype="BF16", root=root),
+    "stream": lambda: list(
+        weir.stream(path, framework="weir", dtype="BF16", root=root)
+    ),
+    "save": lambda: weir.save(tensors, path + ".copy.safetensors", root=root),
+}
+tensors = weir.load(path, framework="weir", root=root)
+call = calls[what]
 start = time.monotonic()
+call()
+whole = time.monotonic() - start
+sent = 0.0
+def handler(*unused):
+    global sent
+    sent = time.monotonic()
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, whole / 5)
 try:
-    while True:
-        weir.load(sys.argv[1], framework="weir")
+    call()
+    print("not interrupted")
 except KeyboardInterrupt:
-    print(time.monotonic() - start)
+    print(time.monotonic() - sent)
 """
+
+
+@pytest.mark.parametrize("what", ["load", "stream", "save"])
+def test_interrupt(tmp_path: Path, what: str) -> None:
+    """Ctrl-C ends a call within 0.1 s."""
     path = tmp_path / "x.safetensors"
-    path.write_bytes(header([("w", "U8", (1 << 22,), content(1 << 22))]))
-    done = run(code, str(path))
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 5
+    n = 16 << 20
+    zeros = b"\0" * (4 * n)
+    path.write_bytes(header([(f"w{i}", "F32", (n,), zeros) for i in range(4)]))
+    for attempt in range(5):
+        done = run(INTERRUPT, str(path), what)
+        assert done.returncode == 0, done.stderr
+        # The machine may have been busier in the first run than in the second.
+        if "not" not in done.stdout and float(done.stdout) < 0.1:
+            break
+    else:
+        pytest.fail(done.stdout)
+    assert sorted(p.name for p in tmp_path.iterdir()) in (
+        ["x.safetensors"], ["x.safetensors", "x.safetensors.copy.safetensors"]
+    )
 
 
 def test_soak(small: Path) -> None:

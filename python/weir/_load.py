@@ -131,7 +131,10 @@ def save(
     flags = _weir.SAVE_NEW if new else 0
     saving = _weir.Save(root or _root.default(), path, format, shard_bytes, flags)
     for name, spec in _serialize.in_order(tensors):
-        saving.add(name, spec.address, spec.code, spec.shape, spec.owner)
+        if isinstance(spec.owner, _weir.Tensor):
+            saving.add_tensor(name, spec.owner)
+        else:
+            saving.add(name, spec.address, spec.code, spec.shape, spec.owner)
     for key, value in (metadata or {}).items():
         if not isinstance(value, str):
             raise _errors.make(22, f"metadata {key!r} is not a str")

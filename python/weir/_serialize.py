@@ -12,7 +12,7 @@ from . import _dtypes, _errors, _root, _weir
 
 
 class Spec(NamedTuple):
-    """A contiguous tensor in memory of the host."""
+    """A contiguous tensor in memory of the host, or one of weir anywhere."""
 
     address: int
     nbytes: int
@@ -83,6 +83,9 @@ def serialize(
 ) -> bytes:
     """The bytes of a safetensors file."""
     specs = in_order(tensors)
+    for name, spec in specs:
+        if isinstance(spec.owner, _weir.Tensor) and spec.owner.device != "cpu":
+            raise _errors.make(22, f"{name!r} is not in memory of the host")
     header: Dict[str, Any] = {}
     if metadata is not None:
         header["__metadata__"] = dict(metadata)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""weir.torch, compared with safetensors where it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import weir  # noqa: E402
+import weir.torch  # noqa: E402
+
+NAMES = [
+    name
+    for name in (
+        "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 "
+        "float32 float64 complex64 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
+        "float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2"
+    ).split()
+    if hasattr(torch, name)
+]
+
+
+def tensors() -> Dict[str, Any]:
+    made = {}
+    for name in NAMES:
+        dtype = getattr(torch, name)
+        raw = torch.arange(4 * 6 * dtype.itemsize).to(torch.uint8)
+        made[name] = raw.view(dtype).reshape(4, 6)
+    made["bool"] = torch.tensor([True, False])
+    made["scalar"] = torch.tensor(2.5)
+    made["empty"] = torch.zeros(0, 3)
+    return made
+
+
+def raw(tensor: Any) -> bytes:
+    if not tensor.numel():
+        return b""
+    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
+
+
+def same(a: Dict[str, Any], b: Dict[str, Any]) -> bool:
+    return sorted(a) == sorted(b) and all(
+        a[n].dtype == b[n].dtype
+        and a[n].shape == b[n].shape
+        and raw(a[n]) == raw(b[n])
+        for n in a
+    )
+
+
+def test_round(tmp_path: Path) -> None:
+    """save_file() and load_file() keep all dtypes and shapes of torch."""
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_file(tensors(), path)
+    assert same(weir.torch.load_file(path), tensors())
+    assert same(weir.torch.load(weir.torch.save(tensors())), tensors())
+
+
+def test_theirs(tmp_path: Path) -> None:
+    """Files and bytes of torch tensors are equal to those of safetensors."""
+    theirs = pytest.importorskip("safetensors.torch")
+    a, b = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    weir.torch.save_file(tensors(), a, {"format": "pt"})
+    theirs.save_file(tensors(), b, {"format": "pt"})
+    assert a.read_bytes() == b.read_bytes()
+    assert same(weir.torch.load_file(b), theirs.load_file(b))
+    assert weir.torch.save(tensors()) == theirs.save(tensors())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_capsules(tmp_path: Path, name: str) -> None:
+    """Each way of making torch tensors makes the same."""
+    from weir import _frameworks, _weir
+
+    path = tmp_path / "x.safetensors"
+    wanted = {name: tensors()[name]}
+    weir.torch.save_file(wanted, path)
+    tensor = weir.load(path, framework="weir")[name]
+    for make, mode in (
+        (torch.Tensor, "exchange"),
+        (torch.utils.dlpack.from_dlpack, "tensor"),
+    ):
+        if mode == "exchange" and not _weir.exchange_api(make):
+            continue
+        views = _frameworks._torch_views(torch, _weir.Maker(make, mode))
+        maker = _weir.Maker(make, mode, views or None)
+        again = weir.load(path, framework="weir")[name]
+        assert same({name: maker(again)}, wanted)
+    assert tensor.nbytes == wanted[name].numel() * wanted[name].element_size()
+
+
+def test_write(tmp_path: Path) -> None:
+    """Tensors can be written to, and outlive all others of their load."""
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_file(tensors(), path)
+    tensor = weir.torch.load_file(path)["float32"]
+    tensor.zero_()
+    assert tensor.sum() == 0
+
+
+def test_slice(tmp_path: Path) -> None:
+    """get_slice() returns parts of torch tensors."""
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_file(tensors(), path)
+    with weir.safe_open(path, "pt") as file:
+        part = file.get_slice("bfloat16")
+        assert raw(part[1:3, ::2]) == raw(tensors()["bfloat16"][1:3, ::2])
+        assert part[0, 0].shape == ()
+
+
+def test_tied(tmp_path: Path) -> None:
+    """A tensor that is not contiguous is refused by name."""
+    with pytest.raises(ValueError, match="'w'"):
+        weir.torch.save_file(
+            {"w": torch.zeros(4, 4).t()[1:]}, tmp_path / "x.safetensors"
+        )
