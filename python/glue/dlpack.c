@@ -216,7 +216,7 @@ static int order(struct glue_tensor *t, PyObject *stream)
 {
 	long long native = 0;
 
-	if (!t->ready)
+	if (!t->ready || t->arrived)
 		return 0;
 	if (t->memory->device_type == DLPACK_CUDA) {
 		if (stream != Py_None)

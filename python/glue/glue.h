@@ -95,8 +95,10 @@ struct glue_tensor {
 	Py_ssize_t view_shape[WEIR_MAX_DIMS];
 	Py_ssize_t view_stride[WEIR_MAX_DIMS];
 	Py_ssize_t bytes_shape, bytes_stride; /* for the buffer protocol */
-	struct weir_event *ready;             /* NULL: its bytes have arrived */
-	struct glue_load *load;               /* which brings them */
+	struct weir_event
+		*ready;         /* done when its bytes have arrived; or NULL */
+	bool arrived;           /* known: nobody waits for READY again */
+	struct glue_load *load; /* which brings them */
 };
 
 struct glue_load {
@@ -156,6 +158,8 @@ struct glue_root *glue_root_of(PyObject *o);
 /* Around calls that use the open root of @self without the GIL. */
 void glue_root_enter(struct glue_root *self);
 void glue_root_leave(struct glue_root *self);
+/* In a child of fork: the roots of the parent are no roots here. */
+PyObject *glue_forked(PyObject *module, PyObject *unused);
 /* Close all roots: the interpreter ends. */
 PyObject *glue_shutdown(PyObject *module, PyObject *unused);
 /* The buffer type of memory @kind of device @name. */

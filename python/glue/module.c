@@ -71,6 +71,8 @@ static PyMethodDef functions[] = {
 	  "Set the function that makes an exception of (errno, sentence)." },
 	{ "shutdown", glue_shutdown, METH_NOARGS,
 	  "Cancel all loads and close all roots: the interpreter ends." },
+	{ "forked", glue_forked, METH_NOARGS,
+	  "Forget the roots of the process that forked." },
 	{ "dtypes", dtypes, METH_NOARGS,
 	  "All dtypes: (number, name, elements of a block, its bytes, "
 	  "alignment)." },

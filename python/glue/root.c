@@ -130,6 +130,25 @@ PyObject *glue_shutdown(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/*
+ * The library refuses calls with objects of the parent. Threads of the parent
+ * that were in calls are not here.
+ */
+PyObject *glue_forked(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	while (roots) {
+		struct glue_root *root = roots;
+
+		roots = root->next;
+		root->prev = root->next = NULL;
+		root->weir = NULL;
+		root->busy = 0;
+	}
+	Py_RETURN_NONE;
+}
+
 struct glue_root *glue_root_of(PyObject *o)
 {
 	struct glue_root *self = (struct glue_root *)o;

@@ -95,7 +95,7 @@ int glue_tensor_wait(struct glue_tensor *self)
 	struct weir_event *ready = self->ready;
 	int r;
 
-	if (!ready)
+	if (!ready || self->arrived)
 		return 0;
 	r = glue_wait(event_wait, ready, -1);
 	if (r == GLUE_INTERRUPTED)
@@ -104,11 +104,8 @@ int glue_tensor_wait(struct glue_tensor *self)
 		glue_fail(r);
 		return -1;
 	}
-	if (self->ready == ready) {
-		self->ready = NULL;
-		weir_event_free(ready);
-		Py_CLEAR(self->load);
-	}
+	/* Other threads may wait for the event: it stays. */
+	self->arrived = true;
 	return 0;
 }
 

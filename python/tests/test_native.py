@@ -289,6 +289,7 @@ signal.signal(signal.SIGALRM, handler)
 signal.setitimer(signal.ITIMER_REAL, whole / 5)
 try:
     call()
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     print("not interrupted")
 except KeyboardInterrupt:
     print(time.monotonic() - sent)

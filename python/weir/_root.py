@@ -93,6 +93,7 @@ def default() -> Root:
 def _after_fork() -> None:
     """Another thread may have held the lock when the process forked."""
     global _lock, _default
+    _weir.forked()
     _lock = threading.Lock()
     _default = None
 
