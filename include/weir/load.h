@@ -50,8 +50,8 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC,
  * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it is
  * running, or it is being parked or coming back. -EINVAL: its plan was not
- * equal. -ESTALE: a file that it maps was replaced. -EIO: reads of an earlier load may still write to it. Errors of
- * weir_io_info().
+ * equal. -ESTALE: a file that it maps was replaced. -EIO: reads of an earlier
+ * load may still write to it. Errors of weir_io_info().
  */
 WEIR_API int weir_load_start(struct weir_plan *plan,
 			     const struct weir_load_opts *opts,
