@@ -17,6 +17,8 @@
 
 /* Source bytes of one step of a conversion: they stay in the CPU's cache. */
 #define PIECE (64u << 10)
+/* The same of a device, of which a copy takes longer to begin. */
+#define DEVICE_PIECE (1u << 20)
 /*
  * Rows with such gaps are read by one call: the gap takes less time than a
  * call of read(2), or a copy from a device.
@@ -236,72 +238,193 @@ static int get_bytes(const struct weir__save_item *item,
 	return 0;
 }
 
-/* The next row of a tensor. */
-struct place {
-	int64_t index[WEIR_MAX_DIMS];
-	uint64_t off; /* of its first byte in the source */
+/*
+ * The rows of a box, in the order of their addresses: so rows of a transposed
+ * tensor that are near are found one after the other. Rows outside [lo, hi),
+ * numbers in the order of the tensor, are passed over.
+ */
+struct walk {
+	unsigned n;
+	struct walk_dim {
+		uint64_t n, stride; /* bytes in the source */
+		uint64_t rows; /* rows of the tensor from one to the next */
+	} dim[WEIR_MAX_DIMS];  /* the largest stride first */
+	uint64_t index[WEIR_MAX_DIMS];
+	uint64_t off, row, lo, hi;
 };
 
-static void place_row(const struct weir__save_item *item, uint64_t row,
-		      struct place *ret)
+static void add_dim(struct walk *w, struct walk_dim dim, bool sorted)
 {
-	const struct weir_tensor *t = &item->t;
+	unsigned i = w->n++;
 
-	ret->off = 0;
-	for (unsigned i = item->outer; i--;) {
-		uint64_t n = weir__tensor_steps(t, i);
-
-		ret->index[i] = (int64_t)(row % n);
-		ret->off += (uint64_t)ret->index[i] * (uint64_t)t->stride[i];
-		row /= n;
-	}
+	for (; sorted && i && w->dim[i - 1].stride < dim.stride; i--)
+		w->dim[i] = w->dim[i - 1];
+	w->dim[i] = dim;
 }
 
-static void next_row(const struct weir__save_item *item, struct place *at)
+/* Go to the next row, also one that is passed over. False: there is none. */
+static bool walk_step(struct walk *w)
 {
-	weir__tensor_next_row(&item->t, item->outer, at->index, &at->off);
+	for (unsigned i = w->n; i--;) {
+		const struct walk_dim *dim = &w->dim[i];
+
+		if (++w->index[i] < dim->n) {
+			w->off += dim->stride;
+			w->row += dim->rows;
+			return true;
+		}
+		w->index[i] = 0;
+		w->off -= dim->stride * (dim->n - 1);
+		w->row -= dim->rows * (dim->n - 1);
+	}
+	return false;
+}
+
+static bool walk_next(struct walk *w)
+{
+	do
+		if (!walk_step(w))
+			return false;
+	while (w->row < w->lo || w->row >= w->hi);
+	return true;
 }
 
 /*
- * Returns how many whole rows from @at on, at most @most, one call reads with
- * the gaps between them; 1 if none but the first.
+ * Begin with the first of rows [lo, hi) of the tensor, in the order of their
+ * addresses if @sorted.
  */
-static uint64_t count_near(const struct weir__save_item *item,
-			   const struct source *from, struct place at,
-			   uint64_t most)
+static void walk_begin(const struct weir__save_item *item, uint64_t lo,
+		       uint64_t hi, bool sorted, struct walk *w)
 {
-	const uint64_t gap = from->dev ? DEVICE_GAP : FILE_GAP;
-	const uint64_t begin = at.off;
-	uint64_t n = 1, end = begin + item->width;
+	const struct weir_tensor *t = &item->t;
+	uint64_t rows = 1, first = lo, last = hi - 1;
 
-	for (; n < most; n++) {
-		next_row(item, &at);
-		if (at.off < end || at.off - end > gap ||
-		    at.off + item->width - begin > PIECE)
-			break;
-		end = at.off + item->width;
+	*w = (struct walk){ .lo = lo, .hi = hi };
+	for (unsigned i = 0; i < item->outer; i++)
+		rows *= weir__tensor_steps(t, i);
+	for (unsigned i = 0; i < item->outer; i++) {
+		struct walk_dim dim = { weir__tensor_steps(t, i),
+					(uint64_t)t->stride[i], 0 };
+		uint64_t from = 0;
+
+		rows /= dim.n;
+		dim.rows = rows;
+		/* Dimensions after one that is divided are whole. */
+		if (!w->n) {
+			from = first / rows;
+			dim.n = last / rows - from + 1;
+			first %= rows;
+			last %= rows;
+		}
+		w->off += from * dim.stride;
+		w->row += from * dim.rows;
+		if (dim.n > 1)
+			add_dim(w, dim, sorted);
 	}
-	return n;
+	if (w->row < lo)
+		walk_next(w);
 }
 
-/* @n rows from *at on, which are near. Moves *at past them. */
-static int gather_near(const struct weir__save_item *item,
-		       const struct source *from, struct place *at, uint64_t n,
+/* What reads rows of a tensor: a near row is read together with others. */
+struct reader {
+	const struct weir__save_item *item;
+	struct source from;
+	unsigned char *piece; /* room bytes, or NULL */
+	uint64_t room, gap;
+};
+
+static bool is_near(const struct reader *g, uint64_t begin, uint64_t end,
+		    uint64_t off)
+{
+	return off >= begin && (off <= end || off - end <= g->gap) &&
+	       off + g->item->width - begin <= g->room;
+}
+
+/* Read [begin, end) of the source, which has @n rows from @w on. */
+static int read_near(const struct reader *g, struct walk *w, uint64_t n,
+		     uint64_t begin, uint64_t end, unsigned char *dst)
+{
+	const uint64_t width = g->item->width;
+	int r = get_bytes(g->item, &g->from, begin, end - begin, g->piece);
+
+	for (uint64_t i = 0; r >= 0 && i < n; i++) {
+		memcpy(dst + (w->row - w->lo) * width,
+		       g->piece + (w->off - begin), width);
+		walk_next(w);
+	}
+	return r;
+}
+
+/* Rows [lo, hi), of which there is one at least, to @dst. */
+static int gather_rows(const struct reader *g, uint64_t lo, uint64_t hi,
 		       unsigned char *dst)
 {
-	const uint64_t begin = at->off;
-	unsigned char piece[PIECE];
-	struct place last = *at;
-	int r;
+	const uint64_t width = g->item->width;
+	bool more = true;
+	struct walk w;
+	int r = 0;
 
-	for (uint64_t i = 1; i < n; i++)
-		next_row(item, &last);
-	r = get_bytes(item, from, begin, last.off + item->width - begin, piece);
-	for (uint64_t i = 0; r >= 0 && i < n; i++) {
-		memcpy(dst + i * item->width, piece + (at->off - begin),
-		       item->width);
-		next_row(item, at);
+	walk_begin(g->item, lo, hi, g->room, &w);
+	while (more && r >= 0) {
+		const uint64_t begin = w.off;
+		uint64_t end = begin + width, n = 1;
+		struct walk first = w;
+
+		while ((more = walk_next(&w)) &&
+		       is_near(g, begin, end, w.off)) {
+			n++;
+			if (w.off + width > end)
+				end = w.off + width;
+		}
+		r = n > 1 ? read_near(g, &first, n, begin, end, dst)
+			  : get_bytes(g->item, &g->from, begin, width,
+				      dst + (first.row - lo) * width);
 	}
+	return r;
+}
+
+/* The offset of a row in the source. */
+static uint64_t row_at(const struct weir__save_item *item, uint64_t row)
+{
+	const struct weir_tensor *t = &item->t;
+	uint64_t off = 0;
+
+	for (unsigned i = item->outer; i--;) {
+		uint64_t n = weir__tensor_steps(t, i);
+
+		off += row % n * (uint64_t)t->stride[i];
+		row /= n;
+	}
+	return off;
+}
+
+/* Bytes [lo, hi) of one row, to @dst. */
+static int gather_part(const struct reader *g, uint64_t lo, uint64_t hi,
+		       unsigned char *dst)
+{
+	const uint64_t width = g->item->width;
+
+	return get_bytes(g->item, &g->from,
+			 row_at(g->item, lo / width) + lo % width, hi - lo,
+			 dst);
+}
+
+/* Bytes [lo, hi) of the tensor, by @g, to @dst. */
+static int gather_by(const struct reader *g, uint64_t lo, uint64_t hi,
+		     unsigned char *dst)
+{
+	const uint64_t width = g->item->width;
+	uint64_t from = (lo + width - 1) / width, to = hi / width;
+	int r = 0;
+
+	if (from > to)
+		return gather_part(g, lo, hi, dst);
+	if (lo < from * width)
+		r = gather_part(g, lo, from * width, dst);
+	if (r >= 0 && from < to)
+		r = gather_rows(g, from, to, dst + (from * width - lo));
+	if (r >= 0 && to * width < hi)
+		r = gather_part(g, to * width, hi, dst + (to * width - lo));
 	return r;
 }
 
@@ -309,32 +432,21 @@ static int gather_near(const struct weir__save_item *item,
 static int gather(const struct weir__save_item *item, uint64_t lo, uint64_t hi,
 		  unsigned char *dst)
 {
-	uint64_t col = lo % item->width;
-	struct source from;
-	struct place at;
-	int r = find_source(item, &from);
+	struct reader g = { .item = item };
+	int r = find_source(item, &g.from);
 
-	place_row(item, lo / item->width, &at);
-	while (lo < hi && r >= 0) {
-		uint64_t n = item->width - col, rows = (hi - lo) / item->width;
-
-		if (n > hi - lo)
-			n = hi - lo;
-		if (!col && rows > 1 && (from.dev || item->model))
-			rows = count_near(item, &from, at, rows);
-		else
-			rows = 1;
-		if (rows > 1) {
-			n = rows * item->width;
-			r = gather_near(item, &from, &at, rows, dst);
-		} else {
-			r = get_bytes(item, &from, at.off + col, n, dst);
-			next_row(item, &at);
-		}
-		lo += n;
-		dst += n;
-		col = 0;
+	if (r < 0)
+		return r;
+	if ((g.from.dev || item->model) && hi - lo > item->width) {
+		g.gap = g.from.dev ? DEVICE_GAP : FILE_GAP;
+		g.room = g.from.dev ? DEVICE_PIECE : PIECE;
+		g.piece = weir__malloc(g.room);
+		/* Without memory each row is read by itself. */
+		if (!g.piece)
+			g.room = 0;
 	}
+	r = gather_by(&g, lo, hi, dst);
+	weir__free(g.piece);
 	return r;
 }
 
@@ -343,9 +455,13 @@ static int convert_units(const struct weir__save_item *item, uint64_t first,
 			 uint64_t n, unsigned char *dst)
 {
 	const struct weir_backend_convert *c = item->convert;
-	const uint64_t most = PIECE / c->src_bytes;
-	unsigned char piece[PIECE];
-	int r = 0;
+	const bool host = item->model || weir__buf_is_host(item->t.buf);
+	const uint64_t most = (host ? PIECE : DEVICE_PIECE) / c->src_bytes;
+	unsigned char *piece =
+		weir__malloc((n < most ? n : most) * c->src_bytes);
+	int r = piece ? 0
+		      : weir__fail(-ENOMEM, "no memory to convert %llu bytes",
+				   (ull)(n * c->src_bytes));
 
 	while (n && r >= 0) {
 		uint64_t take = n < most ? n : most;
@@ -358,6 +474,7 @@ static int convert_units(const struct weir__save_item *item, uint64_t first,
 		n -= take;
 		dst += take * c->dst_bytes;
 	}
+	weir__free(piece);
 	return r;
 }
 
