@@ -51,7 +51,7 @@ static struct weir_tensor matrix(void)
 
 static void ways(void)
 {
-	struct weir_tensor t = matrix(), columns, rows, turned = t, halves;
+	struct weir_tensor t = matrix(), columns, rows, turned = t, all, halves;
 	const int64_t half[] = { ROWS / 2, COLS / 2 };
 	unsigned char *want = malloc(BYTES), *got = malloc(BYTES * 2);
 	struct weir_save *s = begin("gpu.safetensors");
@@ -67,12 +67,15 @@ static void ways(void)
 	turned.shape[1] = 2;
 	turned.stride[0] = 1;
 	turned.stride[1] = COLS;
+	all = turned;
+	all.shape[1] = ROWS;
 	must(weir_tensor_init(&halves, WEIR_DTYPE_F16, 2, half));
 	must(weir_tensor_place(&halves, t.buf, t.offset));
 	must(weir_save_add(s, "whole", &t, 0));
 	must(weir_save_add(s, "columns", &columns, 0));
 	must(weir_save_add(s, "rows", &rows, 0));
 	must(weir_save_add(s, "turned", &turned, 0));
+	must(weir_save_add(s, "all", &all, 0));
 	must(weir_save_add(s, "halves", &halves, WEIR_DTYPE_F32));
 	before = fake.handle ? fake.calls("cuMemcpyDtoHAsync") : 0;
 	is_int(finish(s), 0, "tensors of a device are saved");
@@ -96,6 +99,9 @@ static void ways(void)
 	for (size_t i = 0; i < COLS; i++)
 		same &= got[2 * i] == want[i] &&
 			got[2 * i + 1] == want[COLS + i];
+	memcpy(got, weir_tensor_data(weir_weights_find(w, "all")), BYTES);
+	for (size_t i = 0; i < BYTES; i++)
+		same &= got[i] == want[i % ROWS * COLS + i / ROWS];
 	ok(same, "elements of it come back in the other order");
 	weir_convert(WEIR_DTYPE_F32, got, WEIR_DTYPE_F16, want, BYTES / 4);
 	ok(!memcmp(weir_tensor_data(weir_weights_find(w, "halves")), got,
