@@ -107,8 +107,8 @@ static const char help[] =
 	"                   load only the N indices of DIM that begin at START\n"
 	"  --rank R/N       which part --slice loads: R (from 0) of N equal parts\n"
 	"  --first G        read tensors that match before the others\n"
-	"  --dtype TYPE     convert floating-point and quantised tensors to f32, f16\n"
-	"                   or bf16\n"
+	"  --dtype TYPE     convert floating-point and quantised tensors to f32, f16,\n"
+	"                   bf16, q8_0, q4_0, q4_k or q6_k\n"
 	"  --align N        align the tensors in memory to N bytes\n"
 	"  --estimate       only print on stdout how much memory of each kind the\n"
 	"                   load needs, and whether it fits; status 3 if not\n"
@@ -289,10 +289,13 @@ static int take_number(const struct args *args, const char *option,
 
 static int take_dtype(const struct args *args, struct load_args *a)
 {
-	static const char *const names[] = { "f32", "f16", "bf16", NULL };
-	static const enum weir_dtype dtypes[] = { WEIR_DTYPE_F32,
-						  WEIR_DTYPE_F16,
-						  WEIR_DTYPE_BF16 };
+	static const char *const names[] = { "f32",  "f16",  "bf16", "q8_0",
+					     "q4_0", "q4_k", "q6_k", NULL };
+	static const enum weir_dtype dtypes[] = {
+		WEIR_DTYPE_F32,  WEIR_DTYPE_F16,  WEIR_DTYPE_BF16,
+		WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_0, WEIR_DTYPE_Q4_K,
+		WEIR_DTYPE_Q6_K,
+	};
 	unsigned i = 0;
 	int r = args_choice(args, "--dtype", names, &i);
 

@@ -152,17 +152,24 @@ static int slice_apply(const char *name, const struct weir_slice *indices,
 	return 0;
 }
 
-static int slice_convert(const char *name, enum weir_dtype from,
+static int slice_convert(const char *name, const struct weir_tensor *t,
 			 enum weir_dtype to, struct weir__slice *slice)
 {
-	/* Loads do not quantise, because a row need not be whole blocks. */
-	if (weir__dtype(to)->block == 1)
-		slice->convert = weir__convert_find(from, to);
+	const enum weir_dtype from = t->dtype;
+	int64_t row = t->ndim ? t->shape[t->ndim - 1] : 1;
+
+	slice->convert = weir__convert_find(from, to);
 	if (!slice->convert)
 		return weir__fail(
 			-EINVAL,
 			"tensor '%s' cannot be converted from %s to %s", name,
 			weir__dtype(from)->name, weir__dtype(to)->name);
+	if (row % slice->convert->block)
+		return weir__fail(
+			-EINVAL,
+			"tensor '%s': its rows of %lld elements are not whole blocks of %u, so it is not converted to %s",
+			name, (long long)row, slice->convert->block,
+			weir__dtype(to)->name);
 	slice->mem_width = slice->width / slice->convert->src_bytes *
 			   slice->convert->dst_bytes;
 	return 0;
@@ -189,8 +196,7 @@ int weir__slice_make(const struct weir_model *m, size_t record,
 	slice.mem_width = slice.width;
 	if (dtype != WEIR_DTYPE_NONE && dtype != rec->dtype &&
 	    is_converted(rec->dtype)) {
-		r = slice_convert(name_of(m, record), rec->dtype, dtype,
-				  &slice);
+		r = slice_convert(name_of(m, record), &t, dtype, &slice);
 		t.dtype = dtype;
 	}
 	if (r >= 0 && (indices || slice.convert))

@@ -268,9 +268,16 @@ static void blocks_are_converted(void)
 		   c.file_pitch == 576 && c.mem_width == 1024 &&
 		   t.dtype == WEIR_DTYPE_BF16 && t.shape[1] == 512,
 	   "rows of blocks become rows of elements");
-	is_err(sliced_to(WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K, shape, NULL, &c, &t),
-	       -EINVAL, "'t' cannot be converted from Q4_K to Q8_0",
-	       "a conversion from one quantised dtype to another is refused");
+	is_int(sliced_to(WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K, shape, &columns, &c,
+			 &t),
+	       0, "they can be converted to another quantised dtype");
+	ok(c.rows == 6 && c.width == 288 && c.mem_width == 544 &&
+		   t.dtype == WEIR_DTYPE_Q8_0,
+	   "rows of blocks become rows of other blocks");
+	is_err(sliced_to(WEIR_DTYPE_IQ2_XS, WEIR_DTYPE_Q4_K, shape, NULL, &c,
+			 &t),
+	       -EINVAL, "'t' cannot be converted from Q4_K to IQ2_XS",
+	       "a conversion to a dtype that is only read is refused");
 }
 
 /* 6 rows of 2 blocks, to a view whose elements have this distance. */

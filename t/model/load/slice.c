@@ -181,9 +181,12 @@ static void mapped_slices_are_views(void)
 static bool is_converted(const struct weir_tensor *t,
 			 const struct weir_tensor *from)
 {
-	size_t bytes, from_bytes;
+	size_t bytes, from_bytes, elements = 1;
 	unsigned char *got, *want, *raw;
 	bool same;
+
+	for (unsigned i = 0; i < t->ndim; i++)
+		elements *= (size_t)t->shape[i];
 
 	if (weir_tensor_bytes(t, &bytes) < 0 ||
 	    weir_tensor_bytes(from, &from_bytes) < 0)
@@ -193,8 +196,7 @@ static bool is_converted(const struct weir_tensor *t,
 	raw = malloc(from_bytes + 1);
 	if (weir_tensor_get(t, 0, got, bytes) < 0 ||
 	    weir_tensor_get(from, 0, raw, from_bytes) < 0 ||
-	    weir_convert(t->dtype, want, from->dtype, raw,
-			 bytes / (t->dtype == WEIR_DTYPE_F32 ? 4 : 2)) < 0)
+	    weir_convert(t->dtype, want, from->dtype, raw, elements) < 0)
 		bail("%s", weir_error());
 	same = !memcmp(got, want, bytes);
 	free(got);
@@ -243,6 +245,42 @@ static void tensors_are_converted(const struct weir_slice *s)
 	weir_model_close(m);
 }
 
+static void tensors_are_quantised(const struct weir_slice *s)
+{
+	static const enum weir_dtype to[] = { WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_0,
+					      WEIR_DTYPE_Q4_K,
+					      WEIR_DTYPE_Q6_K };
+	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
+	struct weir_weights *w, *quantised;
+	size_t wrong = 0;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("BF16", 2, 900 * 1024, "900,1024");
+	add_shape("F32", 4, 300 * 4096, "300,4096");
+	add_shape("F16", 2, 15 * 512, "15,512");
+	add_shape("F64", 8, 64 * 512, "64,512");
+	m = model();
+	o.slice = s;
+	w = load_with(m, NULL, kind, &o);
+	for (size_t k = 0; k < 4; k++) {
+		o.dtype = to[k];
+		quantised = load_with(m, NULL, kind, &o);
+		for (size_t i = 0; i < n_tensors; i++) {
+			const struct weir_tensor *t =
+				weir_weights_get(quantised, i);
+
+			wrong += t->dtype != (uint32_t)to[k] ||
+				 !is_converted(t, weir_weights_get(w, i));
+		}
+		weir_weights_free(quantised);
+	}
+	is_int(wrong, 0, "%s are quantised to Q8_0, Q4_0, Q4_K and Q6_K",
+	       s ? "slices of tensors" : "tensors");
+	weir_weights_free(w);
+	weir_model_close(m);
+}
+
 static void wrong_slices_are_refused(void)
 {
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
@@ -275,6 +313,10 @@ static void wrong_slices_are_refused(void)
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL,
 	       "'t1' cannot be converted from F32 to I8",
 	       "a conversion that does not exist is refused");
+	o.dtype = WEIR_DTYPE_Q8_0;
+	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL,
+	       "rows of 12 elements are not whole blocks of 32",
+	       "a tensor whose rows are not whole blocks is not quantised");
 	o.dtype = 12345;
 	is_err(weir_plan_add(p, "t1", kind, &o), -EINVAL,
 	       "12345 is not a dtype",
@@ -420,6 +462,9 @@ int main(void)
 	tensors_are_converted(NULL);
 	tensors_are_converted(
 		&(struct weir_slice){ .dim = 1, .start = 2, .n = 3 });
+	tensors_are_quantised(NULL);
+	tensors_are_quantised(
+		&(struct weir_slice){ .dim = 1, .start = 256, .n = 256 });
 	wrong_slices_are_refused();
 	a_capacity_takes_whole_layers();
 	a_capacity_bounds_the_memory();
