@@ -398,8 +398,13 @@ static int park(struct weir_weights *w, const struct weir_park_opts *o)
 	struct weir__error_saved saved;
 	struct weir__parked *p = NULL;
 	bool leaked;
-	int r = check_bufs(w);
+	int r;
 
+	if (!w->model->n_files)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"weights of weir_weights_open() cannot be parked: their memory is that of other processes too");
+	r = check_bufs(w);
 	if (r < 0)
 		return r;
 	r = wait_load(w, &leaked);

@@ -129,6 +129,8 @@ static void opened(void)
 	p[7] ^= 0xff;
 	is_err(weir_tensor_fill(weir_weights_get(copy, 1), 0, 1, 0), -EROFS, "",
 	       "opened weights are only read");
+	is_err(weir_weights_park(copy, NULL), -EOPNOTSUPP, "cannot be parked",
+	       "opened weights cannot be parked");
 	ok(weir_weights_digest(w, 0, WEIR_DIGEST_SHA256, a) == 32 &&
 		   weir_weights_digest(copy, 0, WEIR_DIGEST_SHA256, b) == 32 &&
 		   !memcmp(a, b, 32),
@@ -631,7 +633,7 @@ static void many_buffers(void)
 
 int main(void)
 {
-	plan(7 + 2 + 2 + 2 * 5 + 9 + 6 + 2 + 5 + 1 + 7 + 3);
+	plan(8 + 2 + 2 + 2 * 5 + 9 + 6 + 2 + 5 + 1 + 7 + 3);
 	if (!mkdtemp(dir) || weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	snprintf(model, sizeof(model), "%s/model.safetensors", dir);
