@@ -261,6 +261,11 @@ struct weir_backend_dev {
 	uint32_t n_bufts; /* at least 1 */
 	/* Its kinds of memory, the default first. */
 	const struct weir_backend_buft *const *buft;
+	/*
+	 * The UUID of the device, or of the part of one that it is: the same in
+	 * all processes, whichever devices they have. "": not known.
+	 */
+	char uuid[40];
 };
 
 /*
@@ -410,6 +415,30 @@ struct weir_backend_mem_ops {
 	int (*decommit)(struct weir_dev *dev,
 			const struct weir_backend_buft *desc,
 			struct weir_backend_mem *mem, size_t off, size_t bytes);
+	/*
+	 * Get a descriptor of memory that is not host memory, and which alloc
+	 * has given WEIR_GOT_SHARED because of WEIR_BUF_SHARED. Byte 0 of @mem
+	 * is its byte 0. Any process that has it can read and write the memory,
+	 * which exists until the last of them has unmapped it and closed its
+	 * descriptors. It is closed at exec, and the caller closes it. Any
+	 * thread. Optional, but both or neither: NULL means that only host
+	 * memory can be shared.
+	 */
+	int (*share)(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     size_t bytes, struct weir_backend_mem *mem, int *ret_fd);
+	/*
+	 * Make memory of the kind @desc of the bytes [@off, @off + @bytes) of
+	 * @fd, a descriptor that share has returned in this process or another;
+	 * free frees it. @fd is not used after the call. If @readonly is set,
+	 * nothing writes to the memory: map it so if the device can, else say
+	 * in mem->why that it cannot. @mem is zeroed. May block. < 0 with a
+	 * sentence; -EINVAL: @fd is no such descriptor, is of another device,
+	 * or has fewer bytes.
+	 */
+	int (*wrap_fd)(struct weir_dev *dev,
+		       const struct weir_backend_buft *desc, int fd,
+		       uint64_t off, size_t bytes, bool readonly,
+		       struct weir_backend_mem *mem);
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */

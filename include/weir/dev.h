@@ -39,6 +39,12 @@ struct weir_dev_info {
 	int32_t node;            /* NUMA node; -1: unknown, or several */
 	uint32_t reserved;
 	char pci[16]; /* PCI address, "0000:3b:00.0"; "": none */
+	/*
+	 * The UUID of the device, or of the part of a GPU (MIG) that it is, as
+	 * nvidia-smi -L prints it after "GPU-" or "MIG-"; "": not known. It is
+	 * the same in all processes, other than the name.
+	 */
+	char uuid[40];
 };
 
 /* Kinds of memory. A device has some of them: see weir_dev_buft(). */

@@ -96,8 +96,9 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 #define WEIR_BUF_HUGETLB 0x08u
 #define WEIR_BUF_HUGETLB_1G 0x10u
 /*
- * Memory that weir_buf_share() can share with other processes: a memfd.
- * -EINVAL: it is not host memory.
+ * Memory that weir_buf_share() can share with other processes: a memfd; or
+ * memory of a device that its driver can export, in units of some MiB.
+ * -EOPNOTSUPP: the device or its driver cannot do it.
  */
 #define WEIR_BUF_SHARED 0x20u
 /*
@@ -192,13 +193,15 @@ WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
  *
  * Without WEIR_SHARE_WRITABLE no process can map the memory writable from now
  * on; the buffer itself can still be written to, and its later bytes are seen
- * by all. The memory exists until the last process has unmapped it, and the
- * library does not use it again for another buffer.
+ * by all. Memory of a device needs the flag, since its driver cannot keep
+ * others from writing; the descriptor is one that the driver has exported. The
+ * memory exists until the last process has unmapped it, and the library does
+ * not use it again for another buffer.
  *
  * -EINVAL: unknown flags, or a joined buffer; share its members. -EOPNOTSUPP:
- * the buffer was not allocated with WEIR_BUF_SHARED. -EROFS:
- * WEIR_SHARE_WRITABLE is set, and an earlier call was made without it.
- * -EMFILE.
+ * the buffer was not allocated with WEIR_BUF_SHARED, or it is memory of a
+ * device and WEIR_SHARE_WRITABLE is not set. -EROFS: WEIR_SHARE_WRITABLE is
+ * set, and an earlier call was made without it. -EMFILE. Errors of the driver.
  */
 WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 	WEIR_NONNULL(1, 3);
@@ -208,8 +211,13 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
  * Make a buffer of bytes [@off, @off + @size) of the memory of @fd: a memfd of
  * weir_buf_share() or of memfd_create(2), or a file in tmpfs or hugetlbfs.
  * @off need not be aligned. With @buft of kind MAPPED the memory is only read;
- * with other kinds of host memory it can be written to. @fd may be closed
- * afterwards.
+ * with other kinds of host memory it can be written to. With @buft of kind
+ * DEVICE @fd is memory that the driver of this device has exported, in any
+ * process. @fd may be closed afterwards.
+ *
+ * WEIR_WRAP_READONLY: calls that would write to the buffer fail with -EROFS.
+ * Memory of a device is also mapped for reading only if its driver can do that;
+ * weir_buf_info() says why if it cannot.
  *
  * A process that accesses memory which a descriptor has lost is killed
  * (SIGBUS). So a descriptor that can shrink is refused, unless
@@ -217,9 +225,11 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
  * exists. Blocks while pages are backed.
  *
  * -EINVAL: unknown flags; @size is 0, or the range exceeds the file; it can
- * shrink. -EACCES: @fd is not open for what @buft needs. -EROFS: it is sealed
- * against writing; use kind MAPPED. -EOPNOTSUPP: @buft is memory of a device,
- * or @fd is not a file in memory. -EBADF. -ENOMEM, -EFAULT: reserved pages, or
+ * shrink; WEIR_WRAP_READONLY with host memory that is not of kind MAPPED; @fd
+ * is not memory of the device. -EACCES: @fd is not open for what @buft needs.
+ * -EROFS: it is sealed against writing; use kind MAPPED. -EOPNOTSUPP: @fd is
+ * not a file in memory, or the device cannot have memory of a descriptor.
+ * -EBADF. -ENOMEM, -EFAULT: reserved pages, or
  * pages of holes in a tmpfs, are missing; all of them are backed before the
  * call returns. Other errors of mmap(2).
  */
@@ -228,6 +238,7 @@ WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 			      struct weir_buf **ret_buf)
 	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
 #define WEIR_WRAP_UNSEALED 0x01u
+#define WEIR_WRAP_READONLY 0x02u
 
 /*
  * Join @n buffers of one device into one, which takes a reference to each. Its

@@ -33,6 +33,16 @@ static int share_seal(int fd, bool writable)
 	return r < 0 ? weir__fail_sys(r, "sealing shared memory") : 0;
 }
 
+static int share_device(struct weir_buf *buf, uint32_t flags, int *ret_fd)
+{
+	if (!(flags & WEIR_SHARE_WRITABLE))
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s: memory of a device cannot be shared for reading only: set WEIR_SHARE_WRITABLE",
+			buf->buft->desc.name);
+	return weir__buf_export(buf, ret_fd);
+}
+
 int weir__buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 {
 	struct weir *weir = buf->buft->dev->weir;
@@ -48,6 +58,8 @@ int weir__buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 		return weir__fail(-EINVAL,
 				  "a joined buffer of %u members: share these",
 				  buf->n_members);
+	if (!weir__buf_is_host(buf))
+		return share_device(buf, flags, ret_fd);
 	r = weir__arena_share(weir, &buf->mem, &fd);
 	if (r < 0)
 		return r;
@@ -223,6 +235,17 @@ static uint32_t window_got(const struct file_window *w)
 	return got;
 }
 
+static int wrap_device(struct weir_buft *buft, int fd, uint64_t off,
+		       size_t size, uint32_t flags, struct weir_buf **ret_buf)
+{
+	int r = weir__sys_get_flags(fd);
+
+	if (r < 0)
+		return weir__fail_sys(r, "descriptor %d", fd);
+	return weir__buf_of_fd(buft, fd, off, size, flags & WEIR_WRAP_READONLY,
+			       ret_buf);
+}
+
 int weir__buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
 		      uint32_t flags, struct weir_buf **ret_buf)
 {
@@ -233,15 +256,18 @@ int weir__buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
 	r = weir__root_enter(buft->dev->weir);
 	if (r < 0)
 		return r;
-	if (flags & ~WEIR_WRAP_UNSEALED)
+	if (flags & ~(WEIR_WRAP_UNSEALED | WEIR_WRAP_READONLY))
 		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
 				  flags);
-	if (!(buft->desc.flags & WEIR_BUFT_HOST))
-		return weir__fail(-EOPNOTSUPP,
-				  "%s: only host memory can have a descriptor",
-				  buft->desc.name);
 	if (!size)
 		return weir__fail(-EINVAL, "0 bytes of descriptor %d", fd);
+	if (!(buft->desc.flags & WEIR_BUFT_HOST))
+		return wrap_device(buft, fd, off, size, flags, ret_buf);
+	if (flags & WEIR_WRAP_READONLY && writable)
+		return weir__fail(
+			-EINVAL,
+			"%s: host memory is wrapped for reading only as memory of kind WEIR_MEM_MAPPED",
+			buft->desc.name);
 	r = window_new(fd, off, size, writable, flags & WEIR_WRAP_UNSEALED, &w);
 	if (r < 0)
 		return r;

@@ -64,6 +64,22 @@ void weir__cuda_pci(CUdevice device, char *pci, size_t room)
 		*p = (char)tolower((unsigned char)*p);
 }
 
+void weir__cuda_uuid(CUdevice device, char uuid[40])
+{
+	unsigned char b[16];
+	CUuuid found;
+
+	*uuid = '\0';
+	if (!drv.cuDeviceGetUuid || drv.cuDeviceGetUuid(&found, device))
+		return;
+	memcpy(b, found.bytes, sizeof(b));
+	snprintf(
+		uuid, 40,
+		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9],
+		b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
 /* The NUMA node nearest to the device; -1: not known. */
 static int32_t nearest_node(CUdevice device, const char *pci)
 {
@@ -138,6 +154,7 @@ static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
 	snprintf(d->name, sizeof(d->name), n.part ? "CUDA%u-%u" : "CUDA%u",
 		 n.ordinal, n.part);
 	weir__cuda_pci(device, d->pci, sizeof(d->pci));
+	weir__cuda_uuid(device, d->uuid);
 	d->type = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0)
 			  ? WEIR_DEV_IGPU
 			  : WEIR_DEV_GPU;
@@ -324,6 +341,10 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 	c->reads_only = attribute(
 		c->device,
 		CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
+	c->exports = attribute(
+		c->device,
+		CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+		0);
 	c->max_pitch = (size_t)attribute(
 		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
 	pthread_mutex_init(&c->lock, NULL);

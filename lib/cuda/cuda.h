@@ -24,6 +24,7 @@ struct weir__cuda {
 	bool locks_files;  /* pages of mapped files are locked */
 	bool reads_only;   /* memory can be registered for reading only */
 	bool batches;      /* cuMemcpyBatchAsync may be used */
+	bool exports;      /* its memory can have file descriptors */
 	size_t max_pitch;  /* the most in copies of rows */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */
@@ -57,6 +58,11 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
 void weir__cuda_trim(struct weir_dev *dev);
 /* "0000:3b:00.0", as sysfs has it; "" if it is not known. */
 void weir__cuda_pci(CUdevice device, char *pci, size_t room);
+/*
+ * Its UUID, or that of the MIG device, as text of 36 letters; "" if it is not
+ * known: before CUDA 11.4 a MIG device has that of its GPU.
+ */
+void weir__cuda_uuid(CUdevice device, char uuid[40]);
 /*
  * context.c. Make the device's context current, and then the caller's again.
  * Every driver call that needs a context is made between the two. -ENODEV: the

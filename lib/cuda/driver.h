@@ -58,23 +58,27 @@ struct weir_backend_host;
 	X(cuEventSynchronize, 2000)
 
 /* Entries that a driver may lack: NULL in the table, and an ability is off. */
-#define WEIR__CUDA_OPTIONAL(X)                  \
-	X(cuDeviceCanAccessPeer, 4000)          \
-	X(cuDeviceGetUuid, 11040)               \
-	X(cuCtxEnablePeerAccess, 4000)          \
-	X(cuMemHostRegister, 6050)              \
-	X(cuMemHostUnregister, 4000)            \
-	X(cuMemGetAddressRange, 3020)           \
-	X(cuMemGetInfo, 3020)                   \
-	X(cuMemGetAllocationGranularity, 10020) \
-	X(cuMemAddressReserve, 10020)           \
-	X(cuMemAddressFree, 10020)              \
-	X(cuMemCreate, 10020)                   \
-	X(cuMemRelease, 10020)                  \
-	X(cuMemMap, 10020)                      \
-	X(cuMemUnmap, 10020)                    \
-	X(cuMemSetAccess, 10020)                \
-	X(cuStreamIsCapturing, 10000)           \
+#define WEIR__CUDA_OPTIONAL(X)                           \
+	X(cuDeviceCanAccessPeer, 4000)                   \
+	X(cuDeviceGetUuid, 11040)                        \
+	X(cuCtxEnablePeerAccess, 4000)                   \
+	X(cuMemHostRegister, 6050)                       \
+	X(cuMemHostUnregister, 4000)                     \
+	X(cuMemGetAddressRange, 3020)                    \
+	X(cuMemGetInfo, 3020)                            \
+	X(cuMemGetAllocationGranularity, 10020)          \
+	X(cuMemAddressReserve, 10020)                    \
+	X(cuMemAddressFree, 10020)                       \
+	X(cuMemCreate, 10020)                            \
+	X(cuMemRelease, 10020)                           \
+	X(cuMemMap, 10020)                               \
+	X(cuMemUnmap, 10020)                             \
+	X(cuMemSetAccess, 10020)                         \
+	X(cuMemRetainAllocationHandle, 11000)            \
+	X(cuMemExportToShareableHandle, 10020)           \
+	X(cuMemImportFromShareableHandle, 10020)         \
+	X(cuMemGetAllocationPropertiesFromHandle, 10020) \
+	X(cuStreamIsCapturing, 10000)                    \
 	X(cuThreadExchangeStreamCaptureMode, 10010)
 
 /*

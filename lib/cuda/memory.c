@@ -290,6 +290,8 @@ static int cuda_alloc(struct weir_dev *dev,
 	struct weir__cuda *c = weir__cuda_of(dev);
 
 	mem->node = -1;
+	if (desc->kind == WEIR_MEM_DEVICE && opts->flags & WEIR_BUF_SHARED)
+		return weir__cuda_alloc_shared(c, bytes, mem);
 	if (desc->kind == WEIR_MEM_DEVICE && opts->flags & WEIR_BUF_PARKABLE &&
 	    weir__cuda_has_virtual())
 		return weir__cuda_alloc_virtual(c, bytes, mem);
@@ -347,6 +349,9 @@ static void cuda_free(struct weir_dev *dev,
 		break;
 	case GRANULES:
 		gone = weir__cuda_free_granules(c, mem);
+		break;
+	case IMPORTED:
+		gone = weir__cuda_free_imported(c, mem);
 		break;
 	case DRIVERS:
 		gone = free_drivers(c, mem);
@@ -712,4 +717,6 @@ const struct weir_backend_mem_ops weir__cuda_mem_ops = {
 	.reserve = weir__cuda_reserve,
 	.commit = weir__cuda_commit,
 	.decommit = weir__cuda_decommit,
+	.share = weir__cuda_share,
+	.wrap_fd = weir__cuda_wrap_fd,
 };

@@ -12,6 +12,7 @@ enum mem_kind {
 	VIRTUAL,    /* cuMemMap; mem->handle has the mapped bytes */
 	RESERVED,   /* the same, parked: cuMemAddressReserve only */
 	GRANULES,   /* cuMemMap, in granules; mem->handle has what is mapped */
+	IMPORTED,   /* cuMemMap of a descriptor's; mem->handle has where */
 	REGISTERED, /* the library's, cuMemHostRegister */
 	FOREIGN,    /* the caller's, cuMemHostRegister */
 	OF_FILE,    /* pages of a file, cuMemHostRegister, and counted */
@@ -39,9 +40,15 @@ CUresult weir__cuda_set_access(const struct weir__cuda *c, CUdeviceptr ptr,
 /* Both, or neither. */
 CUresult weir__cuda_map_memory(const struct weir__cuda *c, CUdeviceptr ptr,
 			       size_t size);
-/* Allocate device memory whose addresses can outlive it. */
+/*
+ * Allocate device memory whose addresses can outlive it; or that other
+ * processes can have, which fails with -EOPNOTSUPP if the device or the driver
+ * cannot do it.
+ */
 int weir__cuda_alloc_virtual(struct weir__cuda *c, size_t bytes,
 			     struct weir_backend_mem *mem);
+int weir__cuda_alloc_shared(struct weir__cuda *c, size_t bytes,
+			    struct weir_backend_mem *mem);
 /*
  * Unmap the memory if it is mapped, and free the addresses. Returns true if it
  * is freed.
@@ -54,6 +61,16 @@ int weir__cuda_park(struct weir_dev *dev, const struct weir_backend_buft *desc,
 int weir__cuda_unpark(struct weir_dev *dev,
 		      const struct weir_backend_buft *desc, size_t bytes,
 		      struct weir_backend_mem *mem);
+/* share and wrap_fd of the table. */
+int weir__cuda_share(struct weir_dev *dev, const struct weir_backend_buft *desc,
+		     size_t bytes, struct weir_backend_mem *mem, int *ret_fd);
+int weir__cuda_wrap_fd(struct weir_dev *dev,
+		       const struct weir_backend_buft *desc, int fd,
+		       uint64_t off, size_t bytes, bool readonly,
+		       struct weir_backend_mem *mem);
+/* Free memory of wrap_fd. Returns true if it is freed. */
+bool weir__cuda_free_imported(struct weir__cuda *c,
+			      struct weir_backend_mem *mem);
 
 /*
  * memory.c. After a driver call that returned @r: " (N of M are free)" if that

@@ -51,21 +51,13 @@ static void open_nvml(void)
 static bool find_by_uuid(CUdevice device, void **ret_device)
 {
 	static const char *const kinds[] = { "GPU", "MIG" };
-	unsigned char b[16];
-	char name[64];
-	CUuuid uuid;
+	char name[64], uuid[40];
 
-	if (!drv.cuDeviceGetUuid || !nvml.by_uuid ||
-	    drv.cuDeviceGetUuid(&uuid, device))
+	weir__cuda_uuid(device, uuid);
+	if (!*uuid || !nvml.by_uuid)
 		return false;
-	memcpy(b, uuid.bytes, sizeof(b));
 	for (unsigned i = 0; i < 2; i++) {
-		snprintf(name, sizeof(name),
-			 "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-			 "%02x%02x%02x%02x%02x%02x",
-			 kinds[i], b[0], b[1], b[2], b[3], b[4], b[5], b[6],
-			 b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-			 b[15]);
+		snprintf(name, sizeof(name), "%s-%s", kinds[i], uuid);
 		if (!nvml.by_uuid(name, ret_device))
 			return true;
 	}

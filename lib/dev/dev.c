@@ -289,6 +289,7 @@ int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 	if (r < 0)
 		return r;
 	memcpy(info.pci, d->pci, sizeof(info.pci));
+	memcpy(info.uuid, d->uuid, sizeof(info.uuid));
 	/* dev_open may set the node. */
 	pthread_mutex_lock(&dev->lock);
 	info.node = d->node;

@@ -129,6 +129,10 @@ static int mem_in(struct weir_backend_mem_ops *m,
 		return weir__fail(
 			-EBADMSG,
 			"some of mem->reserve, commit and decommit are NULL");
+	if (!m->share != !m->wrap_fd)
+		return weir__fail(
+			-EBADMSG,
+			"one of mem->share and mem->wrap_fd is NULL, the other is not");
 	return 0;
 }
 
@@ -227,7 +231,8 @@ static int check_dev(const struct weir_dev *dev)
 	const struct weir_backend_dev *d = &dev->desc;
 
 	if (!memchr(d->description, 0, sizeof(d->description)) ||
-	    !memchr(d->pci, 0, sizeof(d->pci)))
+	    !memchr(d->pci, 0, sizeof(d->pci)) ||
+	    !memchr(d->uuid, 0, sizeof(d->uuid)))
 		return weir__fail(-EBADMSG,
 				  "device %s: a string without an end",
 				  d->name);

@@ -186,9 +186,9 @@ int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 				? "%s: write-combined memory is neither shared nor in reserved pages"
 				: "only memory of kind PINNED can be write-combined, not %s",
 			d->name);
-	if (flags & WEIR_BUF_SHARED && !host)
-		return weir__fail(-EINVAL,
-				  "only host memory can be shared, not %s",
+	if (flags & WEIR_BUF_SHARED && !host && !buft->dev->backend->mem->share)
+		return weir__fail(-EOPNOTSUPP,
+				  "%s: memory of this device cannot be shared",
 				  d->name);
 	if (flags & RESERVED && (!host || d->kind == WEIR_MEM_PLAIN))
 		return weir__fail(
@@ -412,6 +412,61 @@ int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 {
 	WEIR__ENTER();
 	return weir__buf_foreign(buft, ptr, size, release, arg, ret_buf);
+}
+
+int weir__buf_of_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
+		    bool readonly, struct weir_buf **ret_buf)
+{
+	struct weir_dev *dev = buft->dev;
+	const struct weir_backend_mem_ops *ops = dev->backend->mem;
+	struct weir__error_saved saved;
+	struct weir_buf *buf;
+	int r;
+
+	if (!ops->wrap_fd)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s: this device cannot have memory of a descriptor",
+			buft->desc.name);
+	if (size > buft->desc.max || off > buft->desc.max - size)
+		return weir__fail(-EINVAL,
+				  "%zu bytes at %llu, %s has at most %zu", size,
+				  (unsigned long long)off, buft->desc.name,
+				  buft->desc.max);
+	r = weir__dev_use(dev);
+	if (r < 0)
+		return r;
+	buf = weir__buf_new(buft, size);
+	if (!buf)
+		return weir__fail(-ENOMEM, "no memory for a buffer's object");
+	weir__error_save(&saved);
+	r = weir__dev_result(dev, "mem->wrap_fd",
+			     ops->wrap_fd(dev, &buft->desc, fd, off, size,
+					  readonly, &buf->mem));
+	if (r < 0) {
+		weir__buf_drop(buf);
+		return r;
+	}
+	/* A success leaves the text of the last failure as it was. */
+	weir__error_restore(&saved);
+	buf->foreign = true;
+	buf->readonly = readonly;
+	*ret_buf = buf;
+	return 0;
+}
+
+int weir__buf_export(struct weir_buf *buf, int *ret_fd)
+{
+	struct weir_dev *dev = buf->buft->dev;
+
+	if (buf->foreign || !(buf->mem.got & WEIR_GOT_SHARED))
+		return weir__fail(
+			-EOPNOTSUPP,
+			"the buffer was not allocated with WEIR_BUF_SHARED");
+	return weir__dev_result(dev, "mem->share",
+				dev->backend->mem->share(dev, &buf->buft->desc,
+							 buf->bytes, &buf->mem,
+							 ret_fd));
 }
 
 struct weir_buf *weir_buf_ref(struct weir_buf *buf)

@@ -28,6 +28,7 @@ struct weir_buf {
 	struct weir__access *access;
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
+	bool readonly;  /* wrapped for reading only */
 	/* Its memory is released (weir__buf_park), and cannot be accessed. */
 	_Atomic bool parked;
 
@@ -97,6 +98,15 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      struct weir_buf **ret_buf);
 
 /*
+ * Make a buffer of bytes of a descriptor of device memory, for
+ * weir_buf_wrap_fd().
+ */
+int weir__buf_of_fd(struct weir_buft *buft, int fd, uint64_t off, size_t size,
+		    bool readonly, struct weir_buf **ret_buf);
+/* weir_buf_share() of device memory. */
+int weir__buf_export(struct weir_buf *buf, int *ret_fd);
+
+/*
  * weir_buf_free() for references of the library, which may be dropped on
  * threads that others wait for: never blocks. NULL is allowed.
  */
@@ -135,6 +145,10 @@ int weir__buf_unpark(struct weir_buf *buf);
 int weir__buf_check_there(const struct weir_buf *buf, const char *name);
 
 bool weir__buf_is_host(const struct weir_buf *buf);
+static inline bool weir__buf_is_readonly(const struct weir_buf *buf)
+{
+	return buf->readonly || buf->buft->desc.flags & WEIR_BUFT_READONLY;
+}
 /*
  * Return the address space of its memory, for the race checker: equal addresses
  * in two spaces are different memory.

@@ -23,8 +23,8 @@ struct buf_addr {
 
 static int check_writable(const struct weir_buf *buf)
 {
-	if (buf->buft->desc.flags & WEIR_BUFT_READONLY)
-		return weir__fail(-EROFS, "memory of kind %s is read-only",
+	if (weir__buf_is_readonly(buf))
+		return weir__fail(-EROFS, "the buffer of %s is read-only",
 				  buf->buft->desc.name);
 	return 0;
 }

@@ -97,7 +97,7 @@ static int check_access(const struct weir__stream_op *op,
 		r = weir__buf_check_there(buf, weir__tensor_label(t));
 	if (r < 0)
 		return r;
-	if (write && buf->buft->desc.flags & WEIR_BUFT_READONLY)
+	if (write && weir__buf_is_readonly(buf))
 		return weir__fail(-EROFS, "%s is in %s, which is read-only",
 				  weir__tensor_label(t), buf->buft->desc.name);
 	return 0;

@@ -245,8 +245,8 @@ static void not_shared(void)
 				      .size = sizeof(struct weir_buf_opts),
 				      .flags = WEIR_BUF_SHARED },
 			      &buf),
-	       -EINVAL, "only host memory can be shared, not TEST0",
-	       "memory of a device is not shared");
+	       -EOPNOTSUPP, "memory of this device cannot be shared",
+	       "memory of a device whose backend cannot share it is not shared");
 }
 
 static void windows(void)
@@ -373,8 +373,8 @@ static void foreign(void)
 	is_err(try_wrap(mapped, ends[0], 0, 1), -EOPNOTSUPP, "is not a memfd",
 	       "a pipe is refused");
 	is_err(try_wrap(kind_of(weir, "TEST0", WEIR_MEM_DEVICE), file, 0, 1),
-	       -EOPNOTSUPP, "only host memory",
-	       "memory of a device is not made of a descriptor");
+	       -EOPNOTSUPP, "cannot have memory of a descriptor",
+	       "nor is it made of a descriptor");
 	close(file);
 	close(ends[0]);
 	close(ends[1]);

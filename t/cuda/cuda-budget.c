@@ -164,8 +164,9 @@ static void wrapped(void)
 	is_int(info_of(buf).got, WEIR_GOT_SHARED | WEIR_GOT_LOCKED,
 	       "memory of a descriptor is page-locked for the device");
 	weir_buf_free(buf);
-	is_err(weir_buf_wrap_fd(device, fd, 0, MIB, 0, &buf), -EOPNOTSUPP,
-	       "only host memory", "device memory is not made of a descriptor");
+	is_err(weir_buf_wrap_fd(device, fd, 0, MIB, 0, &buf), -EINVAL,
+	       "CUDA_ERROR_INVALID_VALUE",
+	       "device memory is not made of a descriptor of host memory");
 	close(fd);
 	weir_buf_free(owner);
 	weir_close(weir);

@@ -7,7 +7,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-heap-ends.t %D%/cuda-heap-region.t %D%/cuda-blocked.t %D%/cuda-lanes.t %D%/cuda-late.t \
 	%D%/cuda-memory.t %D%/cuda-native.t %D%/cuda-native-io.t \
 	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-park-ends.t %D%/cuda-peer.t %D%/cuda-races.t \
-	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-stream.t \
+	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/hooks.sh
@@ -15,6 +15,8 @@ check_PROGRAMS += $(T_CUDA_C)
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_save_t_SOURCES = %D%/cuda-save.c $(T_FILES) $(T_GPU) $(T_LEAKS)
 %C%_cuda_save_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_share_t_SOURCES = %D%/cuda-share.c $(T_GPU) $(T_KIND) $(T_SAMPLE)
+%C%_cuda_share_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
 %C%_cuda_stream_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_abi_t_SOURCES = %D%/cuda-abi.c

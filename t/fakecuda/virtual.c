@@ -309,6 +309,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	struct fc_physical *p = physical_of(handle);
 	struct fc_range *range = range_at(ptr);
 
+	/* A program cannot know the size of memory that it imports. */
+	if (p && p->imported && size > p->size)
+		return fc_leave(&call, CUDA_ERROR_INVALID_VALUE);
 	if (!p || !range || range->memory != FC_RESERVED || range->mapped ||
 	    ptr % UNIT || !size || size % UNIT || size > range->end - ptr ||
 	    offset || flags || size > p->size || p->mapped)

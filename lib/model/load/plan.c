@@ -149,7 +149,7 @@ static int check_buf(const struct weir_buft *buft,
 	if (o->buf->buft != buft)
 		return weir__fail(-EINVAL, "the buffer is of %s, not of %s",
 				  o->buf->buft->desc.name, buft->desc.name);
-	if (o->buf->buft->desc.flags & WEIR_BUFT_READONLY)
+	if (weir__buf_is_readonly(o->buf))
 		return weir__fail(-EINVAL, "a buffer of %s cannot be written",
 				  o->buf->buft->desc.name);
 	if (o->offset > o->buf->bytes)

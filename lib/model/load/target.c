@@ -64,7 +64,7 @@ static int target_place(struct weir__target *t,
 	if (r < 0)
 		return r;
 	t->buft = t->buf->buft;
-	if (t->buft->desc.flags & WEIR_BUFT_READONLY)
+	if (weir__buf_is_readonly(t->buf))
 		return weir__fail(
 			-EINVAL,
 			"%s: its destination, a buffer of %s, cannot be written",

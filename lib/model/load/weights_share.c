@@ -28,7 +28,7 @@
 #include "model/load/weights.h"
 
 #define MAGIC "weirshr"
-#define FORM 1u /* number of this form of message and table */
+#define FORM 2u /* number of this form of message and table */
 #define TABLE_SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 #define MAX_BUFS (WEIR__MESSAGE_FDS - 1u)
 
@@ -45,9 +45,15 @@ struct table_head {
 	uint64_t n_bufs, n_tensors, text;
 };
 
-/* A buffer of 0 bytes has no descriptor. */
+/*
+ * A buffer of 0 bytes has no descriptor. Memory of a device is found by the
+ * device's UUID, since another process may have other devices, in another
+ * order. Of several parts of a device that have one UUID, the name tells.
+ */
 struct table_buf {
 	uint64_t bytes;
+	char uuid[40];   /* "": host memory */
+	char device[32]; /* its name in the process that has shared it */
 };
 
 struct table_tensor {
@@ -131,6 +137,23 @@ static int describe_tensor(struct sharing *s, size_t i, struct table_tensor *t)
 	return 0;
 }
 
+static int describe_buf(const struct weir_buf *from, struct table_buf *b)
+{
+	const struct weir_backend_dev *dev = &from->buft->dev->desc;
+
+	b->bytes = from->bytes;
+	if (weir__buf_is_host(from))
+		return 0;
+	if (!dev->uuid[0])
+		return weir__fail(
+			-EOPNOTSUPP,
+			"memory of %s cannot be shared: its driver does not know its UUID",
+			dev->name);
+	memcpy(b->uuid, dev->uuid, sizeof(b->uuid));
+	memcpy(b->device, dev->name, sizeof(b->device));
+	return 0;
+}
+
 static const char *name_of(const struct weir_weights *w, size_t i)
 {
 	return weir__record_name(w->model, w->layout->placement[i].record);
@@ -168,21 +191,23 @@ static int write_table(const void *table, size_t bytes, int *ret_fd)
 }
 
 /* Fill in the buffers and the text of a table whose tensors are described. */
-static void fill_table(const struct sharing *s, struct table_head *head,
-		       const struct table_tensor *tensor)
+static int fill_table(const struct sharing *s, struct table_head *head,
+		      const struct table_tensor *tensor)
 {
 	struct table_buf *buf = (struct table_buf *)(head + 1);
 	char *text = (char *)(buf + s->n_bufs);
+	int r = 0;
 
 	*head = (struct table_head){ s->n_bufs, s->w->layout->n, 0 };
-	for (size_t i = 0; i < s->n_bufs; i++)
-		buf[i].bytes = s->buf[i]->bytes;
+	for (size_t i = 0; i < s->n_bufs && r >= 0; i++)
+		r = describe_buf(s->buf[i], &buf[i]);
 	memcpy(text, tensor, head->n_tensors * sizeof(*tensor));
 	text += head->n_tensors * sizeof(*tensor);
 	for (size_t i = 0; i < head->n_tensors; i++) {
 		memcpy(text + head->text, name_of(s->w, i), tensor[i].name_len);
 		head->text += tensor[i].name_len + 1u;
 	}
+	return r;
 }
 
 static int make_table(struct sharing *s, size_t *ret_bytes)
@@ -204,8 +229,9 @@ static int make_table(struct sharing *s, size_t *ret_bytes)
 			n * sizeof(*tensor) + text;
 		head = weir__calloc(1, bytes);
 		if (head) {
-			fill_table(s, head, tensor);
-			r = write_table(head, bytes, &s->fd[0]);
+			r = fill_table(s, head, tensor);
+			if (r >= 0)
+				r = write_table(head, bytes, &s->fd[0]);
 		} else {
 			r = weir__fail(-ENOMEM, "no memory for %zu tensors", n);
 		}
@@ -225,7 +251,11 @@ static int share_bufs(struct sharing *s)
 
 		if (!s->buf[i]->bytes)
 			continue;
-		r = weir__buf_share(s->buf[i], 0, &s->fd[s->n_fds]);
+		/* Readers of device memory keep to reading by themselves. */
+		r = weir__buf_share(
+			s->buf[i],
+			weir__buf_is_host(s->buf[i]) ? 0 : WEIR_SHARE_WRITABLE,
+			&s->fd[s->n_fds]);
 		if (r < 0)
 			return weir__fail_for(r, "buffer %zu of the weights",
 					      i);
@@ -490,17 +520,59 @@ static int make_layout(const struct opening *o,
 	return 0;
 }
 
+/* True if @text, of @room bytes, is a word of letters, digits, '_' and '-'. */
+static bool is_word(const char *text, size_t room)
+{
+	static const char all[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	return memchr(text, 0, room) && !text[strspn(text, all)];
+}
+
+/* Find the memory of the device in which the buffer is. */
+static int find_memory(const struct opening *o, const struct table_buf *b,
+		       struct weir_buft **ret_buft)
+{
+	struct weir_dev *dev, *found = NULL;
+
+	if (!is_word(b->uuid, sizeof(b->uuid)) ||
+	    !is_word(b->device, sizeof(b->device)))
+		return damaged("the name of a device is invalid");
+	for (unsigned i = 0; i < weir_dev_count(o->weir); i++) {
+		dev = weir_dev_get(o->weir, i);
+		if (!strcmp(dev->desc.uuid, b->uuid) &&
+		    (!found || !strcmp(dev->desc.name, b->device)))
+			found = dev;
+	}
+	if (!found)
+		return weir__fail(
+			-ENODEV,
+			"it is memory of a device that this process does not have: UUID %s, which was %s for the process that has shared it",
+			b->uuid, b->device);
+	for (unsigned i = 0; i < found->desc.n_bufts; i++)
+		if (found->buft[i].desc.kind == WEIR_MEM_DEVICE) {
+			*ret_buft = &found->buft[i];
+			return 0;
+		}
+	return weir__fail(-EOPNOTSUPP, "%s has no memory of its own",
+			  found->desc.name);
+}
+
 /* The kind of memory and the descriptor of the next buffer; map it. */
 static int open_buf(struct opening *o, const struct table_buf *b,
 		    struct weir_buf **ret_buf)
 {
+	struct weir_buft *buft = o->mapped;
+	int r = b->uuid[0] ? find_memory(o, b, &buft) : 0;
+
+	if (r < 0)
+		return r;
 	if (!b->bytes)
-		return weir__buf_foreign(o->mapped, NULL, 0, NULL, NULL,
-					 ret_buf);
+		return weir__buf_foreign(buft, NULL, 0, NULL, NULL, ret_buf);
 	if (o->used == o->n_fds)
 		return damaged("a descriptor is missing");
-	return weir__buf_wrap_fd(o->mapped, o->fd[o->used++], 0, b->bytes, 0,
-				 ret_buf);
+	return weir__buf_wrap_fd(buft, o->fd[o->used++], 0, b->bytes,
+				 WEIR_WRAP_READONLY, ret_buf);
 }
 
 static int open_bufs(struct opening *o, struct weir_weights *w)
