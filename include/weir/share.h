@@ -13,16 +13,18 @@ WEIR__BEGIN
 /*
  * Make a descriptor by which other processes open @weights: with the same
  * names, dtypes, shapes and places, and without a copy. All buffers of the
- * weights must have WEIR_BUF_SHARED (weir_select_opts.buf_flags), and no
- * process can map them writable from now on. The descriptor has what is needed:
+ * weights must have WEIR_BUF_SHARED (weir_select_opts.buf_flags). From now on
+ * no process can map those in host memory writable; memory of a device cannot
+ * be protected so, and must only be read. The descriptor has what is needed:
  * it can be inherited, sent by SCM_RIGHTS or published by weir_publish(), any
  * number of processes can open it, and it stays valid when this process ends.
  * It keeps the memory, until all its duplicates are closed. The caller closes
- * it. Any thread; never blocks.
+ * it. Any thread; waits for nothing but the driver of a device.
  *
  * -EBUSY: the weights are still being filled. -EINVAL: a tensor went to a sink,
  * so it is not in memory. -EOPNOTSUPP: a buffer was not allocated with
- * WEIR_BUF_SHARED. -E2BIG: they have more than 252 buffers. -ETOOMANYREFS,
+ * WEIR_BUF_SHARED, or the UUID of its device is not known. -ENODEV: a device is
+ * lost. -E2BIG: they have more than 252 buffers. -ETOOMANYREFS,
  * -EMFILE: the user or the process has too many descriptors. The error of the
  * load that filled the weights, if it failed.
  */
@@ -34,12 +36,14 @@ WEIR_API int weir_weights_share(struct weir_weights *weights, int *ret_fd)
  * descriptor of weir_weights_share(), which may be closed afterwards. The
  * tensors are only read. Host memory is mapped as the kind @mapped
  * (WEIR_MEM_MAPPED; CUDA0_Mapped is page-locked for fast copies to that
- * device); NULL: that of the CPU. The memory exists until the last process has
- * freed its weights. Any thread; blocks while the memory is mapped.
+ * device); NULL: that of the CPU. Memory of a device becomes memory of the same
+ * device, which is found by its UUID. The memory exists until the last process
+ * has freed its weights. Any thread; blocks while the memory is mapped.
  *
  * -EINVAL: @fd is not such a descriptor, or @mapped is of another kind.
- * -EBADMSG: its table is damaged, or of another version of weir. -ENOMEM, and
- * errors of weir_buf_wrap_fd().
+ * -EBADMSG: its table is damaged, or of another version of weir. -ENODEV: this
+ * process does not have a device in whose memory weights are, or it is lost.
+ * -ENOMEM, and errors of weir_buf_wrap_fd().
  */
 WEIR_API int weir_weights_open(struct weir *weir, int fd,
 			       struct weir_buft *mapped,

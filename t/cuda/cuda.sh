@@ -14,7 +14,7 @@ made()
 all_back()
 {
 	is "$(grep -c 'made.* live 0 ' "$tmp/report") $(sed -n 's/^misuse //p' \
-		"$tmp/report")" '7 0' "$1: objects of the driver are freed"
+		"$tmp/report")" '8 0' "$1: objects of the driver are freed"
 }
 
 without_driver()

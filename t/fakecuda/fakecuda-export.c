@@ -59,7 +59,7 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *ret)
 						 POSIX);
 }
 
-/* In a process of its own: read a byte of memory that it gets, and change it. */
+/* In a process of its own: read a byte of the memory, and change it. */
 static int importer(int socket)
 {
 	char control[CMSG_SPACE(sizeof(int))], byte = 0;
