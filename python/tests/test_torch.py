@@ -110,9 +110,79 @@ def test_slice(tmp_path: Path) -> None:
         assert part[0, 0].shape == ()
 
 
-def test_tied(tmp_path: Path) -> None:
-    """A tensor that is not contiguous is refused by name."""
-    with pytest.raises(ValueError, match="'w'"):
+def test_refused(tmp_path: Path) -> None:
+    """Tensors that a file cannot hold are refused as safetensors does."""
+    shared = torch.zeros(8)
+    for bad, error, text in (
+        ([shared], ValueError, "Expected a dict"),
+        ({"w": 1}, ValueError, "Key `w` is invalid"),
+        ({"w": shared.to_sparse()}, ValueError, "sparse"),
+        ({"a": shared, "b": shared}, RuntimeError, "share memory"),
+    ):
+        with pytest.raises(error, match=text):
+            weir.torch.save(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="non contiguous tensor: `w`"):
         weir.torch.save_file(
             {"w": torch.zeros(4, 4).t()[1:]}, tmp_path / "x.safetensors"
         )
+
+
+class Tied(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = torch.nn.Linear(4, 4, bias=False)
+        self.b = torch.nn.Linear(4, 4, bias=False)
+        self.b.weight = self.a.weight
+
+
+def test_model(tmp_path: Path) -> None:
+    """save_model() and load_model() keep tied weights."""
+    path = tmp_path / "x.safetensors"
+    first, second = Tied(), Tied()
+    weir.torch.save_model(first, path)
+    with weir.safe_open(path, "pt") as file:
+        assert file.keys() == ["a.weight"]
+        assert file.metadata() == {"b.weight": "a.weight"}
+    assert weir.torch.load_model(second, path) == (set(), [])
+    assert torch.equal(first.b.weight, second.b.weight)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        weir.torch.load_model(torch.nn.Linear(4, 4), path)
+
+
+def test_ahead(many: Path) -> None:
+    """Slices of all tensors, read whole one by one, are one load."""
+    with weir.safe_open(many, "pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}
+        found = {name: part[...] for name, part in slices.items()}
+        again = slices["layers.3.w"][...]
+    wanted = weir.torch.load_file(many)
+    assert same(found, wanted) and same({"layers.3.w": again},
+                                        {"layers.3.w": wanted["layers.3.w"]})
+    again.zero_()
+    assert found["layers.3.w"].sum() > 0
+
+
+def test_replace(tmp_path: Path) -> None:
+    """replace_safetensors() also reaches names that modules hold."""
+    import sys
+    import types
+
+    theirs = pytest.importorskip("safetensors.torch")
+    import safetensors
+
+    held = types.ModuleType("held")
+    held.safe_open = safetensors.safe_open  # type: ignore[attr-defined]
+    held.load = theirs.load_file  # type: ignore[attr-defined]
+    original = safetensors.safe_open
+    sys.modules["held"] = held
+    try:
+        weir.replace_safetensors()
+        assert safetensors.safe_open is weir.safe_open
+        assert held.safe_open is weir.safe_open
+        assert held.load is weir.torch.load_file
+        assert theirs.save_file is weir.torch.save_file
+    finally:
+        weir.restore_safetensors()
+        del sys.modules["held"]
+    assert safetensors.safe_open is original
+    assert held.safe_open is original

@@ -28,6 +28,7 @@ from ._errors import (
 )
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
+from ._replace import replace_safetensors, restore_safetensors
 from ._root import Root, devices
 from ._weir import Tensor
 from ._weir import version as __version__
@@ -53,6 +54,8 @@ __all__ = [
     "devices",
     "load",
     "recording",
+    "replace_safetensors",
+    "restore_safetensors",
     "safe_open",
     "save",
     "stream",

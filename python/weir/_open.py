@@ -5,7 +5,18 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+import threading
+from typing import (
+    Any,
+    Dict,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from . import _dtypes, _errors, _frameworks, _model, _root, _weir
 
@@ -56,6 +67,7 @@ class safe_open:
         self._model: Optional[_weir.Model] = _model.open_model(
             filename, root, lenient=True
         )
+        self._ahead: Optional[_Ahead] = None
 
     def __enter__(self) -> "safe_open":
         self._open()
@@ -63,6 +75,7 @@ class safe_open:
 
     def __exit__(self, *unused: object) -> None:
         self._model = None
+        self._ahead = None
 
     def _open(self) -> _weir.Model:
         if self._model is None:
@@ -96,7 +109,11 @@ class safe_open:
     def get_slice(self, name: str) -> "Slice":
         """A tensor of which parts are read by an index: ``s[:, 8:16]``."""
         model = self._open()
-        return Slice(self, model, _model.find(model, name))
+        i = _model.find(model, name)
+        if self._ahead is None:
+            self._ahead = _Ahead(model, self._device)
+        self._ahead.asked.add(i)
+        return Slice(self, model, i, self._ahead)
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
         """Dtype, shape and bytes of a tensor, from the header."""
@@ -120,16 +137,51 @@ def _check_device(device: object, framework: str) -> str:
     return name
 
 
+class _Ahead:
+    """The load of a whole file, for those who want all of its slices.
+
+    A program that has asked for a slice of each tensor, as transformers does,
+    then reads them all, one by one: the first whole tensor that it reads starts
+    the load of all. Each is given out once, since its user may change it.
+    """
+
+    def __init__(self, model: _weir.Model, device: str) -> None:
+        self.asked: Set[int] = set()
+        self._model = model
+        self._device = device
+        self._load: Optional[_weir.Load] = None
+        self._taken: Set[int] = set()
+        self._lock = threading.Lock()
+
+    def take(self, i: int) -> Optional[_weir.Tensor]:
+        """Tensor i, whose users wait for it; None: it is not in this load."""
+        with self._lock:
+            if i in self._taken or not 1 < len(self._model) == len(self.asked):
+                return None
+            if self._load is None:
+                if self._taken:
+                    return None
+                self._load = _weir.Load(self._model, device=self._device)
+            self._taken.add(i)
+            tensor = self._load.tensor(i)
+            if len(self._taken) == len(self.asked):
+                self._load = None
+            return tensor
+
+
 Range = Tuple[int, int, int]
 
 
 class Slice:
     """A tensor in a file, of which an index reads a part."""
 
-    def __init__(self, file: safe_open, model: _weir.Model, i: int) -> None:
+    def __init__(
+        self, file: safe_open, model: _weir.Model, i: int, ahead: "_Ahead"
+    ) -> None:
         self._file = file
         self._model = model
         self._i = i
+        self._ahead = ahead
         self._code, self._shape, _, _, _ = model.entry(i)
 
     def get_shape(self) -> List[int]:
@@ -143,11 +195,15 @@ class Slice:
     def __getitem__(self, index: Any) -> Any:
         ranges, shape = find_ranges(index, self._shape)
         if list(ranges) == [(0, n, 1) for n in self._shape]:
-            tensor = self._model.read(self._i, self._file._device)
+            tensor = self._ahead.take(self._i) or self._model.read(
+                self._i, self._file._device
+            )
         else:
             tensor = self._read(ranges)
         if shape != tensor.shape:
-            tensor = tensor.memory.tensor(0, self._code, shape)
+            tensor.wait()
+            offset = tensor.address - tensor.memory.address
+            tensor = tensor.memory.tensor(offset, self._code, shape)
         return self._file._make(tensor)
 
     def _read(self, ranges: Sequence[Range]) -> _weir.Tensor:
