@@ -133,6 +133,12 @@ struct weir__job {
 	struct weir__reads *reads;
 	struct weir__reads own_reads;
 	/*
+	 * Devices whose memory @fill reads, beside those of extents: they lock
+	 * the slots before the job starts. NULL: none.
+	 */
+	struct weir_dev *const *devs;
+	size_t n_devs;
+	/*
 	 * Called when bytes [lo, hi) of extent @ext have arrived, or failed as
 	 * @outcome says. They are counted in the file from the extent's offset
 	 * on, gaps between rows included: a row begins at lo and at hi, and a

@@ -164,24 +164,30 @@ static int open_queues(struct weir__engine *eng, struct weir_dev *dev)
 	return err < 0 ? err : 0;
 }
 
-/* The first device of the job from extent *i on for which no queue is open. */
+/*
+ * The first device of the job for which no queue is open: that of an extent, or
+ * one of job->devs. *i is the number of the extent, and then of the device, to
+ * begin with, and gets that of the device that was found.
+ */
 static struct weir_dev *next_new(struct weir__engine *eng,
 				 const struct weir__job *job, size_t *i)
 {
-	const struct weir__extent *e = job->ext + *i,
-				  *end = job->ext + job->n_ext;
+	const size_t n = job->n_ext + job->n_devs;
 	struct weir_dev *last = NULL;
 
-	for (; e < end; e++) {
-		if (e->dev == last)
+	for (; *i < n; ++*i) {
+		struct weir_dev *dev = *i < job->n_ext
+					       ? job->ext[*i].dev
+					       : job->devs[*i - job->n_ext];
+
+		if (dev == last)
 			continue;
-		last = e->dev;
+		last = dev;
 		if (last && !is_open(eng, last) &&
 		    !weir__job_is_refused(job, last))
-			break;
+			return last;
 	}
-	*i = (size_t)(e - job->ext);
-	return e < end ? last : NULL;
+	return NULL;
 }
 
 static struct weir__job *first_unready(struct weir__engine *eng)

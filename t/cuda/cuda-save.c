@@ -200,6 +200,24 @@ static void orders(unsigned most)
 	weir_buf_free(flat.buf);
 }
 
+/* Copies to memory that is not page-locked take twice as long. */
+static void to_locked_memory(void)
+{
+	struct weir_tensor t = matrix();
+	struct weir_save *s = begin("locked.safetensors");
+	struct fakecuda_counts before, after;
+
+	must(weir_save_add(s, "whole", &t, 0));
+	fake.counts(&before);
+	must(finish(s));
+	fake.counts(&after);
+	is_int((long long)(after.to_host - before.to_host), BYTES,
+	       "each byte of a device is copied once");
+	is_int((long long)(after.pageable - before.pageable), 0,
+	       "bytes of a device are copied to page-locked memory");
+	weir_buf_free(t.buf);
+}
+
 /* The @nth copy fails, or the device is lost in its middle. */
 static void failing(int mode, unsigned nth, const char *what)
 {
@@ -273,7 +291,8 @@ int main(void)
 	cuda_chunk = 65536; /* chunks begin and end anywhere in a tensor */
 	root = open_cuda();
 	orders(300);
-	if (on_fake(10)) {
+	if (on_fake(12)) {
+		to_locked_memory();
 		failing(FAKECUDA_ONCE, 1, "a copy fails");
 		weir_close(root);
 		hanging();

@@ -26,6 +26,7 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
+#include "mem/buf.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
 #include "model/format/split_files.h"
@@ -91,6 +92,7 @@ static void save_destroy(struct weir__timeline *tl)
 		weir__timeline_put(s->after);
 	weir__free(s->job);
 	weir__free(s->ext);
+	weir__free(s->dev);
 	weir__free(s->path);
 	weir__free(s->folder);
 	weir__timeline_fini(tl);
@@ -526,6 +528,30 @@ static void save_wake(struct weir__waiter *waiter)
 	weir__engine_long_task(s->eng, &s->task);
 }
 
+/* List the devices whose memory is saved. */
+static int list_devs(struct weir_save *s)
+{
+	s->n_devs = 0;
+	for (size_t i = 0; i < s->model->n_recs; i++) {
+		const struct weir_buf *buf = s->item[i].t.buf;
+		struct weir_dev **list;
+		size_t k = 0;
+
+		if (!buf || weir__buf_is_host(buf))
+			continue;
+		while (k < s->n_devs && s->dev[k] != buf->buft->dev)
+			k++;
+		if (k < s->n_devs)
+			continue;
+		list = weir__grow(s->dev, &s->cap_devs, k, sizeof(*list));
+		if (!list)
+			return no_memory(s);
+		s->dev = list;
+		s->dev[s->n_devs++] = buf->buft->dev;
+	}
+	return 0;
+}
+
 /* The engine, the job and its extents, of which each is a file. */
 static int make_job(struct weir_save *s)
 {
@@ -535,6 +561,8 @@ static int make_job(struct weir_save *s)
 	s->ext = weir__calloc(s->n_files, sizeof(*s->ext));
 	if (!s->job || !s->ext)
 		return no_memory(s);
+	if (list_devs(s) < 0)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < s->n_files; i++) {
 		s->ext[i].file = s->file[i].file;
 		s->ext[i].len = s->file[i].bytes;
@@ -542,6 +570,8 @@ static int make_job(struct weir_save *s)
 	s->job->ext = s->ext;
 	s->job->n_ext = s->n_files;
 	s->job->write = true;
+	s->job->devs = s->dev;
+	s->job->n_devs = s->n_devs;
 	s->job->depth = s->depth;
 	s->job->held = true;
 	s->job->own_reads.whole = true;

@@ -83,6 +83,8 @@ struct weir_save {
 	struct weir__engine *eng;
 	struct weir__job *job;
 	struct weir__extent *ext; /* of each file */
+	struct weir_dev **dev;    /* n_devs: whose memory is saved */
+	size_t n_devs, cap_devs;
 	struct weir__waiter waiter;
 	struct weir__timeline *after; /* the event to wait for; NULL: none */
 	uint64_t after_number;
