@@ -347,7 +347,10 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 		0);
 	c->max_pitch = (size_t)attribute(
 		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
-	pthread_mutex_init(&c->lock, NULL);
+	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++) {
+		c->mover[i].c = c;
+		pthread_mutex_init(&c->mover[i].lock, NULL);
+	}
 	pthread_mutex_init(&c->bounce_lock, NULL);
 	*ret_state = c;
 	return 0;
@@ -383,11 +386,13 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 	free_bounces(c);
 	/* On a lost device any call may hang. */
 	if (!atomic_load(&c->lost)) {
-		if (c->blocking && !weir__cuda_push(c)) {
-			r = drv.cuStreamDestroy(c->blocking);
+		for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++) {
+			if (!c->mover[i].stream || weir__cuda_push(c))
+				continue;
+			r = drv.cuStreamDestroy(c->mover[i].stream);
 			weir__cuda_leave();
+			weir__cuda_note(c, r);
 		}
-		weir__cuda_note(c, r);
 	}
 	if (!atomic_load(&c->lost)) {
 		weir__cuda_relax();
@@ -399,7 +404,8 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 				     c->host->dev_name(dev));
 	}
 	pthread_mutex_destroy(&c->bounce_lock);
-	pthread_mutex_destroy(&c->lock);
+	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++)
+		pthread_mutex_destroy(&c->mover[i].lock);
 	weir__cuda_host.free(c);
 }
 

@@ -14,6 +14,16 @@
 
 #define WEIR__CUDA_ALIGN ((size_t)256)
 
+#define WEIR__CUDA_MOVERS 2u
+
+/* A stream for the blocking moves of one thread at a time. */
+struct weir__cuda_mover {
+	struct weir__cuda *c;
+	pthread_mutex_t lock;   /* held by a move; guards what follows */
+	CUstream stream;        /* made by the first move */
+	unsigned errors_before; /* c->unknown_errors when the move began */
+};
+
 /* A device's state, made at its first use. */
 struct weir__cuda {
 	const struct weir_backend_host *host;
@@ -44,9 +54,9 @@ struct weir__cuda {
 	 */
 	pthread_mutex_t bounce_lock; /* guards bounces; taken last */
 	void *bounces;
-	pthread_mutex_t lock; /* held by a blocking move; guards what follows */
-	CUstream blocking;    /* used by blocking moves; made by the first */
-	unsigned errors_before; /* unknown_errors when the move began */
+	/* While the move of one thread runs, that of another is queued. */
+	struct weir__cuda_mover mover[WEIR__CUDA_MOVERS];
+	_Atomic unsigned moves; /* that have found no mover unused */
 };
 
 /* The library's functions: a copy of its host table, for all roots. */

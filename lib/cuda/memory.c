@@ -583,26 +583,40 @@ int weir__cuda_check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 	return 0;
 }
 
+/* Lock a mover that no thread uses, or wait for one. */
+static struct weir__cuda_mover *mover_lock(struct weir__cuda *c)
+{
+	struct weir__cuda_mover *m = c->mover;
+
+	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++)
+		if (!pthread_mutex_trylock(&m[i].lock))
+			return &m[i];
+	m += atomic_fetch_add(&c->moves, 1) % WEIR__CUDA_MOVERS;
+	pthread_mutex_lock(&m->lock);
+	return m;
+}
+
 /*
- * Begin a blocking move: enter the context and take c->lock, since the device
- * has one stream for these. move_end releases both.
+ * Begin a blocking move: enter the context and lock a mover. move_end releases
+ * both.
  */
-static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
+static int move_begin(struct weir_dev *dev, struct weir__cuda_mover **ret_m)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
+	struct weir__cuda_mover *m;
 	CUresult r = CUDA_SUCCESS;
 	int ret = weir__cuda_enter(c);
 
 	if (ret < 0)
 		return ret;
-	pthread_mutex_lock(&c->lock);
-	c->errors_before = atomic_load(&c->unknown_errors);
-	if (!c->blocking)
-		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
-	*ret_c = c;
+	m = mover_lock(c);
+	m->errors_before = atomic_load(&c->unknown_errors);
+	if (!m->stream)
+		r = drv.cuStreamCreate(&m->stream, CU_STREAM_NON_BLOCKING);
+	*ret_m = m;
 	if (!r)
 		return 0;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&m->lock);
 	weir__cuda_leave();
 	return weir__cuda_fail(c, r, "cuStreamCreate");
 }
@@ -612,17 +626,18 @@ static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
  * since a part may be queued. If the wait fails too, the device may still write
  * to the memory, so it is treated as lost.
  */
-static int move_end(struct weir__cuda *c, CUresult r, const char *call,
+static int move_end(struct weir__cuda_mover *m, CUresult r, const char *call,
 		    size_t n)
 {
-	CUresult sync = drv.cuStreamSynchronize(c->blocking);
+	struct weir__cuda *c = m->c;
+	CUresult sync = drv.cuStreamSynchronize(m->stream);
 
 	weir__cuda_note(c, sync);
-	if (sync && drv.cuStreamSynchronize(c->blocking))
+	if (sync && drv.cuStreamSynchronize(m->stream))
 		weir__cuda_lose(c, sync);
-	if (!r && weir__cuda_unknown_error_since(c, c->errors_before))
+	if (!r && weir__cuda_unknown_error_since(c, m->errors_before))
 		r = CUDA_ERROR_UNKNOWN;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&m->lock);
 	weir__cuda_leave();
 	if (!r)
 		r = sync;
@@ -631,69 +646,70 @@ static int move_end(struct weir__cuda *c, CUresult r, const char *call,
 
 static int cuda_set(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
+	struct weir__cuda_mover *m;
+	int r = move_begin(dev, &m);
 
 	return r < 0 ? r
-		     : move_end(c,
+		     : move_end(m,
 				drv.cuMemcpyHtoDAsync(
 					(CUdeviceptr)(uintptr_t)dst, src, n,
-					c->blocking),
+					m->stream),
 				"cuMemcpyHtoDAsync", n);
 }
 
 static int cuda_get(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
+	struct weir__cuda_mover *m;
+	int r = move_begin(dev, &m);
 
 	return r < 0 ? r
-		     : move_end(c,
+		     : move_end(m,
 				drv.cuMemcpyDtoHAsync(
 					dst, (CUdeviceptr)(uintptr_t)src, n,
-					c->blocking),
+					m->stream),
 				"cuMemcpyDtoHAsync", n);
 }
 
 static int cuda_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
 {
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
+	struct weir__cuda_mover *m;
+	int r = move_begin(dev, &m);
 
 	return r < 0 ? r
-		     : move_end(c,
+		     : move_end(m,
 				drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
-						    byte, n, c->blocking),
+						    byte, n, m->stream),
 				"cuMemsetD8Async", n);
 }
 
 static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
+	struct weir__cuda_mover *m;
+	int r = move_begin(dev, &m);
 
 	return r < 0 ? r
-		     : move_end(c,
+		     : move_end(m,
 				drv.cuMemcpyDtoDAsync(
 					(CUdeviceptr)(uintptr_t)dst,
 					(CUdeviceptr)(uintptr_t)src, n,
-					c->blocking),
+					m->stream),
 				"cuMemcpyDtoDAsync", n);
 }
 
 static int cuda_copy_from(struct weir_dev *dev, void *dst,
 			  struct weir_dev *from, const void *src, size_t n)
 {
-	struct weir__cuda *c, *s = weir__cuda_of(from);
+	struct weir__cuda *s = weir__cuda_of(from);
+	struct weir__cuda_mover *m;
 	int r;
 
 	if (weir__cuda_of(dev)->context == s->context)
 		return cuda_copy(dev, dst, src, n);
-	r = move_begin(dev, &c);
+	r = move_begin(dev, &m);
 	return r < 0 ? r
-		     : move_end(c,
-				weir__cuda_copy_peer(c, dst, s, src, n,
-						     c->blocking),
+		     : move_end(m,
+				weir__cuda_copy_peer(m->c, dst, s, src, n,
+						     m->stream),
 				"cuMemcpyPeerAsync", n);
 }
 
