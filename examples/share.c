@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share serve NAME MODEL: loads a model once, into memory that processes share,
- * and publishes it until its standard input ends.
+ * share serve NAME MODEL [DEVICE]: loads a model once, into memory of the host
+ * or of DEVICE (CUDA0) that processes share, and publishes it until its
+ * standard input ends.
  * share read NAME: opens these weights in another process, without a copy.
  *
  * NAME is the path of a socket, or an abstract name such as @llama. Both print
  * each tensor with a checksum of its bytes.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <weir.h>
@@ -20,14 +22,25 @@ static int fail_weir(void)
 
 static int show(const struct weir_tensor *t)
 {
-	const unsigned char *p = weir_tensor_data(t);
 	uint64_t sum = 0xcbf29ce484222325u; /* FNV-1a */
+	unsigned char *bytes;
 	size_t n;
+	int r;
 
 	if (weir_tensor_bytes(t, &n) < 0)
 		return fail_weir();
+	bytes = malloc(n + 1);
+	if (!bytes) {
+		perror(t->name);
+		return -1;
+	}
+	/* The host reads its own memory by weir_tensor_data(), without this. */
+	r = weir_tensor_get(t, 0, bytes, n);
 	for (size_t i = 0; i < n; i++)
-		sum = (sum ^ p[i]) * 0x100000001b3u;
+		sum = (sum ^ bytes[i]) * 0x100000001b3u;
+	free(bytes);
+	if (r < 0)
+		return fail_weir();
 	printf("%016llx %zu %s\n", (unsigned long long)sum, n, t->name);
 	return 0;
 }
@@ -40,14 +53,18 @@ static int show_all(const struct weir_weights *w)
 	return fflush(stdout);
 }
 
-static int load(struct weir *weir, const char *model, struct weir_weights **ret)
+/* The device's own memory is that of kind DEVICE; the CPU's is in huge pages. */
+static int load(struct weir *weir, const char *model, const char *device,
+		struct weir_weights **ret)
 {
 	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
-	struct weir_buft *huge;
+	struct weir_buft *memory;
+	struct weir_dev *dev;
 
-	select.buf_flags = WEIR_BUF_SHARED | WEIR_BUF_HUGETLB;
-	if (weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge) < 0 ||
-	    weir_load_all(weir, model, huge, &select, ret) < 0)
+	select.buf_flags = WEIR_BUF_SHARED;
+	if (weir_dev_find(weir, device, &dev) < 0 ||
+	    weir_dev_buft(dev, WEIR_MEM_DEVICE, &memory) < 0 ||
+	    weir_load_all(weir, model, memory, &select, ret) < 0)
 		return fail_weir();
 	return 0;
 }
@@ -64,13 +81,14 @@ static int publish(struct weir *weir, const char *name, struct weir_weights *w,
 	return r < 0 ? fail_weir() : 0;
 }
 
-static int serve(struct weir *weir, const char *name, const char *model)
+static int serve(struct weir *weir, const char *name, const char *model,
+		 const char *device)
 {
 	struct weir_publication *publication;
 	struct weir_weights *w;
 	int ret;
 
-	if (load(weir, model, &w) < 0)
+	if (load(weir, model, device, &w) < 0)
 		return -1;
 	ret = show_all(w);
 	if (ret == 0)
@@ -106,16 +124,17 @@ int main(int argc, char **argv)
 	struct weir *weir;
 	int ret;
 
-	if (!(argc == 4 && !strcmp(argv[1], "serve")) &&
+	if (!((argc == 4 || argc == 5) && !strcmp(argv[1], "serve")) &&
 	    !(argc == 3 && !strcmp(argv[1], "read"))) {
-		fprintf(stderr, "usage: share serve NAME MODEL\n"
+		fprintf(stderr, "usage: share serve NAME MODEL [DEVICE]\n"
 				"       share read NAME\n");
 		return 2;
 	}
 	if (weir_open(NULL, &weir) < 0)
 		return fail_weir(), 1;
-	ret = argc == 4 ? serve(weir, argv[2], argv[3])
-			: read_shared(weir, argv[2]);
+	ret = argc > 3 ? serve(weir, argv[2], argv[3],
+			       argc > 4 ? argv[4] : "CPU")
+		       : read_shared(weir, argv[2]);
 	weir_close(weir);
 	return ret < 0;
 }

@@ -217,6 +217,30 @@ static int blind(struct worker *me)
 	return 0;
 }
 
+static int try_alloc(struct weir_buft *buft, uint32_t flags,
+		     struct weir_buf **ret)
+{
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
+
+	o.flags = flags;
+	return weir_buf_alloc(buft, 3 * MIB, &o, ret);
+}
+
+/* The driver of this process lacks a call. */
+static int lacking(struct worker *me)
+{
+	struct weir_buf *buf;
+	int r;
+
+	setenv("FAKECUDA_NO", "cuMemImportFromShareableHandle", 1);
+	begin(me);
+	r = try_alloc(gpu_memory(weir, WEIR_MEM_DEVICE), WEIR_BUF_SHARED, &buf);
+	if (r != -EOPNOTSUPP || !strstr(weir_error(), "lacks the calls"))
+		return wrong("not the error of a driver without a call");
+	weir_close(weir);
+	return 0;
+}
+
 static struct weir_weights *load(uint32_t flags)
 {
 	struct weir_select_opts o = WEIR_SELECT_OPTS_INIT;
@@ -419,15 +443,6 @@ static void only_read(void)
 	weir_stream_free(s);
 	weir_weights_free(copy);
 	weir_weights_free(w);
-}
-
-static int try_alloc(struct weir_buft *buft, uint32_t flags,
-		     struct weir_buf **ret)
-{
-	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
-
-	o.flags = flags;
-	return weir_buf_alloc(buft, 3 * MIB, &o, ret);
 }
 
 static struct weir_tensor whole(struct weir_buf *buf, size_t n)
@@ -680,10 +695,10 @@ static void lost(void)
 
 int main(void)
 {
-	struct worker reader, killed, late, publisher, other, less;
+	struct worker reader, killed, late, publisher, other, less, old;
 	int fd = mkstemp(path);
 
-	plan(7 + 4 + 4 + 10 + 10 + 3 + 14 + 2 + 2 + 3);
+	plan(7 + 4 + 4 + 1 + 10 + 10 + 3 + 14 + 2 + 2 + 3);
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	signal(SIGPIPE, SIG_IGN);
 	close(fd);
@@ -694,11 +709,15 @@ int main(void)
 	publisher = start(publishes, "0,1");
 	other = start(renumbered, "1,0");
 	less = start(blind, "0");
+	old = start(lacking, "0");
 	open_fake();
 	weir = open_cuda();
 	one_copy(&reader, &killed, &late);
 	publisher_dies(&publisher);
 	several_devices(&other, &less);
+	step(&old);
+	is_int(status_of(&old), 0,
+	       "a driver without the calls has no shared memory");
 	only_read();
 	buffers();
 	unable();

@@ -40,6 +40,31 @@ two_devices()
 	check 'two devices share a load' cmp "$tmp/cpu" "$tmp/out"
 }
 
+# The server publishes the model until its input ends.
+shared_weights()
+{
+	share=$builddir/examples/share
+	name=@weir-cuda-sh-$$
+	if ! test -x "$share"; then
+		skip 2 'the example is not built'
+		return
+	fi
+	mkfifo "$tmp/input"
+	with_gpu "$share" serve $name "$tmp/many.safetensors" CUDA0 \
+		<"$tmp/input" >"$tmp/served" &
+	server=$!
+	exec 7>"$tmp/input"
+	tries=0
+	until with_gpu "$share" read $name >"$tmp/read" 2>/dev/null ||
+		test $((tries += 1)) -gt 100; do
+		sleep 0.1
+	done
+	exec 7>&-
+	wait $server
+	is $? 0 'a process shares weights in memory of a device'
+	check 'another process reads them' cmp "$tmp/served" "$tmp/read"
+}
+
 no_registering()
 {
 	run with_gpu env FAKECUDA_NO=cuMemHostRegister weir load \
@@ -73,7 +98,7 @@ all_batches()
 		'a driver of CUDA 12.7 loads the same bytes without batches'
 }
 
-plan 29
+plan 31
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -118,6 +143,7 @@ assert "CUDA0, " in s and "CUDA0_Pinned, " in s, s
 assert s.count("\"b orange\"") > 1 and s.count("\"b green\"") > 1, s'
 refused 2 'GLOB=NAME' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
+shared_weights
 ! on_fake 2 || no_registering
 ! on_fake 3 || all_batches
 if command -v nm >/dev/null; then
