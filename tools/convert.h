@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <weir.h>
 
 /* --rename PATTERN=REPLACEMENT */
@@ -38,6 +39,7 @@ struct convert_args {
 	struct convert_drop *drop, *drop_meta;
 	struct convert_slice *slice;
 	struct weir_value *set; /* --set; its strings are those of argv */
+	void **set_items;       /* [n_sets] memory of arrays, or NULL */
 	size_t n_renames, n_drops, n_drop_metas, n_slices, n_sets;
 	uint32_t rank, ranks;  /* --rank; ranks is 0 without it */
 	enum weir_dtype dtype; /* NONE: that of each tensor */
@@ -50,13 +52,16 @@ struct convert_args {
 struct llama_config;
 struct llama_export;
 
-/* A file that is written beside the tensors, when these are there. */
+/*
+ * A file that is written beside the tensors, when these are there: a text, or a
+ * copy of another file.
+ */
 struct convert_file {
-	const char *name;
+	char *name;
 	char *text;
 	size_t len;
+	FILE *from; /* NULL: the text */
 };
-#define CONVERT_FILES 3
 
 /* A tensor that is written. */
 struct convert_tensor {
@@ -104,8 +109,9 @@ int convert_tensors_add(struct convert_job *job);
 void convert_tensors_free(struct convert_job *job);
 
 /*
- * If files of Hugging Face are written as GGUF, set job->config and
- * job->export. Returns 0, or EXIT_FAILURE after a line on stderr.
+ * If files of Hugging Face are written as GGUF, or GGUF as such files, set
+ * job->config and job->export. Returns 0, or EXIT_FAILURE after a line on
+ * stderr.
  */
 int convert_model_find(struct convert_job *job);
 void convert_model_free(struct convert_job *job);
@@ -117,6 +123,15 @@ int convert_folder_begin(struct convert_job *job);
 int convert_folder_texts(struct convert_job *job);
 int convert_folder_write(struct convert_job *job);
 void convert_folder_drop(struct convert_job *job);
+/* A new file of the folder; NULL after a line on stderr. */
+struct convert_file *convert_folder_add(struct convert_job *job,
+					const char *name);
+/* List the files that are beside the weights of a model of Hugging Face. */
+int convert_beside_list(struct convert_job *job);
+/* The path of a file in the folder of the model; NULL: no memory. */
+char *convert_path_beside(const struct convert_job *job, const char *name);
+/* The name of a dtype in config.json. */
+const char *convert_torch_name(enum weir_dtype dtype);
 /* The dtype of most bytes of matrices. */
 enum weir_dtype convert_main_dtype(const struct convert_job *job);
 /* Add RoPE's factors; the metadata. Return as above. */

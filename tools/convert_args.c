@@ -13,10 +13,11 @@ static const char help[] =
 	"usage: weir convert [OPTION]... IN OUT\n"
 	"Write the tensors and metadata of the model IN to OUT: a file whose name\n"
 	"ends in .safetensors or .gguf. A model of Hugging Face, with its config.json,\n"
-	"becomes GGUF with its hyperparameters and tokenizer; a GGUF model becomes\n"
-	"one of Hugging Face if OUT is a folder, with a slash at its end. Tensors\n"
-	"are copied in chunks, so the memory that is needed does not grow with the\n"
-	"model. If OUT cannot be written whole, it stays as it was.\n"
+	"becomes GGUF with its hyperparameters and tokenizer. If OUT is a folder, with\n"
+	"a slash at its end, a GGUF model becomes one of Hugging Face there, and one\n"
+	"of Hugging Face keeps the files beside its weights. Tensors are copied in\n"
+	"chunks, so the memory that is needed does not grow with the model. If OUT\n"
+	"cannot be written whole, it stays as it was.\n"
 	"\n"
 	"  --dtype TYPE     convert floating-point and quantised tensors to f32, f16,\n"
 	"                   bf16, q8_0, q4_0, q4_k or q6_k; in GGUF files tensors of\n"
@@ -34,7 +35,8 @@ static const char help[] =
 	"  --drop-meta G    leave out metadata whose key matches the glob G\n"
 	"  --set KEY=TYPE:VALUE\n"
 	"                   set metadata; TYPE is string, bool, u8, i8, u16, i16, u32,\n"
-	"                   i32, u64, i64, f32 or f64\n"
+	"                   i32, u64, i64, f32 or f64, or TYPE[] for an array, in\n"
+	"                   whose VALUE commas separate the items\n"
 	"  --force          replace OUT if it exists\n"
 	"  --raw            convert the tensors and metadata as they are, even if a\n"
 	"                   config.json makes the files a model of Hugging Face\n"
@@ -241,8 +243,120 @@ static bool parse_value(size_t type, const char *text, struct weir_value *v)
 	}
 }
 
+/* End the item at @text: the next begins after the result; NULL: the last. */
+static char *end_item(char *text, bool is_text, bool *ret_wrong)
+{
+	char *to = text, c;
+
+	while ((c = *text++) && c != ',') {
+		if (c == '\\' && is_text) {
+			c = *text++;
+			if (c != ',' && c != '\\') {
+				*ret_wrong = true;
+				return NULL;
+			}
+		}
+		*to++ = c;
+	}
+	*to = '\0';
+	return c ? text : NULL;
+}
+
+/* Store an integer or a real number as item @i. */
+static void store_number(void *items, size_t i, const struct weir_value *v)
+{
+	switch (v->type) {
+	case WEIR_VALUE_BOOL:
+	case WEIR_VALUE_U8:
+	case WEIR_VALUE_I8:
+		((uint8_t *)items)[i] = (uint8_t)v->u;
+		break;
+	case WEIR_VALUE_U16:
+	case WEIR_VALUE_I16:
+		((uint16_t *)items)[i] = (uint16_t)v->u;
+		break;
+	case WEIR_VALUE_U32:
+	case WEIR_VALUE_I32:
+		((uint32_t *)items)[i] = (uint32_t)v->u;
+		break;
+	case WEIR_VALUE_F32:
+		((float *)items)[i] = (float)v->f;
+		break;
+	case WEIR_VALUE_F64:
+		((double *)items)[i] = v->f;
+		break;
+	default:
+		((uint64_t *)items)[i] = v->u;
+	}
+}
+
+/* Parse the items of an array. @text is theirs, and is changed. */
+static int take_items(const struct args *args, size_t type, char *text,
+		      struct weir_value *array, void **ret_items)
+{
+	const bool is_text = types[type].type == WEIR_VALUE_STRING;
+	struct weir_value *items = NULL, v;
+	bool wrong = false;
+
+	if (*text)
+		items = calloc(strlen(text) + 1, sizeof(*items));
+	if (*text && !items)
+		return fail_memory();
+	array->items = *ret_items = items;
+	for (char *next; items && text; text = next) {
+		next = end_item(text, is_text, &wrong);
+		if (wrong)
+			return fail_usage(
+				args->command,
+				"--set %s: item %zu, '%s', has a backslash before neither a comma nor a backslash",
+				array->key, array->len + 1, text);
+		v = (struct weir_value){ .size = sizeof(v) };
+		if (!parse_value(type, text, &v))
+			return fail_usage(
+				args->command,
+				"--set %s: item %zu, '%s', is no value of type %s",
+				array->key, array->len + 1, text,
+				types[type].name);
+		if (is_text)
+			items[array->len++] = v;
+		else
+			store_number(items, array->len++, &v);
+	}
+	return 0;
+}
+
+/* Parse "TYPE:VALUE"; the colon is at @colon. */
+static int take_typed(const struct args *args, char *name, char *colon,
+		      struct weir_value *v, void **ret_items)
+{
+	const bool array = colon - name > 2 && !memcmp(colon - 2, "[]", 2);
+
+	*colon = '\0';
+	if (array)
+		colon[-2] = '\0';
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		if (strcmp(name, types[i].name) != 0)
+			continue;
+		v->item_type = array ? types[i].type : 0;
+		if (array) {
+			v->type = WEIR_VALUE_ARRAY;
+			return take_items(args, i, colon + 1, v, ret_items);
+		}
+		if (parse_value(i, colon + 1, v))
+			return 0;
+		return fail_usage(args->command,
+				  "--set %s: '%s' is no value of type %s",
+				  v->key, colon + 1, name);
+	}
+	return fail_usage(
+		args->command,
+		"--set %s: '%s' is none of the types string, bool, u8 to i64, f32 and f64",
+		v->key, name);
+}
+
 static int take_set(const struct args *args, struct convert_args *a)
 {
+	void **items = &a->set_items[a->n_sets];
 	struct weir_value *v = &a->set[a->n_sets++];
 	char *equals = strchr(optarg, '='), *colon;
 
@@ -251,21 +365,9 @@ static int take_set(const struct args *args, struct convert_args *a)
 	if (!colon || equals == optarg)
 		return fail_usage(args->command,
 				  "--set '%s' is not KEY=TYPE:VALUE", optarg);
-	*equals = *colon = '\0';
+	*equals = '\0';
 	v->key_len = strlen(v->key);
-	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-		if (strcmp(equals + 1, types[i].name) != 0)
-			continue;
-		if (parse_value(i, colon + 1, v))
-			return 0;
-		return fail_usage(args->command,
-				  "--set %s: '%s' is no value of type %s",
-				  v->key, colon + 1, equals + 1);
-	}
-	return fail_usage(
-		args->command,
-		"--set %s: '%s' is none of the types string, bool, u8 to i64, f32 and f64",
-		v->key, equals + 1);
+	return take_typed(args, equals + 1, colon, v, items);
 }
 
 static int take_cache(const struct args *args, struct convert_args *a)
@@ -365,7 +467,9 @@ static int allocate(size_t n, struct convert_args *a)
 	a->drop_meta = calloc(n, sizeof(*a->drop_meta));
 	a->slice = calloc(n, sizeof(*a->slice));
 	a->set = calloc(n, sizeof(*a->set));
-	return a->rename && a->drop && a->drop_meta && a->slice && a->set
+	a->set_items = calloc(n, sizeof(*a->set_items));
+	return a->rename && a->drop && a->drop_meta && a->slice && a->set &&
+			       a->set_items
 		       ? 0
 		       : fail_memory();
 }
@@ -403,5 +507,8 @@ void convert_args_free(struct convert_args *args)
 	free(args->drop);
 	free(args->drop_meta);
 	free(args->slice);
+	for (size_t i = 0; i < args->n_sets; i++)
+		free(args->set_items[i]);
+	free(args->set_items);
 	free(args->set);
 }

@@ -2,7 +2,8 @@
 /*
  * The folder of a model of Hugging Face: its weights are saved first, then
  * config.json and the files of the tokenizer are written. Their texts are made
- * before the save starts, so that it is known that they can be.
+ * or the files opened before the save starts, so that it is known that they can
+ * be.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,28 +90,40 @@ static void read_ids(const struct convert_job *job, struct llama_config *c)
 	}
 }
 
-static const char *torch_name(enum weir_dtype dtype)
+const char *convert_torch_name(enum weir_dtype dtype)
 {
 	return dtype == WEIR_DTYPE_F16    ? "float16"
 	       : dtype == WEIR_DTYPE_BF16 ? "bfloat16"
 					  : "float32";
 }
 
-static struct convert_file *add_file(struct convert_job *job, const char *name)
+struct convert_file *convert_folder_add(struct convert_job *job,
+					const char *name)
 {
-	struct convert_file *file = &job->file[job->n_files++];
+	struct convert_file *more =
+		reallocarray(job->file, job->n_files + 1, sizeof(*more));
+	char *copy = strdup(name);
 
-	file->name = name;
-	return file;
+	if (more)
+		job->file = more;
+	if (!more || !copy) {
+		free(copy);
+		fail_memory();
+		return NULL;
+	}
+	more[job->n_files] = (struct convert_file){ .name = copy };
+	return &more[job->n_files++];
 }
 
 static int make_config(struct convert_job *job)
 {
-	struct convert_file *file = add_file(job, "config.json");
+	struct convert_file *file = convert_folder_add(job, "config.json");
 
+	if (!file)
+		return EXIT_FAILURE;
 	read_ids(job, job->config);
 	if (llama_export_hf(job->model, job->config,
-			    torch_name(convert_main_dtype(job)),
+			    convert_torch_name(convert_main_dtype(job)),
 			    &file->text) < 0)
 		return fail("%s: %s", job->info.path, llama_error());
 	file->len = strlen(file->text);
@@ -141,10 +154,14 @@ static int make_text(struct convert_job *job, const struct tokenizer *t,
 		     int (*put)(const struct convert_job *job,
 				const struct tokenizer *t, FILE *to))
 {
-	struct convert_file *file = add_file(job, name);
-	FILE *to = open_memstream(&file->text, &file->len);
-	int r = to ? put(job, t, to) : 0;
+	struct convert_file *file = convert_folder_add(job, name);
+	FILE *to;
+	int r;
 
+	if (!file)
+		return EXIT_FAILURE;
+	to = open_memstream(&file->text, &file->len);
+	r = to ? put(job, t, to) : 0;
 	if (!to || fclose(to))
 		return fail_memory();
 	return r < 0 ? fail("%s: %s", job->info.path, text_error()) : 0;
@@ -191,13 +208,26 @@ int convert_folder_texts(struct convert_job *job)
 {
 	int r;
 
-	job->file = calloc(CONVERT_FILES, sizeof(*job->file));
-	if (!job->file)
-		return fail_memory();
-	r = make_config(job);
-	if (r == 0)
-		r = make_texts(job);
+	if (!job->config) {
+		r = convert_beside_list(job);
+	} else {
+		r = make_config(job);
+		if (r == 0)
+			r = make_texts(job);
+	}
 	return r ? r : check_new(job);
+}
+
+static int copy_file(const struct convert_file *file, FILE *to)
+{
+	char bytes[1 << 16];
+	size_t n;
+
+	while ((n = fread(bytes, 1, sizeof(bytes), file->from)) > 0)
+		fwrite(bytes, 1, n, to);
+	return ferror(file->from) ? fail("%s: cannot be read: %s", file->name,
+					 strerror(errno))
+				  : 0;
 }
 
 static int write_file(const struct convert_job *job,
@@ -212,8 +242,12 @@ static int write_file(const struct convert_job *job,
 	r = outfile_open(&out, path);
 	if (r == 0) {
 		outfile_begin(&out);
-		fwrite(file->text, 1, file->len, out.to);
-		r = outfile_end(&out);
+		if (file->from)
+			r = copy_file(file, out.to);
+		else
+			fwrite(file->text, 1, file->len, out.to);
+		if (r == 0)
+			r = outfile_end(&out);
 		outfile_drop(&out);
 	}
 	free(path);
@@ -231,8 +265,12 @@ int convert_folder_write(struct convert_job *job)
 
 void convert_folder_drop(struct convert_job *job)
 {
-	for (size_t i = 0; i < job->n_files; i++)
+	for (size_t i = 0; i < job->n_files; i++) {
+		free(job->file[i].name);
 		free(job->file[i].text);
+		if (job->file[i].from)
+			fclose(job->file[i].from);
+	}
 	free(job->file);
 	/* This fails if it has files, as it should. */
 	if (job->made_folder)

@@ -14,8 +14,7 @@
 #include "fail_llama.h"
 #include "output.h"
 
-/* The path of a file in the folder of the model. NULL: no memory. */
-static char *path_beside(const struct convert_job *job, const char *name)
+char *convert_path_beside(const struct convert_job *job, const char *name)
 {
 	const char *slash = strrchr(job->info.path, '/');
 	char *path;
@@ -29,7 +28,7 @@ static char *path_beside(const struct convert_job *job, const char *name)
 
 static bool has_config(const struct convert_job *job)
 {
-	char *path = path_beside(job, "config.json");
+	char *path = convert_path_beside(job, "config.json");
 	struct stat st;
 	bool has = path && stat(path, &st) == 0;
 
@@ -37,22 +36,52 @@ static bool has_config(const struct convert_job *job)
 	return has;
 }
 
+/* True if OUT is the folder of the model. */
+static bool is_own_folder(const struct convert_job *job)
+{
+	char *folder = convert_path_beside(job, "");
+	struct stat a, b;
+	const bool own = folder && stat(*folder ? folder : ".", &a) == 0 &&
+			 stat(job->args->out, &b) == 0 &&
+			 a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+
+	free(folder);
+	return own;
+}
+
+/* Check what a folder can be made of. */
+static int check_folder(const struct convert_job *job, bool gguf)
+{
+	if (job->args->raw)
+		return fail("%s: a folder; with --raw give the name of a file",
+			    job->args->out);
+	if (!gguf && !has_config(job))
+		return fail(
+			"%s: only a GGUF model or one with its config.json becomes a folder of Hugging Face; give OUT the name of a file",
+			job->args->out);
+	return is_own_folder(job)
+		       ? fail("%s: the folder of the model itself; give another",
+			      job->args->out)
+		       : 0;
+}
+
 int convert_model_find(struct convert_job *job)
 {
 	const struct convert_args *a = job->args;
-
 	const bool gguf = !strcmp(job->info.format, "GGUF");
+	int r = job->folder ? check_folder(job, gguf) : 0;
 
-	if (job->folder && (!gguf || a->raw))
-		return fail(
-			"%s: only a GGUF model becomes a folder of Hugging Face; give OUT the name of a file",
-			a->out);
+	if (r)
+		return r;
 	if (!job->folder && (a->raw || !job->gguf || gguf || !has_config(job)))
 		return 0;
 	if (a->n_slices)
 		return fail(
 			"%s: the hyperparameters are those of whole tensors, so --slice needs --raw",
 			job->info.path);
+	/* Both have the same form. */
+	if (job->folder && !gguf)
+		return 0;
 	job->config = calloc(1, sizeof(*job->config));
 	job->export = calloc(1, sizeof(*job->export));
 	if (!job->config || !job->export)
@@ -155,7 +184,7 @@ static int add_text(struct convert_job *job)
 	}
 	r = add_tokenizer(job, r, t);
 	if (r == -EOPNOTSUPP) {
-		path = path_beside(job, "tokenizer.model");
+		path = convert_path_beside(job, "tokenizer.model");
 		if (path && stat(path, &st) == 0)
 			r = add_tokenizer(job, tokenizer_open(path, &t), t);
 		free(path);
@@ -168,7 +197,7 @@ static int add_text(struct convert_job *job)
 
 static int add_name(struct convert_job *job)
 {
-	char *folder = path_beside(job, "");
+	char *folder = convert_path_beside(job, "");
 	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
 	const char *slash = real ? strrchr(real, '/') : NULL;
 	struct weir_value v = { .size = sizeof(v),

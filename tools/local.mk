@@ -11,7 +11,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/fail_llama.c %D%/fail_llama.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/convert.c %D%/convert.h %D%/convert_args.c %D%/convert_tensors.c \
-	%D%/convert_meta.c %D%/convert_model.c %D%/convert_folder.c \
+	%D%/convert_meta.c %D%/convert_model.c %D%/convert_folder.c %D%/convert_beside.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_view.c \
 	%D%/graph_text.c %D%/graph_report.c %D%/graph_dot.c %D%/graph_svg.c \
 	%D%/graph_layout.c %D%/graph_layout.h \

@@ -70,7 +70,7 @@ weir synth tiny tiny.safetensors 2>/dev/null
 weir synth tiny tiny.gguf 2>/dev/null
 weir synth many big.safetensors --count 2600 2>/dev/null
 
-plan 53
+plan 55
 works 'a GGUF file is written from another' weir convert tiny.gguf again.gguf
 has "$(cat "$tmp/err")" 'again.gguf: 16 tensors, 2.97 MB in 1 file of GGUF' \
 	'the report has tensors, bytes, files and format'
@@ -152,6 +152,12 @@ works 'metadata are set and dropped' weir convert small.gguf set.gguf \
 is "$(meta set.gguf a.b) $(meta set.gguf test.i8) $(meta set.gguf d) $(meta set.gguf e) $(meta set.gguf test.u8)" \
 	'-7 i16 "x=y:z" str 18446744073709551615 u64 true bool null None' \
 	'they have their types, and others are gone'
+works 'arrays are set' weir convert small.gguf arrays.gguf \
+	--set 'a=i16[]:-7,8' --set 'b=string[]:x\,y,,z\\' --set 'c=f32[]:' \
+	--set 'd=bool[]:true,false' --set 'e=f64[]:0.5'
+is "$(meta arrays.gguf a) $(meta arrays.gguf b) $(meta arrays.gguf c) $(meta arrays.gguf d) $(meta arrays.gguf e)" \
+	'[-7, 8] [i16] ["x,y", "", "z\\"] [str] [] [f32] [true, false] [bool] [0.5] [f64]' \
+	'commas separate their items, but for one after a backslash'
 refused 1 "no metadata matches 'nothing'" 'a glob that matches none is an error' \
 	weir convert small.gguf out.gguf --drop-meta nothing
 refused 1 "values in safetensors are strings" 'safetensors has no numbers' \

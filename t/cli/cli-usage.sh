@@ -46,7 +46,7 @@ no_descriptors()
 		"$tmp/err"
 }
 
-plan 212
+plan 216
 has_help --help
 has_help help
 has_help -h
@@ -209,6 +209,11 @@ wrong "'u7' is none of the types" convert a b --set x=u7:1
 wrong "'256' is no value of type u8" convert a b --set x=u8:256
 wrong "'-129' is no value of type i8" convert a b --set x=i8:-129
 wrong "'maybe' is no value of type bool" convert a b --set x=bool:maybe
+wrong "'u7' is none of the types" convert a b --set 'x=u7[]:1'
+wrong "item 2, '256', is no value of type u8" convert a b --set 'x=u8[]:1,256'
+wrong "item 1, '', is no value of type u8" convert a b --set 'x=u8[]:,1'
+wrong "item 2, 'b\\c', has a backslash before neither a comma" \
+	convert a b --set 'x=string[]:a,b\c'
 wrong '--slice x:1 needs --rank or a range' convert a b --slice x:1
 wrong '--rank is used only by --slice' convert a b --rank 0/2
 wrong 'OUT is missing' synth tiny

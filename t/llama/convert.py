@@ -191,9 +191,68 @@ def folders():
         same("dtype", json.load(f)["torch_dtype"], "bfloat16")
     same("one file", os.path.exists("back/model.safetensors"), False)
     text("back", BYTES)
-    refused("only a GGUF model becomes a folder", "back", "hf/")
+    refused("with --raw give the name of a file", "back", "hf/", "--raw")
     refused("safetensors has no dtype Q8_0", "m.gguf", "hf/", "--dtype", "q8_0")
     same("the folder is gone", os.path.exists("hf"), False)
+
+
+def write_beside():
+    """What is beside the weights, some of which is no part of the model."""
+    write_hf("hf", shape(vocabulary=len(BYTES.tokens)), parts=3,
+             config={"bos_token_id": 0})
+    add_words(BYTES, "hf")
+    for name, content in (("generation_config.json", '{"eos_token_id": 1}'),
+                          ("chat_template.jinja", "{{ x }}"),
+                          ("LICENSE", "free"), ("notes.bin", "x")):
+        with open(f"hf/{name}", "w", encoding="utf-8") as f:
+            f.write(content)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def hf_to_hf():
+    write_beside()
+    weir("convert", "hf", "back/", "--dtype", "bf16", "--shard", "60K")
+    same("files", sorted(f for f in os.listdir("back") if "model" not in f),
+         ["LICENSE", "chat_template.jinja", "config.json",
+          "generation_config.json", "tokenizer.json"])
+    for name in ("LICENSE", "chat_template.jinja", "generation_config.json",
+                 "tokenizer.json"):
+        same(name, read(f"back/{name}"), read(f"hf/{name}"))
+    same("config.json", read("back/config.json"),
+         read("hf/config.json").replace('"torch_dtype": "float32"',
+                                        '"torch_dtype": "bfloat16"'))
+    same("dtypes", {t[0] for t in hf_tensors("back").values()}, {"BF16"})
+    if len([f for f in os.listdir("back") if "-of-" in f]) < 2:
+        raise Wrong("there is one shard")
+    weir("convert", "hf", "m/")
+    same("tensors", hf_tensors("m"), hf_tensors("hf"))
+    same("the same config.json", read("m/config.json"), read("hf/config.json"))
+
+
+def hf_to_hf_wrong():
+    write_beside()
+    same("a folder", os.path.isdir("hf"), True)
+    refused("is an input", "hf", "hf/")
+    os.rename("hf/model.safetensors.index.json", "x.json")
+    refused("the folder of the model itself",
+            "hf/model-00001-of-00003.safetensors", "hf/")
+    os.rename("x.json", "hf/model.safetensors.index.json")
+    refused("--slice needs --raw", "hf", "back/", "--slice", "*:0:0+1")
+    config = json.loads(read("hf/config.json"))
+    config["quantization_config"] = {"quant_method": "gptq"}
+    with open("hf/config.json", "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    refused("the weights are quantised", "hf", "back/", "--dtype", "f16")
+    with open("hf/config.json", "w", encoding="utf-8") as f:
+        f.write('{"dtype": "float32", ]')
+    refused("config.json", "hf", "back/", "--dtype", "f16")
+    os.remove("hf/config.json")
+    refused("with its config.json becomes a folder", "hf", "back/")
+    same("no folder is left", os.path.exists("back"), False)
 
 
 def keys():
@@ -294,8 +353,12 @@ TESTS += [
     ("no package tokenizers", None),
     ("a folder is replaced only by force, and removed if it stays empty",
      folders),
+    ("a model of Hugging Face in another folder keeps the files beside its "
+     "weights, with their new dtype", hf_to_hf),
+    ("a folder is refused that is the model's own, or has no config.json, or "
+     "weights that --dtype cannot convert", hf_to_hf_wrong),
     ("another architecture is refused, and nothing is written", wrong)]
 
 if __name__ == "__main__":
-    main(TESTS, "hf", "back", "m.gguf", "q.gguf", "q2.gguf", "raw.gguf",
+    main(TESTS, "hf", "back", "m", "x.json", "m.gguf", "q.gguf", "q2.gguf", "raw.gguf",
          "plain.gguf", "converted.gguf", "want.gguf")
