@@ -28,7 +28,8 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md t/tap.inc 
 	t/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py %D%/interop/chats.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
-	%D%/llama/convert.py %D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
+	%D%/llama/convert.py %D%/llama/real.py %D%/llama/trained.py \
+	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
 	%D%/llama/vocabularies.py %D%/llama/sparse.py \
 	%D%/llama/variants.py
 
