@@ -237,8 +237,9 @@ WEIR_API void weir_close(struct weir *weir);
 
 /*
  * Return kept memory to the system until at most @keep bytes of it are left.
- * Memory of freed buffers is returned at once, that of free slots a little
- * later, by their reactor. Memory in use stays, and so do slots that are
+ * Memory of freed buffers is returned at once, and what heaps have and do not
+ * use, as by weir_heap_trim(); that of free slots a little later, by their
+ * reactor. Memory in use stays, and so do slots that are
  * registered with the ring or page-locked for a device. Fails only with
  * -EPERM.
  */

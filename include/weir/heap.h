@@ -57,10 +57,11 @@ struct weir_heap_opts {
 	 * Bytes of addresses that the heap reserves, without memory, and in
 	 * which it then grows in place instead of allocating buffers: so free
 	 * memory is not divided among buffers. Memory is committed, and given
-	 * back, in parts of some MiB. 0: none; WEIR_HEAP_RESERVE_ALL: as many
-	 * as the device has memory. If the memory cannot be committed in parts,
-	 * the heap allocates buffers, and stats.addresses is 0; with
-	 * WEIR_BUF_STRICT weir_heap_new() fails with -EOPNOTSUPP.
+	 * back, in granules of 2 to 16 MiB. 0: none; WEIR_HEAP_RESERVE_ALL: as
+	 * many as the device has memory. If the memory cannot be committed in
+	 * parts (page-locked, shared, parkable), the heap allocates buffers,
+	 * and stats.addresses is 0; with WEIR_BUF_STRICT weir_heap_new() fails
+	 * with -EOPNOTSUPP.
 	 */
 	uint64_t reserve;
 };

@@ -510,22 +510,16 @@ static int take_any(struct weir__arenas *all, const struct weir__arena_req *req,
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir_backend_mem *mem)
 {
-	struct weir__error_saved saved;
+	struct weir__shortage shortage;
 	struct weir__arenas *all;
-	unsigned before;
 	int r = weir__arenas_get(weir, &all);
 
 	if (r < 0)
 		return r;
-	weir__error_save(&saved);
-	before = weir__reclaim_count(weir);
-	r = take_any(all, req, mem);
-	/* Memory that is locked for a device may wait to be freed. */
-	if (r == -ENOMEM && weir__reclaim_now(weir, NULL, before)) {
+	weir__shortage_begin(&shortage, weir, NULL, req->bytes);
+	do
 		r = take_any(all, req, mem);
-		if (r >= 0)
-			weir__error_restore(&saved);
-	}
+	while (weir__shortage_again(&shortage, r));
 	return r;
 }
 

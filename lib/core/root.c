@@ -302,6 +302,20 @@ int weir_trim(struct weir *weir, size_t keep)
 	return 0;
 }
 
+uint64_t weir__root_relieve(struct weir *weir, const struct weir_buft *buft,
+			    uint64_t bytes)
+{
+	uint64_t given = 0;
+
+	for (int i = 0; i < WEIR__PARTS; i++) {
+		struct weir__part *part = atomic_load(&weir->part[i]);
+
+		if (part && part->relieve)
+			given += part->relieve(part, buft, bytes);
+	}
+	return given;
+}
+
 struct weir *weir__root_ref(struct weir *weir)
 {
 	weir__refs_add(&weir->refs, 1);

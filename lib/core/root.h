@@ -25,6 +25,7 @@
 #include "core/cpus.h"
 
 enum weir__part_id {       /* in the order of closing */
+	WEIR__PART_HEAP,   /* which heaps there are */
 	WEIR__PART_STREAM, /* the watcher, streams that are left */
 	WEIR__PART_IO,     /* reactors, copiers, slots */
 	WEIR__PART_ALLOC,  /* kept arenas */
@@ -34,6 +35,7 @@ enum weir__part_id {       /* in the order of closing */
 
 struct weir__races;
 struct weir__timeline_observer;
+struct weir_buft;
 
 struct weir__part {
 	/*
@@ -46,6 +48,15 @@ struct weir__part {
 	 * Optional.
 	 */
 	size_t (*trim)(struct weir__part *part, size_t keep);
+	/*
+	 * An allocation of @bytes failed, in the kind of memory @buft or, if
+	 * that is NULL, in host memory: give back memory that is not in use
+	 * and counts there, at least @bytes if there is that much. Returns how
+	 * many bytes were given back. May block, but calls no function of the
+	 * program. Optional.
+	 */
+	uint64_t (*relieve)(struct weir__part *part,
+			    const struct weir_buft *buft, uint64_t bytes);
 	/* The last reference to the root is gone: free the part. Required. */
 	void (*free)(struct weir__part *part);
 };
@@ -151,6 +162,13 @@ static inline bool weir__debug_has(const struct weir *weir, const char *word)
 {
 	return weir->debug && weir__debug_find(weir, word);
 }
+
+/*
+ * Call relieve() of all parts. The caller may hold locks that nobody takes who
+ * frees memory.
+ */
+uint64_t weir__root_relieve(struct weir *weir, const struct weir_buft *buft,
+			    uint64_t bytes);
 
 /* Pass one line to weir_opts.log, if that is set. Any thread. */
 void weir__log(struct weir *weir, const char *fmt, ...)

@@ -163,7 +163,21 @@ static unsigned n_devs(const struct weir__registry *registry)
 	return atomic_load_explicit(&registry->n_devs, memory_order_acquire);
 }
 
-unsigned weir__reclaim_count(const struct weir *weir)
+/* NULL: host memory, which any device may have locked. */
+static const struct weir_dev *dev_of(const struct weir_buft *buft)
+{
+	return buft && !(buft->desc.flags & WEIR_BUFT_HOST) ? buft->dev : NULL;
+}
+
+bool weir__buft_shares(const struct weir_buft *buft,
+		       const struct weir_buft *other)
+{
+	const struct weir_dev *a = dev_of(buft), *b = dev_of(other);
+
+	return a && b ? shares_memory(a, b) : a == b;
+}
+
+static unsigned freed_so_far(const struct weir *weir)
 {
 	struct weir__registry *registry = weir__registry(weir);
 	unsigned n = n_devs(registry), count = 0;
@@ -173,16 +187,58 @@ unsigned weir__reclaim_count(const struct weir *weir)
 	return count;
 }
 
-bool weir__reclaim_now(struct weir *weir, const struct weir_dev *of,
-		       unsigned before)
+void weir__shortage_begin(struct weir__shortage *s, struct weir *weir,
+			  const struct weir_buft *buft, uint64_t bytes)
 {
-	struct weir__registry *registry = weir__registry(weir);
-	unsigned n = n_devs(registry);
+	s->weir = weir;
+	s->buft = buft;
+	s->bytes = bytes;
+	s->before = freed_so_far(weir);
+	s->next = WEIR__SHORTAGE_FREED;
+	weir__error_save(&s->saved);
+}
+
+/* Free, on this thread, what waits. True if any was freed since s->before. */
+static bool free_waiting(struct weir__shortage *s)
+{
+	struct weir__registry *registry = weir__registry(s->weir);
+	const struct weir_dev *of = dev_of(s->buft);
+	unsigned n = n_devs(registry), count;
+	bool any;
 
 	for (unsigned i = 0; i < n; i++)
 		if (!of || shares_memory(of, registry->dev[i]))
 			dev_reclaim_now(registry->dev[i]);
-	return weir__reclaim_count(weir) != before;
+	count = freed_so_far(s->weir);
+	any = count != s->before;
+	s->before = count;
+	return any;
+}
+
+/* Buffers of heaps that were given back may wait for their devices. */
+static bool free_unused(struct weir__shortage *s, uint64_t bytes)
+{
+	uint64_t given = weir__root_relieve(s->weir, s->buft, bytes);
+	bool any = free_waiting(s);
+
+	s->next = given < bytes ? WEIR__SHORTAGE_END : WEIR__SHORTAGE_ALL;
+	return given || any;
+}
+
+bool weir__shortage_again(struct weir__shortage *s, int r)
+{
+	if (r >= 0 && s->next != WEIR__SHORTAGE_FREED)
+		weir__error_restore(&s->saved);
+	if (r != -ENOMEM)
+		return false;
+	if (s->next == WEIR__SHORTAGE_FREED) {
+		s->next = WEIR__SHORTAGE_UNUSED;
+		if (free_waiting(s))
+			return true;
+	}
+	if (s->next == WEIR__SHORTAGE_UNUSED)
+		return free_unused(s, s->bytes);
+	return s->next == WEIR__SHORTAGE_ALL && free_unused(s, UINT64_MAX);
 }
 
 /* Returns false at @deadline, which may be INT64_MAX. The lock is held. */

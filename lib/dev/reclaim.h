@@ -14,10 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/error.h"
+
 /* Time in ns that freeing gets to end, even if weir_close() has less left. */
 #define WEIR__RECLAIM_NS 1000000000
 
 struct weir;
+struct weir_buft;
 struct weir_dev;
 
 /* Memory to be freed; a member of the object that has the memory. */
@@ -42,7 +45,7 @@ struct weir__reclaimed {
  *
  *	(in use) --> on first --> freed --> on freed_first --> after was called
  *		 weir__reclaim  the thread,		     the thread
- *				or weir__reclaim_now
+ *				or weir__shortage_again
  */
 struct weir__reclaim {
 	_Atomic unsigned n_freed; /* calls of free() that have returned */
@@ -71,24 +74,46 @@ void weir__reclaim_fini(struct weir__reclaim *rc);
 void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x);
 
 /*
- * Memory that was freed may still wait for its device. So an allocation that
- * fails is repeated after weir__reclaim_now():
+ * An allocation that fails may succeed later: memory that was freed may still
+ * wait for its device, and heaps may have memory that is not in use.
  *
- *	unsigned before = weir__reclaim_count(weir);
+ *	struct weir__shortage s;
  *
- *	r = allocate();
- *	if (r == -ENOMEM && weir__reclaim_now(weir, of, before))
+ *	weir__shortage_begin(&s, weir, buft, bytes);
+ *	do
  *		r = allocate();
+ *	while (weir__shortage_again(&s, r));
  *
- * weir__reclaim_now() frees, on the calling thread, the memory that waits: of
- * the GPU of @of; or of all devices if @of is NULL, when host memory is short.
- * It blocks until that memory is free. It returns false if nothing was freed
- * since @before: then it is useless to allocate again. The caller may hold
- * locks that no free() takes.
+ * @buft is the kind of memory, or NULL: host memory that is of no kind.
+ * weir__shortage_again() returns true if allocate() failed with -ENOMEM and
+ * memory was freed since: by others; or by this call, which first frees what
+ * waits for its device, then what heaps do not use, @bytes, and then all of
+ * that. It blocks until the memory is free. The caller may hold locks that
+ * nobody takes who frees memory. If allocate() succeeds after a failure,
+ * weir_error() is as it was.
  */
-unsigned weir__reclaim_count(const struct weir *weir);
-bool weir__reclaim_now(struct weir *weir, const struct weir_dev *of,
-		       unsigned before);
+struct weir__shortage {
+	struct weir *weir;
+	const struct weir_buft *buft;
+	uint64_t bytes;
+	unsigned before; /* n_freed of all devices */
+	enum {
+		WEIR__SHORTAGE_FREED,  /* next: free what waits */
+		WEIR__SHORTAGE_UNUSED, /* next: memory that is not in use */
+		WEIR__SHORTAGE_ALL,    /* next: all of that */
+		WEIR__SHORTAGE_END
+	} next;
+	struct weir__error_saved saved;
+};
+void weir__shortage_begin(struct weir__shortage *s, struct weir *weir,
+			  const struct weir_buft *buft, uint64_t bytes);
+bool weir__shortage_again(struct weir__shortage *s, int r);
+/*
+ * True if @buft is memory of the same device as @other, or both are host
+ * memory. NULL: host memory.
+ */
+bool weir__buft_shares(const struct weir_buft *buft,
+		       const struct weir_buft *other);
 
 /*
  * Wait until all memory of @dev is freed, or give up at @deadline: what is left

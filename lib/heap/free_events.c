@@ -150,6 +150,13 @@ void weir__free_events_poll(struct weir_heap *h, bool all)
 	weir__heap_unlock(h);
 }
 
+void weir__free_events_drain(struct weir_heap *h)
+{
+	weir__lock(&h->root.lock);
+	drain_all(&h->root);
+	weir__heap_unlock(h);
+}
+
 void weir__want_forget(struct weir__want *w, unsigned n)
 {
 	while (w->n_deps > n)

@@ -107,6 +107,7 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->on_full_arg = o->on_full_arg;
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
+	h->delisted = true;
 	h->root.heap = h;
 	h->membarrier = weir__sys_membarrier_register() == 0;
 	h->root.lock.membarrier = h->membarrier;
@@ -201,6 +202,8 @@ int weir_heap_new(struct weir_buft *buft, const struct weir_heap_opts *opts,
 		return weir__fail(-ENOMEM, "no memory for a heap of %s",
 				  buft->desc.name);
 	r = heap_fill(h, &o);
+	if (r == 0)
+		r = weir__heap_list(h);
 	if (r < 0) {
 		weir__heap_put(h);
 		return r;
@@ -211,8 +214,10 @@ int weir_heap_new(struct weir_buft *buft, const struct weir_heap_opts *opts,
 
 void weir_heap_destroy(struct weir_heap *heap)
 {
-	if (heap && weir__root_is_ours(heap->weir))
-		weir__stream_bins_end(heap);
+	if (!heap || !weir__root_is_ours(heap->weir))
+		return;
+	weir__heap_delist(heap);
+	weir__stream_bins_end(heap);
 }
 
 /* Free a block that the program has given back. The heap's lock is held. */

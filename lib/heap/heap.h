@@ -193,6 +193,10 @@ struct weir_heap {
 	unsigned n_open; /* shards of threads that may have memory */
 	uint64_t locked; /* calls that took the lock */
 	bool ended;      /* weir_heap_destroy() was called */
+	/* Guarded by the lock of the list of heaps (unused.c). */
+	struct weir_heap *heaps_prev, *heaps_next;
+	unsigned visitors; /* calls that visit the heap now */
+	bool delisted;     /* not visited any more */
 };
 
 /* What a call of weir_heap_alloc() needs, and the free events it waits for. */
@@ -395,6 +399,8 @@ void weir__stream_bin_drain(struct weir__shard *s, struct weir__stream_bin *bin,
  * as are needed (@all). No lock is held.
  */
 void weir__free_events_poll(struct weir_heap *h, bool all);
+/* Drain all stream bins, without markers. No lock is held. */
+void weir__free_events_drain(struct weir_heap *h);
 /*
  * Make the stream wait for the new events in w->dep. False: it cannot wait for
  * one of them, whose stream bin is now in w->refused. No lock is held.
@@ -414,10 +420,10 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w);
 /* Bytes of a buffer that has room for @w, whatever the buffer's address. */
 uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w);
 /*
- * Give empty buffers and free granules back; false: there was none. No lock is
- * held.
+ * Give empty buffers and free granules back, until @keep bytes are left.
+ * Returns how many bytes were given back. No lock is held.
  */
-bool weir__regions_trim(struct weir_heap *h, uint64_t keep);
+uint64_t weir__regions_trim(struct weir_heap *h, uint64_t keep);
 /* The bytes of all of them. The heap's lock is held, after a consolidation. */
 uint64_t weir__regions_empty(struct weir_heap *h);
 /* Free all buffers at the heap's end. */
@@ -435,7 +441,19 @@ int weir__holes_make(struct weir_heap *h, uint64_t bytes);
 int weir__holes_grow(struct weir_heap *h, const struct weir__want *w);
 /* As weir__regions_empty() and weir__regions_trim(), for granules. */
 uint64_t weir__holes_possible(struct weir_heap *h);
-bool weir__holes_give_back(struct weir_heap *h, uint64_t keep);
+uint64_t weir__holes_give_back(struct weir_heap *h, uint64_t keep);
+
+/*
+ * unused.c. Add a new heap to the list of those that give back what they do not
+ * use, and take it off. No lock is held. -ENOMEM.
+ */
+int weir__heap_list(struct weir_heap *h);
+void weir__heap_delist(struct weir_heap *h);
+/*
+ * This thread is about to allocate memory for @h, @less_would_do: more than is
+ * needed; or NULL: it has ended that.
+ */
+void weir__heap_growing(const struct weir_heap *h, bool less_would_do);
 
 /*
  * thread_cache.c. The bytes of a block for @size: a multiple of the unit,

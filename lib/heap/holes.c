@@ -317,8 +317,11 @@ static int grow(struct weir_heap *h, const struct weir__want *w, bool more)
 	weir__lock(&h->root.lock);
 	r = hold_holes(h, w, more, &first);
 	weir__heap_unlock(h);
-	if (r == 0)
+	if (r == 0) {
+		weir__heap_growing(h, more && h->grow);
 		r = commit_all(h, first);
+		weir__heap_growing(NULL, false);
+	}
 	weir__lock(&h->root.lock);
 	release(h, first, false);
 	h->grown += r == 0 && first;
@@ -404,20 +407,21 @@ static void hold_granules(struct weir_heap *h, uint64_t keep, uint32_t *first)
 	}
 }
 
-bool weir__holes_give_back(struct weir_heap *h, uint64_t keep)
+uint64_t weir__holes_give_back(struct weir_heap *h, uint64_t keep)
 {
 	uint32_t first = 0;
-	bool any = false;
+	uint64_t given = 0;
 
 	if (!h->holes)
-		return false;
+		return 0;
 	weir__heap_lock_all(h);
 	hold_granules(h, keep, &first);
 	weir__heap_unlock(h);
 	for (uint32_t i = first; i; i = weir__heap_block(h, i)->left)
-		any |= decommit(h, weir__heap_block(h, i)) == 0;
+		if (decommit(h, weir__heap_block(h, i)) == 0)
+			given += weir__heap_block(h, i)->bytes;
 	weir__heap_lock(h);
 	release(h, first, true);
 	weir__heap_unlock(h);
-	return any;
+	return given;
 }

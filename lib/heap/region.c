@@ -125,8 +125,12 @@ static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 
 	o.flags = h->flags;
 	for (;;) {
+		bool less = size / 2 >= w->bytes + w->align;
+
+		weir__heap_growing(h, less);
 		r = weir__buf_alloc(h->buft, size, &o, ret_buf);
-		if (r != -ENOMEM || size / 2 < w->bytes + w->align)
+		weir__heap_growing(NULL, false);
+		if (r != -ENOMEM || !less)
 			return r;
 		size /= 2;
 	}
@@ -199,9 +203,9 @@ uint64_t weir__regions_empty(struct weir_heap *h)
 	return bytes;
 }
 
-bool weir__regions_trim(struct weir_heap *h, uint64_t keep)
+uint64_t weir__regions_trim(struct weir_heap *h, uint64_t keep)
 {
-	bool any = weir__holes_give_back(h, keep);
+	uint64_t given = weir__holes_give_back(h, keep);
 	struct weir_buf *buf;
 	unsigned i;
 
@@ -217,10 +221,10 @@ bool weir__regions_trim(struct weir_heap *h, uint64_t keep)
 		if (region && h->reserved > keep && region_is_empty(h, region))
 			buf = region_del(h, region);
 		weir__heap_unlock(h);
-		any |= buf != NULL;
+		given += buf ? buf->bytes : 0;
 		weir__buf_put(buf);
 	}
-	return any;
+	return given;
 }
 
 void weir__regions_free(struct weir_heap *h)

@@ -328,8 +328,11 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		return weir__fail(-ENOMEM,
 				  "I/O engine: no memory for %zu bytes",
 				  sizeof(*eng));
-	eng->part =
-		(struct weir__part){ engine_close, engine_trim, engine_free };
+	eng->part = (struct weir__part){
+		.close = engine_close,
+		.trim = engine_trim,
+		.free = engine_free,
+	};
 	eng->weir = weir;
 	pthread_mutex_init(&eng->lock, NULL);
 	pthread_mutex_init(&eng->open_lock, NULL);

@@ -292,36 +292,25 @@ static int charge_and_alloc(struct weir_buf *buf, const struct weir_buf_opts *o)
 	if (r < 0)
 		return r;
 	r = buf->bytes ? alloc_mem(buft, buf->bytes, o, &buf->mem) : 0;
-	if (r < 0)
+	if (r < 0) {
+		memset(&buf->mem, 0, sizeof(buf->mem));
+		buf->mem.node = -1;
 		atomic_fetch_sub(&buft->used, buf->bytes);
+	}
 	return r;
 }
 
-/*
- * Count and allocate the memory of @buf. If there is not enough, wait for the
- * memory of buffers whose last reference is gone but which are not free yet,
- * and try again.
- */
 static int charge_and_alloc_again(struct weir_buf *buf,
 				  const struct weir_buf_opts *o)
 {
-	struct weir_dev *dev = buf->buft->dev;
-	unsigned before = weir__reclaim_count(dev->weir);
-	struct weir__error_saved saved;
+	struct weir__shortage shortage;
 	int r;
 
-	weir__error_save(&saved);
-	r = charge_and_alloc(buf, o);
-	if (r != -ENOMEM ||
-	    !weir__reclaim_now(dev->weir, weir__buf_is_host(buf) ? NULL : dev,
-			       before))
-		return r;
-	memset(&buf->mem, 0, sizeof(buf->mem));
-	buf->mem.node = -1;
-	r = charge_and_alloc(buf, o);
-	/* A success leaves the text of the last failure as it was. */
-	if (r >= 0)
-		weir__error_restore(&saved);
+	weir__shortage_begin(&shortage, buf->buft->dev->weir, buf->buft,
+			     buf->bytes);
+	do
+		r = charge_and_alloc(buf, o);
+	while (weir__shortage_again(&shortage, r));
 	return r;
 }
 
@@ -677,21 +666,14 @@ static int charge_and_unpark(struct weir_buf *buf)
 
 int weir__buf_unpark(struct weir_buf *buf)
 {
-	struct weir_dev *dev = buf->buft->dev;
-	unsigned before = weir__reclaim_count(dev->weir);
-	struct weir__error_saved saved;
+	struct weir__shortage shortage;
 	int r;
 
-	weir__error_save(&saved);
-	r = charge_and_unpark(buf);
-	/* Buffers that nobody references any more may not be free yet. */
-	if (r == -ENOMEM &&
-	    weir__reclaim_now(dev->weir, weir__buf_is_host(buf) ? NULL : dev,
-			      before)) {
+	weir__shortage_begin(&shortage, buf->buft->dev->weir, buf->buft,
+			     buf->bytes);
+	do
 		r = charge_and_unpark(buf);
-		if (r >= 0)
-			weir__error_restore(&saved);
-	}
+	while (weir__shortage_again(&shortage, r));
 	if (r >= 0)
 		atomic_store(&buf->parked, false);
 	return r;

@@ -122,21 +122,13 @@ static int charge_and_commit(struct weir_buf *buf, size_t off, size_t bytes)
 
 int weir__buf_commit(struct weir_buf *buf, size_t off, size_t bytes)
 {
-	struct weir_dev *dev = buf->buft->dev;
-	unsigned before = weir__reclaim_count(dev->weir);
-	struct weir__error_saved saved;
+	struct weir__shortage shortage;
 	int r;
 
-	weir__error_save(&saved);
-	r = charge_and_commit(buf, off, bytes);
-	/* Buffers that nobody references any more may not be free yet. */
-	if (r == -ENOMEM &&
-	    weir__reclaim_now(dev->weir, weir__buf_is_host(buf) ? NULL : dev,
-			      before)) {
+	weir__shortage_begin(&shortage, buf->buft->dev->weir, buf->buft, bytes);
+	do
 		r = charge_and_commit(buf, off, bytes);
-		if (r >= 0)
-			weir__error_restore(&saved);
-	}
+	while (weir__shortage_again(&shortage, r));
 	if (r < 0)
 		return r;
 	atomic_fetch_add(&buf->reserved->committed, bytes);

@@ -182,7 +182,9 @@ static int make_fake(char name, struct weir__part **ret_part)
 {
 	struct fake_part *f = calloc(1, sizeof(*f));
 
-	f->part = (struct weir__part){ fake_close, fake_trim, fake_free };
+	f->part = (struct weir__part){ .close = fake_close,
+				       .trim = fake_trim,
+				       .free = fake_free };
 	f->name = name;
 	*ret_part = &f->part;
 	note('m', name);

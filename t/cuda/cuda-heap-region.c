@@ -252,6 +252,37 @@ static void out_of_memory(void)
 	destroy(heap);
 }
 
+/* The device has 64 MiB, of which a heap has 48 that it does not use. */
+static void unused_memory(uint64_t reserve, const char *what)
+{
+	struct weir_heap *heap = new_heap(buft, reserve, 2 * MIB, 0);
+	struct weir_block b[24];
+	struct weir_buf *buf;
+
+	fake.set("MEM", "67108864");
+	for (unsigned i = 0; i < 24; i++)
+		b[i] = alloc(heap, 2 * MIB);
+	fill(&b[0], 5);
+	for (unsigned i = 1; i < 24; i++)
+		free_block(b[i]);
+	is_int(weir_buf_alloc(buft, 40 * MIB, NULL, &buf), 0,
+	       "%s: a buffer gets memory that a heap does not use", what);
+	ok(reserved_by(heap) <= 24 * MIB && holds(&b[0], 5),
+	   "%s: the heap has the rest, and its used block", what);
+	weir_buf_free(buf);
+	is_int(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), 4 * MIB, NULL,
+			      &buf),
+	       0, "%s: page-locked memory is allocated", what);
+	ok(reserved_by(heap) > 2 * MIB, "%s: which takes nothing from the heap",
+	   what);
+	weir_buf_free(buf);
+	must(weir_trim(weir, 0));
+	is_int(reserved_by(heap), 2 * MIB,
+	       "%s: weir_trim() gives back the rest", what);
+	fake.set("MEM", "8589934592");
+	destroy(heap);
+}
+
 /* A heap with holes, and a free block between them. */
 static struct weir_heap *holed_heap(struct weir_block b[2])
 {
@@ -473,7 +504,7 @@ int main(void)
 
 	if (dir && !*dir)
 		skip_all("needs the stand-in for the driver");
-	plan(44);
+	plan(54);
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	without_calls();
 	open_fake();
@@ -484,6 +515,8 @@ int main(void)
 	growth();
 	granules();
 	out_of_memory();
+	unused_memory(64 * MIB, "reserved addresses");
+	unused_memory(0, "buffers");
 	between_devices();
 	refused(buft, WEIR_BUF_PARKABLE, "parked",
 		"a heap of memory that can be parked");
