@@ -3,7 +3,7 @@
  * Contexts: the stack of each thread, the primary context of each device, and
  * how a context fails or ends.
  */
-#include "fakecuda.h"
+#include "kernel.h"
 
 static _Thread_local struct CUctx_st *stack[FC_DEPTH_MAX];
 static _Thread_local unsigned depth;
@@ -92,6 +92,7 @@ static void context_end(struct CUctx_st *ctx)
 	fc_streams_wait(ctx);
 	streams_end(ctx);
 	events_end(ctx);
+	fc_modules_end(ctx);
 	fc_memory_drop(ctx);
 }
 

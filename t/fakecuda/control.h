@@ -70,6 +70,8 @@ enum fakecuda_thing {
 	FAKECUDA_CONTEXT,   /* cuCtxCreate */
 	FAKECUDA_RETAINED,  /* cuDevicePrimaryCtxRetain */
 	FAKECUDA_ADDRESSES, /* cuMemAddressReserve */
+	FAKECUDA_MODULE,    /* cuModuleLoadData */
+	FAKECUDA_LIBRARY,   /* cuLibraryLoadData */
 	FAKECUDA_THINGS
 };
 
@@ -87,12 +89,35 @@ struct fakecuda_counts {
 	unsigned long finished; /* done, failed or dropped */
 	unsigned long misuse;   /* calls refused for a caller's mistake */
 	unsigned long reused;   /* sources that changed before their copy ran */
+	unsigned long findings; /* of the checker in kernels */
 };
 
 void fakecuda_counts(struct fakecuda_counts *ret);
 
 /* The last misuse in words, "" if there was none. Valid until the next. */
 const char *fakecuda_misuse(void);
+
+/*
+ * The last finding in a kernel, or why the last module was refused; "" if there
+ * was none. Valid until the next.
+ */
+const char *fakecuda_finding(void);
+
+/* What the launches of all kernels of one name did so far. */
+struct fakecuda_kernel {
+	uint64_t launches, blocks;
+	uint64_t instructions;      /* of warps */
+	uint64_t lane_instructions; /* of lanes that took part */
+	/* Global memory: requests of a warp, and sectors of 32 bytes. */
+	uint64_t load_requests, load_sectors, load_bytes;
+	uint64_t store_requests, store_sectors, store_bytes;
+	/* Shared memory: passes over the banks beyond the fewest. */
+	uint64_t shared_requests, bank_conflicts;
+	uint64_t barriers;
+};
+
+/* 0, or -1 if no kernel @name was launched. */
+int fakecuda_kernel(const char *name, struct fakecuda_kernel *ret);
 
 /* Memory of GPU number @gpu, without a context. 0, or -1: it is no device. */
 int fakecuda_memory(unsigned gpu, size_t *ret_free, size_t *ret_total);

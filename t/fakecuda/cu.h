@@ -39,12 +39,17 @@
 	X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) \
 	X(cuMemSetAccess) X(cuMemRetainAllocationHandle) \
 	X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
-	X(cuMemGetAllocationPropertiesFromHandle)
+	X(cuMemGetAllocationPropertiesFromHandle) X(cuModuleLoadData) \
+	X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) \
+	X(cuModuleGetGlobal) X(cuLibraryLoadData) X(cuLibraryUnload) \
+	X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncGetAttribute) \
+	X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuLaunchKernelEx) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 
 #define CONTROL_CALLS(X) \
 	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_release) \
 	X(fakecuda_set) X(fakecuda_calls) X(fakecuda_counts) \
-	X(fakecuda_misuse) X(fakecuda_at) X(fakecuda_map) X(fakecuda_unmap)
+	X(fakecuda_finding) X(fakecuda_kernel) X(fakecuda_misuse) X(fakecuda_at) X(fakecuda_map) X(fakecuda_unmap)
 /* clang-format on */
 
 /*

@@ -29,6 +29,12 @@ static int map_device(struct fc_device *dev)
 			   MAP_SHARED | MAP_NORESERVE, dev->fd, 0);
 	if (dev->base == MAP_FAILED || dev->shadow == MAP_FAILED)
 		return -1;
+	dev->written = mmap(NULL, dev->span / 8, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (dev->written == MAP_FAILED)
+		return -1;
+	madvise(dev->written, dev->span / 8, MADV_DONTDUMP);
+	madvise(dev->written, dev->span / 8, MADV_DONTFORK);
 	madvise(dev->shadow, dev->span, MADV_DONTDUMP);
 	/* A child must neither read nor write the parent's device memory. */
 	madvise(dev->shadow, dev->span, MADV_DONTFORK);

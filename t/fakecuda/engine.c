@@ -43,9 +43,12 @@ void fc_moves_do(const struct fc_move *moves, size_t count)
 	for (i = 0; i < count; i++) {
 		const struct fc_move *move = &moves[i];
 
-		for (row = 0; row < move->height; row++)
+		for (row = 0; row < move->height; row++) {
 			memmove(move->dst + row * move->dst_pitch,
 				move->src + row * move->src_pitch, move->width);
+			fc_written(move->dst + row * move->dst_pitch,
+				   move->width);
+		}
 	}
 }
 
@@ -179,9 +182,11 @@ void fc_run_fill(struct fc_op *op)
 	size_t row;
 
 	pthread_mutex_unlock(&fc.lock);
-	for (row = 0; row < move->height && !op->dry; row++)
+	for (row = 0; row < move->height && !op->dry; row++) {
 		memset(move->dst + row * move->dst_pitch, op->fill,
 		       move->width);
+		fc_written(move->dst + row * move->dst_pitch, move->width);
+	}
 	pthread_mutex_lock(&fc.lock);
 	op->stream->time = fc_now();
 }

@@ -51,6 +51,9 @@ struct fc_options {
 	bool dry;          /* copies take their time, but move no bytes */
 	bool check;        /* sources are summed when queued and when copied */
 	int node;          /* NUMA node of the devices */
+	bool kernelcheck;  /* races and unwritten bytes of kernels */
+	unsigned order;    /* seed of the order of warps and blocks */
+	uint64_t kernellimit; /* instructions of a launch; 0: no limit */
 	/* The GPUs that are devices, in this order. */
 	unsigned gpu[FC_DEVICES_MAX];
 	char no[256]; /* words, separated by commas */
@@ -71,8 +74,9 @@ enum fc_direction {
 
 struct fc_device {
 	int ordinal;
-	char *base;    /* the program's addresses, which nobody can access */
-	char *shadow;  /* the same bytes, for the driver */
+	char *base;   /* the program's addresses, which nobody can access */
+	char *shadow; /* the same bytes, for the driver */
+	unsigned char *written; /* a bit for each byte */
 	size_t span;   /* address space of both; many times the memory */
 	size_t cursor; /* where the search for room begins */
 	int fd;
@@ -86,7 +90,11 @@ struct fc_device {
 enum fc_kind {
 	FC_CONTEXT = 0x77656972,
 	FC_STREAM,
-	FC_EVENT
+	FC_EVENT,
+	FC_MODULE,
+	FC_FUNCTION,
+	FC_KERNEL,
+	FC_LIBRARY,
 };
 
 /*
@@ -166,6 +174,7 @@ struct fc_range {
 	bool piece;                 /* one of several adjoining allocations */
 	struct fc_physical *mapped; /* by cuMemMap; or NULL */
 	bool readonly;              /* mapped for reading only */
+	bool code;                  /* the variables of a module */
 };
 
 /* An armed failure that has reached its call. There is none if mode is 0. */
@@ -210,6 +219,7 @@ struct fc_state {
 	unsigned captures; /* streams that are being captured */
 	pid_t pid;
 	char misuse[256];
+	char finding[400]; /* the last one of a kernel or a module */
 };
 
 extern struct fc_state fc;
@@ -280,8 +290,19 @@ void fc_poison(struct fc_device *dev, uintptr_t at, size_t size);
 /* Drop the bytes of memory, so that they are gone. */
 void fc_punch(struct fc_device *dev, uintptr_t at, size_t size);
 void *fc_shadow(struct fc_device *dev, const void *ptr);
+/* Bytes at @shadow, the driver's address, are written now. */
+void fc_written(const void *shadow, size_t bytes);
+struct ptx_range;
+/* What kernels of @ctx may access, to be freed; the number. */
+size_t fc_ranges_of(struct CUctx_st *ctx, struct ptx_range **ret);
 void fc_memory_drop(struct CUctx_st *ctx);
 void fc_device_memory_free(struct fc_range *range);
+
+/* report.c */
+struct ptx_kernel;
+struct ptx_counts;
+void fc_kernel_counted(struct ptx_kernel *kernel,
+		       const struct ptx_counts *counts);
 
 /* host.c */
 void fc_host_memory_free(struct fc_range *range);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts, streams and events are slots of one reserved range, each used only
- * once. So any pointer that a program passes can be checked without reading
- * foreign memory, and a handle that was destroyed is recognised.
+ * Contexts, streams, events, modules and functions are slots of one reserved
+ * range, each used only once. So any pointer that a program passes can be
+ * checked without reading foreign memory, and a handle that was destroyed is
+ * recognised.
  */
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "fakecuda.h"
+#include "kernel.h"
 
 #define SLOT 128u
 #define SLOTS ((size_t)1 << 22)
@@ -17,6 +18,9 @@ union slot {
 	struct CUctx_st ctx;
 	struct CUstream_st stream;
 	struct CUevent_st event;
+	struct CUmod_st module;
+	struct CUfunc_st function;
+	struct CUlib_st library;
 	char room[SLOT];
 };
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # libcuda.so.1 and libnvidia-ml.so.1 for tests, in %D%/.libs; never installed.
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/ptx/README.md %D%/ptx/compile.sh \
+	%D%/ptx/kernels.cu %D%/ptx/kernels.ptx %D%/ptx/faults.cu %D%/ptx/faults.ptx
 if HAVE_CUDA
 check_LTLIBRARIES += %D%/libcuda.la
 %C%_libcuda_la_SOURCES = \
@@ -9,7 +10,13 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/faults.c %D%/report.c %D%/handle.c \
 	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
+	%D%/kernel.h %D%/module.c %D%/launch.c \
 	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
+%C%_libcuda_la_SOURCES += %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
+	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \
+	%D%/ptx/float.c %D%/ptx/access.c %D%/ptx/exchange.c %D%/ptx/mma.c \
+	%D%/ptx/check.c
+%C%_libcuda_la_LIBADD = -lm
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
 	-shared -Wl,-z,nodelete -Wl,-z,defs
@@ -19,7 +26,7 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 
 FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
 	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t \
-	%D%/fakecuda-export.t
+	%D%/fakecuda-export.t %D%/fakecuda-kernels.t
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
 FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
@@ -33,6 +40,9 @@ TESTS += $(FAKECUDA_TESTS)
 %C%_fakecuda_export_t_SOURCES = %D%/fakecuda-export.c $(FAKECUDA_CU)
 %C%_fakecuda_export_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_export_t_LDADD = t/libtap.la
+%C%_fakecuda_kernels_t_SOURCES = %D%/fakecuda-kernels.c $(FAKECUDA_CU)
+%C%_fakecuda_kernels_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_kernels_t_LDADD = t/libtap.la -lm
 %C%_fakecuda_faults_t_SOURCES = %D%/fakecuda-faults.c $(FAKECUDA_CU)
 %C%_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_faults_t_LDADD = t/libtap.la

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "fakecuda.h"
+#include "kernel.h"
 
 #define GRAIN ((size_t)512)
 #define LARGE      \
@@ -117,6 +117,9 @@ void *fakecuda_at(uint64_t ptr)
 	range = fc_range_of((void *)(uintptr_t)ptr);
 	if (range && range->memory == FC_DEVICE)
 		ret = fc_shadow(range->device, (void *)(uintptr_t)ptr);
+	/* The caller may write there. */
+	if (ret)
+		fc_written(ret, range->end - ptr);
 	pthread_mutex_unlock(&fc.lock);
 	return ret;
 }
@@ -200,11 +203,90 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 	return fc_leave(&call, device_alloc(&call, ret, bytes));
 }
 
+static void set_bits(unsigned char *bits, uint64_t from, uint64_t n)
+{
+	uint64_t end = from + n;
+
+	for (; from < end && from % 8; from++)
+		__atomic_fetch_or(&bits[from / 8],
+				  (unsigned char)(1u << from % 8),
+				  __ATOMIC_RELAXED);
+	memset(bits + from / 8, 0xff, (end - from) / 8);
+	for (from += (end - from) / 8 * 8; from < end; from++)
+		__atomic_fetch_or(&bits[from / 8],
+				  (unsigned char)(1u << from % 8),
+				  __ATOMIC_RELAXED);
+}
+
+void fc_written(const void *shadow, size_t bytes)
+{
+	uintptr_t at = (uintptr_t)shadow;
+	unsigned i;
+
+	for (i = 0; i < fc.opt.devices; i++) {
+		const struct fc_device *dev = &fc.device[i];
+		uintptr_t base = (uintptr_t)dev->shadow;
+
+		if (base && at >= base && at - base < dev->span)
+			set_bits(dev->written, at - base, bytes);
+	}
+}
+
+/* Whole pages of bits are dropped, so that they take no memory. */
+static void unwritten(struct fc_device *dev, uint64_t from, size_t bytes)
+{
+	unsigned char *at = dev->written + from / 8;
+	uintptr_t first = ((uintptr_t)at + 4095) & ~(uintptr_t)4095;
+	uintptr_t last = (uintptr_t)(at + bytes / 8) & ~(uintptr_t)4095;
+
+	if (first >= last) {
+		memset(at, 0, bytes / 8);
+		return;
+	}
+	memset(at, 0, first - (uintptr_t)at);
+	memset((void *)last, 0, (uintptr_t)(at + bytes / 8) - last);
+	madvise((void *)first, last - first, MADV_DONTNEED);
+}
+
+static bool reaches(const struct CUctx_st *ctx, const struct fc_range *r)
+{
+	return r->memory == FC_HOST || r->memory == FC_REGISTERED ||
+	       (r->memory == FC_DEVICE &&
+		(r->device == ctx->device ||
+		 ctx->peers >> r->device->ordinal & 1));
+}
+
+/* Under fc.lock. Ranges are not freed while work of the context runs. */
+size_t fc_ranges_of(struct CUctx_st *ctx, struct ptx_range **ret)
+{
+	struct ptx_range *list = calloc(n_ranges + 1, sizeof(*list));
+	size_t i, n = 0;
+
+	for (i = 0; list && i < n_ranges; i++) {
+		const struct fc_range *r = ranges[i];
+		bool dev = r->memory == FC_DEVICE;
+
+		if (!reaches(ctx, r))
+			continue;
+		list[n].start = r->start;
+		list[n].end = r->end;
+		list[n].readonly = r->readonly;
+		list[n].at = dev ? fc_shadow(r->device, (void *)r->start)
+				 : (void *)r->start;
+		list[n].valid = dev && !r->mapped ? r->device->written : NULL;
+		list[n].valid_base = (uintptr_t)r->device->base;
+		n++;
+	}
+	*ret = list;
+	return n;
+}
+
 /* Punches whole pages out of the memfd. */
 void fc_punch(struct fc_device *dev, uintptr_t at, size_t size)
 {
 	fallocate(dev->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)(at - (uintptr_t)dev->base), (off_t)size);
+	unwritten(dev, at - (uintptr_t)dev->base, size);
 }
 
 void fc_device_memory_free(struct fc_range *range)
@@ -232,7 +314,7 @@ static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
 		return result;
 	range = fc_range_of((void *)(uintptr_t)ptr);
 	if (!range || range->memory != FC_DEVICE || range->start != ptr ||
-	    range->piece || range->mapped)
+	    range->piece || range->mapped || range->code)
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 				"%#llx is no allocation", ptr);
 	fc_went(FAKECUDA_DEVICE_MEMORY);
@@ -317,7 +399,7 @@ void fc_memory_drop(struct CUctx_st *ctx)
 	while (i--) {
 		struct fc_range *range = ranges[i];
 
-		if (range->ctx != ctx)
+		if (range->ctx != ctx || range->code)
 			continue;
 		fc_went_with_context(things[range->memory]);
 		if (range->memory == FC_DEVICE)

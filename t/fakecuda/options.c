@@ -35,6 +35,9 @@ static const struct option {
 	{ "DRY", FLAG, true, &fc.opt.dry },
 	{ "CHECK", FLAG, true, &fc.opt.check },
 	{ "NODE", INT, true, &fc.opt.node },
+	{ "ORDER", UNSIGNED, true, &fc.opt.order },
+	{ "KERNELCHECK", FLAG, true, &fc.opt.kernelcheck },
+	{ "KERNELLIMIT", BYTES, true, &fc.opt.kernellimit },
 	{ "NO", TEXT, true, &fc.opt.no },
 };
 
@@ -72,6 +75,8 @@ static void defaults(void)
 	fc.opt.pinned = UINT64_MAX;
 	fc.opt.pitch = INT32_MAX;
 	fc.opt.check = true;
+	fc.opt.kernelcheck = true;
+	fc.opt.kernellimit = 2000000000;
 }
 
 /*

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "queue.h"
+#include "kernel.h"
 
 #define SHARED_MAX 64
 
@@ -53,6 +53,7 @@ void fc_op_free(struct fc_op *op)
 {
 	if (op->mark)
 		fc_mark_put(op->mark);
+	fc_launch_free(op->launch);
 	free(op->stage);
 	free(op);
 }
@@ -124,6 +125,9 @@ static void run(struct fc_op *op)
 	case FC_HOST_FN:
 		run_host_fn(op);
 		break;
+	case FC_LAUNCH:
+		fc_run_launch(op, op->launch);
+		break;
 	}
 }
 
@@ -157,8 +161,8 @@ static void strike(struct fc_op *op)
 
 static bool may_write_host(const struct fc_op *op)
 {
-	return op->what == FC_HOST_FN || op->what == FC_WAIT_VALUE ||
-	       op->what == FC_WRITE_VALUE ||
+	return op->what == FC_HOST_FN || op->what == FC_LAUNCH ||
+	       op->what == FC_WAIT_VALUE || op->what == FC_WRITE_VALUE ||
 	       (op->what == FC_COPY && op->direction == FC_TO_HOST);
 }
 

@@ -19,6 +19,7 @@ enum fc_what {
 	FC_WAIT_VALUE,
 	FC_WRITE_VALUE,
 	FC_HOST_FN,
+	FC_LAUNCH,
 };
 
 /* A rectangle; one row for a plain copy. Addresses are the driver's. */
@@ -61,6 +62,8 @@ struct fc_op {
 	uint64_t value;
 	unsigned flags;
 	bool wide; /* 64 bits */
+
+	struct fc_launch *launch; /* FC_LAUNCH */
 
 	/* FC_HOST_FN */
 	CUhostFn fn;

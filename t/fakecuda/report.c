@@ -2,11 +2,12 @@
 /* Counts, the log of calls, and the report at exit. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fakecuda.h"
+#include "kernel.h"
 
 static FILE *log_file;
 static char report_name[1024];
@@ -71,6 +72,74 @@ const char *fakecuda_misuse(void)
 	return fc.misuse;
 }
 
+const char *fakecuda_finding(void)
+{
+	return fc.finding;
+}
+
+/* Under fc.lock. Entries are never freed. */
+static struct counted {
+	struct counted *next;
+	struct fakecuda_kernel k;
+	char name[];
+} * counted;
+
+static struct counted *counted_of(const char *name)
+{
+	struct counted *c = counted;
+
+	while (c && strcmp(c->name, name))
+		c = c->next;
+	return c;
+}
+
+static void counts_add(struct fakecuda_kernel *k, const struct ptx_counts *c)
+{
+	k->launches += c->launches;
+	k->blocks += c->blocks;
+	k->instructions += c->instructions;
+	k->lane_instructions += c->lane_instructions;
+	k->load_requests += c->load_requests;
+	k->load_sectors += c->load_sectors;
+	k->load_bytes += c->load_bytes;
+	k->store_requests += c->store_requests;
+	k->store_sectors += c->store_sectors;
+	k->store_bytes += c->store_bytes;
+	k->shared_requests += c->shared_requests;
+	k->bank_conflicts += c->bank_conflicts;
+	k->barriers += c->barriers;
+}
+
+void fc_kernel_counted(struct ptx_kernel *kernel, const struct ptx_counts *c)
+{
+	struct ptx_kernel_info info;
+	struct counted *entry;
+
+	ptx_kernel_info(kernel, &info);
+	entry = counted_of(info.name);
+	if (!entry) {
+		entry = calloc(1, sizeof(*entry) + strlen(info.name) + 1);
+		if (!entry)
+			return;
+		memcpy(entry->name, info.name, strlen(info.name));
+		entry->next = counted;
+		counted = entry;
+	}
+	counts_add(&entry->k, c);
+}
+
+int fakecuda_kernel(const char *name, struct fakecuda_kernel *ret)
+{
+	const struct counted *c;
+
+	pthread_mutex_lock(&fc.lock);
+	c = counted_of(name);
+	if (c)
+		*ret = c->k;
+	pthread_mutex_unlock(&fc.lock);
+	return c ? 0 : -1;
+}
+
 unsigned long fakecuda_calls(const char *fn)
 {
 	const struct fc_site *site;
@@ -90,6 +159,7 @@ static void report_things(FILE *file)
 	static const char *const names[FAKECUDA_THINGS] = {
 		"device-memory", "host-memory", "registered", "stream",
 		"event",         "context",     "retained",   "addresses",
+		"module",        "library",
 	};
 	int i;
 
@@ -121,5 +191,8 @@ void fc_report(void)
 	fprintf(file, "misuse %lu%s%s\n", fc.count.misuse,
 		*fc.misuse ? " last: " : "", fc.misuse);
 	fprintf(file, "reused %lu\n", fc.count.reused);
+	fprintf(file, "findings %lu%s%s\n", fc.count.findings,
+		fc.count.findings ? " last: " : "",
+		fc.count.findings ? fc.finding : "");
 	fclose(file);
 }

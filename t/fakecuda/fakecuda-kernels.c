@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stand-in driver: kernels. The results of ptx/kernels.cu are compared
+ * with what C computes, and those of ptx/faults.cu with words.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tap.h"
+#include "fakecuda/cu.h"
+
+static CUmodule kernels;
+
+static char *text_of(const char *name)
+{
+	const char *dir = getenv("srcdir");
+	char path[4096], *text;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/t/fakecuda/ptx/%s", dir ? dir : "..",
+		 name);
+	file = fopen(path, "r");
+	if (!file)
+		return NULL;
+	text = calloc(1, 1 << 20);
+	n = fread(text, 1, (1 << 20) - 1, file);
+	fclose(file);
+	text[n] = '\0';
+	return text;
+}
+
+static CUmodule load(const char *name)
+{
+	char *text = text_of(name);
+	CUmodule module;
+
+	if (!text)
+		bail("%s cannot be read", name);
+	if (cu.cuModuleLoadData(&module, text))
+		bail("%s: %s", name, cu.fakecuda_finding());
+	free(text);
+	return module;
+}
+
+static CUdeviceptr upload(const void *bytes, size_t n)
+{
+	CUdeviceptr p = cu_device(n);
+
+	if (cu.cuMemcpyHtoD(p, bytes, n))
+		bail("no copy");
+	return p;
+}
+
+static int launch(CUmodule module, const char *name, unsigned grid,
+		  unsigned block, unsigned shared, void **params)
+{
+	CUfunction f;
+
+	if (cu.cuModuleGetFunction(&f, module, name))
+		bail("no kernel %s", name);
+	return cu.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, NULL,
+				 params, NULL);
+}
+
+/* Run a kernel with pointers as parameters, and read @n bytes of the last. */
+static void compute(const char *name, unsigned grid, unsigned block,
+		    unsigned shared, void *result, size_t n, void **params,
+		    CUdeviceptr from)
+{
+	if (launch(kernels, name, grid, block, shared, params) ||
+	    cu.cuMemcpyDtoH(result, from, n))
+		bail("%s: %s", name, cu.fakecuda_finding());
+}
+
+static unsigned state = 1;
+
+static unsigned draw(void)
+{
+	state = state * 1664525u + 1013904223u;
+	return state >> 8;
+}
+
+static float real(void)
+{
+	return (float)draw() / (1 << 22) - 2;
+}
+
+static bool close_to(double got, double want, double bound)
+{
+	if (fabs(got - want) <= bound * (1 + fabs(want)))
+		return true;
+	diag("%.9g, not %.9g", got, want);
+	return false;
+}
+
+static void rms_norm(void)
+{
+	float x[3 * 100], y[3 * 100], eps = 1e-5f;
+	CUdeviceptr dx, dy = cu_device(sizeof(y));
+	int n = 100;
+	void *params[] = { &dx, &dy, &n, &eps };
+	bool same = true;
+
+	for (int i = 0; i < 300; i++)
+		x[i] = real();
+	dx = upload(x, sizeof(x));
+	compute("rms_norm", 3, 64, 0, y, sizeof(y), params, dy);
+	for (int r = 0; r < 3; r++) {
+		double sum = 0;
+
+		for (int i = 0; i < n; i++)
+			sum += (double)x[r * n + i] * (double)x[r * n + i];
+		for (int i = 0; i < n; i++)
+			same &= close_to((double)y[r * n + i],
+					 (double)x[r * n + i] /
+						 sqrt(sum / n + 1e-5),
+					 1e-6);
+	}
+	ok(same, "a kernel with loops, shuffles and a barrier computes a norm");
+}
+
+static int dp4a(unsigned a, unsigned b, int c)
+{
+	for (int i = 0; i < 32; i += 8)
+		c += (int8_t)(a >> i) * (int8_t)(b >> i);
+	return c;
+}
+
+static unsigned reversed(unsigned v)
+{
+	unsigned r = 0;
+
+	for (int i = 0; i < 32; i++)
+		r |= (v >> i & 1) << (31 - i);
+	return r;
+}
+
+static void integers(void)
+{
+	int a[64], y[512], want[512], sum = 0;
+	unsigned ballot = 0;
+	CUdeviceptr da, dy = cu_device(sizeof(y));
+	void *params[] = { &da, &dy };
+
+	for (int i = 0; i < 64; i++)
+		a[i] = (int)(draw() * 2654435761u);
+	for (int i = 0; i < 32; i++) {
+		sum += a[i] & 1023;
+		ballot |= (unsigned)(a[i] & 1) << i;
+	}
+	for (int i = 0; i < 32; i++) {
+		int v = a[i], w = a[i + 32], *r = want + 16 * i;
+		unsigned u = (unsigned)v, same = 0;
+
+		for (int k = 0; k < 32; k++)
+			same |= (unsigned)((a[k] & 3) == (v & 3)) << k;
+		r[0] = dp4a(u, (unsigned)w, 7);
+		r[1] = __builtin_popcount(u) +
+		       100 * (u ? __builtin_clz(u) : 32) +
+		       10000 * __builtin_ffs(v);
+		r[2] = v / (w | 1);
+		r[3] = v % (w | 1);
+		r[4] = (int)((u & 0xffff) | (unsigned)w << 16);
+		r[5] = (int)((((uint64_t)(unsigned)w << 32) | u) >> 7);
+		r[6] = (int)(((int64_t)v * w) >> 32);
+		r[7] = (int)(u / 7);
+		r[8] = sum;
+		r[9] = (int)ballot;
+		r[10] = i < 31 ? a[i + 1] : v;
+		r[11] = (int)same;
+		r[12] = (int)(((long long)v * w) >> 20);
+		r[13] = (int)(u << (w & 31)) ^ (v >> 3);
+		r[14] = (int)reversed(u);
+		r[15] = (v > -5 ? v : -5) < w ? (v > -5 ? v : -5) : w;
+	}
+	da = upload(a, sizeof(a));
+	compute("integers", 1, 32, 0, y, sizeof(y), params, dy);
+	is_mem(y, want, sizeof(y),
+	       "integers, votes, shuffles and sums of a warp have exact results");
+}
+
+static float half(float f)
+{
+	int e;
+
+	frexpf(f, &e);
+	return ldexpf(nearbyintf(ldexpf(f, 11 - e)), e - 11);
+}
+
+static float bf16(float f)
+{
+	int e;
+
+	frexpf(f, &e);
+	return ldexpf(nearbyintf(ldexpf(f, 8 - e)), e - 8);
+}
+
+static void floats(void)
+{
+	float x[32], y[512];
+	CUdeviceptr dx, dy = cu_device(sizeof(y));
+	void *params[] = { &dx, &dy };
+	bool same = true, exact = true;
+
+	for (int i = 0; i < 32; i++)
+		x[i] = real() + 0.01f;
+	dx = upload(x, sizeof(x));
+	compute("floats", 1, 32, 0, y, sizeof(y), params, dy);
+	for (int i = 0; i < 32; i++) {
+		const float *r = y + 16 * i;
+		double v = (double)x[i];
+		float t = x[i] + 1e-3f;
+
+		same &= close_to((double)r[0], exp(v), 1e-6) &&
+			close_to((double)r[1], log(fabs(v)), 1e-6) &&
+			close_to((double)r[2], sin(v), 1e-6) &&
+			close_to((double)r[3], tanh(v), 1e-6) &&
+			close_to((double)r[13], erf(v), 1e-6);
+		if (fabs((double)t) > fabs(v + (double)1e-3f))
+			t = nextafterf(t, 0);
+		exact &= r[4] == sqrtf(fabsf(x[i])) && r[5] == 1 / x[i] &&
+			 r[6] == fmaf(x[i], x[i], 1e-9f) &&
+			 r[7] == roundf(x[i]) && r[8] == half(x[i]) &&
+			 r[9] == bf16(x[i]) &&
+			 r[10] == x[i] * (float)(i % 4 + 1) && r[11] == t &&
+			 r[12] == (float)(int)x[i] && r[14] == (float)(v / 3) &&
+			 r[15] == fminf(x[i], 0.5f);
+	}
+	ok(same, "functions that CUDA computes from approximations are close");
+	ok(exact,
+	   "square roots, quotients, fused sums, roundings and conversions are exact");
+}
+
+/* The bits of @f, which F16 can hold. */
+static uint16_t half_bits(float f)
+{
+	int e;
+	float m = frexpf(fabsf(f), &e);
+
+	if (f == 0)
+		return 0;
+	return (uint16_t)((f < 0) << 15 | (e + 14) << 10 |
+			  ((int)ldexpf(m, 11) - 1024));
+}
+
+static uint16_t bf16_bits(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, 4);
+	return (uint16_t)(u >> 16);
+}
+
+static float half_value(uint16_t h)
+{
+	float m = (float)(h & 1023) + (h & 0x7c00 ? 1024 : 0);
+	int e = h >> 10 & 31;
+
+	m = ldexpf(m, (e ? e : 1) - 25);
+	return h >> 15 ? -m : m;
+}
+
+static void pairs(void)
+{
+	uint16_t a[128], y[128], b[128], z[128];
+	CUdeviceptr da, db, dy = cu_device(sizeof(y)),
+			    dz = cu_device(sizeof(z));
+	void *params[] = { &da, &dy, &db, &dz };
+	bool f16 = true, bf = true;
+
+	for (int i = 0; i < 128; i++) {
+		a[i] = half_bits(half(real() + 0.01f));
+		b[i] = bf16_bits(bf16(real() + 0.01f));
+	}
+	da = upload(a, sizeof(a));
+	db = upload(b, sizeof(b));
+	compute("pairs", 1, 32, 0, y, sizeof(y), params, dy);
+	cu.cuMemcpyDtoH(z, dz, sizeof(z));
+	for (int i = 0; i < 64; i++) {
+		float u = half_value(a[i]), v = half_value(a[i + 64]), p, q;
+		uint32_t bits = (uint32_t)b[i] << 16,
+			 more = (uint32_t)b[i + 64] << 16;
+
+		memcpy(&p, &bits, 4);
+		memcpy(&q, &more, 4);
+		f16 &= half_value(y[i]) == half(fmaf(u, v, u)) &&
+		       half_value(y[i + 64]) == fmaxf(u, v);
+		bf &= z[i] == bf16_bits(bf16(fmaf(p, q, p))) &&
+		      z[i + 64] == bf16_bits(bf16(p * q));
+	}
+	ok(f16, "arithmetic of two F16 is rounded once");
+	ok(bf, "arithmetic of two BF16 is rounded once");
+}
+
+static void product(const char *name, uint16_t (*bits)(float))
+{
+	uint16_t a[256], b[128];
+	float fa[256], fb[128], c[128];
+	CUdeviceptr da, db, dc = cu_device(sizeof(c));
+	void *params[] = { &da, &db, &dc };
+	bool same = true;
+
+	for (int i = 0; i < 256; i++) {
+		fa[i] = (float)(int)(draw() % 17) - 8;
+		a[i] = bits(fa[i]);
+	}
+	for (int i = 0; i < 128; i++) {
+		fb[i] = (float)(int)(draw() % 17) / 4 - 2;
+		b[i] = bits(fb[i]);
+	}
+	da = upload(a, sizeof(a));
+	db = upload(b, sizeof(b));
+	compute(name, 1, 32, 0, c, sizeof(c), params, dc);
+	for (int i = 0; i < 16; i++) {
+		for (int j = 0; j < 8; j++) {
+			float sum = 0;
+
+			for (int k = 0; k < 16; k++)
+				sum += fa[16 * i + k] * fb[8 * k + j];
+			same &= c[8 * i + j] == sum;
+		}
+	}
+	ok(same, "%s: cp.async, ldmatrix and mma.sync compute a product", name);
+}
+
+static void product_s8(void)
+{
+	int8_t a[512], b[256];
+	int c[128];
+	CUdeviceptr da, db, dc = cu_device(sizeof(c));
+	void *params[] = { &da, &db, &dc };
+	bool same = true;
+
+	for (int i = 0; i < 512; i++)
+		a[i] = (int8_t)draw();
+	for (int i = 0; i < 256; i++)
+		b[i] = (int8_t)draw();
+	da = upload(a, sizeof(a));
+	db = upload(b, sizeof(b));
+	compute("product_s8", 1, 32, 0, c, sizeof(c), params, dc);
+	for (int i = 0; i < 16; i++) {
+		for (int j = 0; j < 8; j++) {
+			int sum = 0;
+
+			for (int k = 0; k < 32; k++)
+				sum += a[32 * i + k] * b[32 * j + k];
+			same &= c[8 * i + j] == sum;
+		}
+	}
+	ok(same, "mma.sync computes a product of bytes");
+}
+
+static float horner(float a, int n)
+{
+	float s = 0;
+
+	for (int i = 0; i < n; i++)
+		s = s * a + (float)i;
+	return s;
+}
+
+static void control(void)
+{
+	float y[64], want[64];
+	CUdeviceptr dy = cu_device(sizeof(y));
+	int n = 21;
+	void *params[] = { &dy, &n };
+
+	for (int i = 0; i < 64; i++)
+		want[i] =
+			i & 1 ? horner(2, (63 - i) % 7) + (float)((n & 15) * i)
+			      : -(float)(((n + 1) & 15) * i);
+	compute("control", 1, 64, 64 * sizeof(float), y, sizeof(y), params, dy);
+	is_mem(y, want, sizeof(y),
+	       "calls, local memory, dynamic shared memory and branches work");
+}
+
+static void last_block(unsigned seed)
+{
+	int x[40 * 32], got, want = 0;
+	unsigned zero = 0;
+	CUdeviceptr dx, part = cu_device(4 * 40), dy = cu_device(4), ticket;
+	void *params[] = { &dx, &part, &dy, &ticket };
+	char text[16];
+
+	for (int i = 0; i < 40 * 32; i++)
+		want += x[i] = (int)draw();
+	dx = upload(x, sizeof(x));
+	ticket = upload(&zero, 4);
+	snprintf(text, sizeof(text), "%u", seed);
+	cu.fakecuda_set("ORDER", text);
+	compute("last_block", 40, 32, 0, &got, 4, params, dy);
+	cu.fakecuda_set("ORDER", "0");
+	is_int(got, want,
+	       "order %u: the last block sees what others wrote before a fence",
+	       seed);
+}
+
+struct fault {
+	const char *kernel;
+	unsigned grid, block;
+	int n;
+	int result;
+	const char *words;
+};
+
+/* Each in a context of its own, since it may not survive. */
+static void fault(const struct fault *f)
+{
+	unsigned long before;
+	CUdeviceptr x, y;
+	CUcontext ctx;
+	CUmodule module;
+	int n = f->n, result;
+	float zeros[512] = { 0 };
+	void *params[] = { &y, &n };
+	void *two[] = { &x, &y };
+	bool sources = !strcmp(f->kernel, "unwritten_global") ||
+		       !strcmp(f->kernel, "async_too_early");
+
+	if (cu.cuCtxCreate(&ctx, NULL, 0, 0))
+		bail("no context");
+	module = load("faults.ptx");
+	y = upload(zeros, sizeof(zeros));
+	x = f->n ? upload(zeros, sizeof(zeros)) : cu_device(sizeof(zeros));
+	before = cu_counts().findings;
+	launch(module, f->kernel, f->grid, f->block, 0, sources ? two : params);
+	result = (int)cu.cuCtxSynchronize();
+	ok(cu_counts().findings > before, "%s: there is a finding", f->kernel);
+	has_str(cu.fakecuda_finding(), f->words, "%s: it says what is wrong",
+		f->kernel);
+	has_str(cu.fakecuda_finding(), f->kernel, "%s: it names the kernel",
+		f->kernel);
+	is_int(result, f->result, "%s: the context fails as a GPU's does",
+	       f->kernel);
+	cu.cuCtxDestroy(ctx);
+}
+
+static const struct fault faults[] = {
+	{ "out_of_bounds", 1, 32, 500, CUDA_ERROR_ILLEGAL_ADDRESS,
+	  "thread (12,0,0): writes 4 bytes" },
+	{ "misaligned", 1, 1, 1, CUDA_ERROR_MISALIGNED_ADDRESS,
+	  "which is no multiple of 16" },
+	{ "beyond_shared", 1, 32, 1, CUDA_ERROR_ILLEGAL_ADDRESS,
+	  "bytes beyond the end of" },
+	{ "unwritten_shared", 1, 32, 32, 0,
+	  "of shared memory, which was never written" },
+	{ "unwritten_global", 1, 32, 0, 0,
+	  "of global memory, which was never written" },
+	{ "race_warps", 1, 64, 1, 0, "of another warp" },
+	{ "race_lanes", 1, 32, 1, 0, "of the same warp, read in line" },
+	{ "race_blocks", 2, 32, 1, 0, "of another block wrote in line" },
+	{ "shuffle_in_branch", 1, 32, 16, 0,
+	  "lanes 0xffff0000 do not: they have ended" },
+	{ "barrier_in_branch", 1, 32, 16, CUDA_ERROR_LAUNCH_TIMEOUT,
+	  "threads wait at barrier" },
+	{ "async_too_early", 1, 32, 1, 0, "its group was not awaited" },
+	{ "unwritten_register", 1, 32, 1, 0,
+	  "uses a register that was never written" },
+	{ "endless", 1, 32, 1, CUDA_ERROR_LAUNCH_TIMEOUT,
+	  "the launch has not ended after" },
+};
+
+static void all_faults(void)
+{
+	cu.fakecuda_set("KERNELLIMIT", "100000");
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		fault(&faults[i]);
+	cu.fakecuda_set("KERNELLIMIT", "2e9");
+}
+
+static void counters(void)
+{
+	struct fakecuda_kernel k = { 0 };
+	CUmodule module = load("faults.ptx");
+	float x[256] = { 0 };
+	CUdeviceptr dx = upload(x, sizeof(x)), dy = cu_device(sizeof(x));
+	void *params[] = { &dx, &dy };
+
+	launch(module, "strided", 1, 32, 0, params);
+	cu.cuCtxSynchronize();
+	is_int(cu.fakecuda_kernel("strided", &k), 0,
+	       "a kernel that was launched has counts");
+	is_int(k.load_requests, 1, "a load of a warp is one request");
+	is_int(k.load_sectors, 32, "a load with a stride touches 32 sectors");
+	is_int(k.store_sectors, 4, "128 bytes in a row are 4 sectors");
+	is_int(k.bank_conflicts, 31,
+	       "32 words of one bank take 31 more passes");
+	is_int(cu.fakecuda_kernel("none", &k), -1,
+	       "a kernel that was not launched has no counts");
+	cu.cuModuleUnload(module);
+}
+
+static void refused(void)
+{
+	CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER,
+				   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+	char log[200] = "";
+	void *values[] = { log, (void *)(uintptr_t)sizeof(log) };
+	CUmodule module;
+
+	is_int(cu.cuModuleLoadDataEx(
+		       &module,
+		       ".version 7.4\n.target sm_80\n.address_size 64\n"
+		       ".entry k()\n{\n\twgmma.fence.sync.aligned;\n}\n",
+		       2, options, values),
+	       CUDA_ERROR_INVALID_PTX,
+	       "a module with an unknown instruction is refused");
+	has_str(log, "line 6: wgmma.fence.sync.aligned: ",
+		"the log names the line and the instruction");
+	is_int(cu.cuModuleLoadData(&module, ".version 9.9\n.target sm_80\n"),
+	       CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+	       "PTX that is newer than the driver is refused");
+	is_int(cu.cuModuleLoadData(&module, ".version 7.4\n.target sm_120\n"),
+	       CUDA_ERROR_NO_BINARY_FOR_GPU, "PTX for a newer GPU is refused");
+	is_int(cu.cuModuleLoadData(&module, "\177ELF"),
+	       CUDA_ERROR_NO_BINARY_FOR_GPU, "an image of a GPU is refused");
+}
+
+static void order(void)
+{
+	int x[64], y[64];
+	int *host = cu_pinned(sizeof(x)), n = 64;
+	CUdeviceptr dx = cu_device(sizeof(x));
+	CUstream stream = cu_stream();
+	void *params[] = { &dx, &n };
+	CUfunction f;
+
+	cu.cuModuleGetFunction(&f, kernels, "add_one");
+	for (int i = 0; i < 64; i++) {
+		host[i] = i;
+		y[i] = i + 2;
+	}
+	cu.cuMemcpyHtoDAsync(dx, host, sizeof(x), stream);
+	cu.cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+	cu.cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+	cu.cuMemcpyDtoHAsync(host, dx, sizeof(x), stream);
+	cu.cuStreamSynchronize(stream);
+	is_mem(host, y, sizeof(y),
+	       "launches and copies of a stream are executed in order");
+	is_int(cu.cuLaunchKernel(f, 2, 1, 1, 2048, 1, 1, 0, stream, params,
+				 NULL),
+	       CUDA_ERROR_INVALID_VALUE, "a block of 2048 threads is refused");
+	is_int(cu.cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 60000, stream, params,
+				 NULL),
+	       CUDA_ERROR_INVALID_VALUE,
+	       "more dynamic shared memory than is allowed is refused");
+	cu.cuFuncSetAttribute(
+		f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000);
+	is_int(cu.cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 60000, stream, params,
+				 NULL),
+	       CUDA_SUCCESS, "it is accepted once the function allows it");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFreeHost(host);
+}
+
+static void library(void)
+{
+	char *text = text_of("kernels.ptx");
+	int x[32] = { 0 }, n = 32;
+	CUdeviceptr dx = upload(x, sizeof(x));
+	void *params[] = { &dx, &n };
+	CUlibrary library;
+	CUkernel kernel;
+
+	is_int(cu.cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL,
+				    0),
+	       0, "a library is loaded");
+	cu.cuLibraryGetKernel(&kernel, library, "add_one");
+	is_int(cu.cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 32, 1, 1, 0, NULL,
+				 params, NULL),
+	       0, "a kernel of a library is launched as a function");
+	cu.cuMemcpyDtoH(x, dx, sizeof(x));
+	is_int(x[31], 1, "the kernel of the library has run");
+	is_int(cu.cuLibraryUnload(library), 0, "the library is unloaded");
+	free(text);
+}
+
+int main(void)
+{
+	unsigned long misuse;
+
+	if (!text_of("kernels.ptx"))
+		skip_all("the PTX of the kernels is not here");
+	plan(0);
+	cu_start();
+	kernels = load("kernels.ptx");
+	rms_norm();
+	integers();
+	floats();
+	pairs();
+	product("product_f16", half_bits);
+	product("product_bf16", bf16_bits);
+	product_s8();
+	control();
+	for (unsigned seed = 0; seed < 4; seed++)
+		last_block(seed);
+	misuse = cu_counts().misuse;
+	is_int(cu_counts().findings, 0,
+	       "kernels without a fault have no findings: %s",
+	       cu.fakecuda_finding());
+	is_int(misuse, 0, "nothing was misused");
+	order();
+	library();
+	refused();
+	all_faults();
+	counters();
+	is_int(cu.cuModuleUnload(kernels), 0, "a module is unloaded");
+	return done_testing();
+}
