@@ -6,7 +6,8 @@
  * reserved, as fio does. Both times are from the creation of the file to the
  * end of fsync(2), and the ways take turns. With a Python that has the packages
  * safetensors, gguf and numpy, their writers take their turns too, on arrays in
- * memory; each is followed by fsync(2) of its file.
+ * memory, and with torch that of its tensors; each is followed by fsync(2) of
+ * its file.
  *
  * The tensors are 64 of equal length, one after the other in huge pages.
  */
@@ -128,20 +129,25 @@ static void remove_saved(void)
 	}
 }
 
-/* The seconds of the two writers in Python; false: they do not run. */
-static bool peers(double *ret_safetensors, double *ret_gguf)
+/*
+ * The seconds of the writers in Python. Returns their number: 3 with torch, 2
+ * without it, 0 if they do not run.
+ */
+static int peers(double *ret_safetensors, double *ret_gguf, double *ret_torch)
 {
 	char command[9000];
 	FILE *from;
 	int n;
 
 	if (!python)
-		return false;
+		return 0;
 	snprintf(command, sizeof(command), "'%s' '%s' '%s' %zu %u", python,
 		 script, dir, bytes, N_TENSORS);
 	from = popen(command, "r");
-	n = from ? fscanf(from, "%lf %lf", ret_safetensors, ret_gguf) : 0;
-	return from && pclose(from) == 0 && n == 2;
+	n = from ? fscanf(from, "%lf %lf %lf", ret_safetensors, ret_gguf,
+			  ret_torch)
+		 : 0;
+	return from && pclose(from) == 0 && n >= 2 ? n : 0;
 }
 
 enum {
@@ -151,6 +157,7 @@ enum {
 	GGUF,
 	PEER,
 	PEER_GGUF,
+	PEER_TORCH,
 	WAYS
 };
 
@@ -174,7 +181,7 @@ static void row(const char *name, const char *limit, double goal,
 static void measure(void)
 {
 	static double t[WAYS][MAX_PAIRS];
-	bool with = true;
+	int with = 3, n;
 
 	for (unsigned i = 0; i < pairs; i++) {
 		/* What is removed before takes time of what follows. */
@@ -184,7 +191,11 @@ static void measure(void)
 			t[way][i] = take(way);
 			remove_saved();
 		}
-		with = with && peers(&t[PEER][i], &t[PEER_GGUF][i]);
+		if (with) {
+			n = peers(&t[PEER][i], &t[PEER_GGUF][i],
+				  &t[PEER_TORCH][i]);
+			with = n < with ? n : with;
+		}
 	}
 	result_head();
 	row("one safetensors file", "direct writes", GOAL, t[RAW], t[ONE]);
@@ -195,7 +206,11 @@ static void measure(void)
 		    t[PEER], t[ONE]);
 		row("one GGUF file, package", "gguf.GGUFWriter", 1,
 		    t[PEER_GGUF], t[GGUF]);
-	} else {
+	}
+	if (with == 3)
+		row("one safetensors file, torch", "safetensors.torch", 1,
+		    t[PEER_TORCH], t[ONE]);
+	if (!with) {
 		result_skip("the packages safetensors and gguf",
 			    "no --python that has them");
 	}

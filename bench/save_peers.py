@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""save_peers.py DIR BYTES TENSORS: the seconds that safetensors.numpy.save_file and
-gguf.GGUFWriter take for arrays in memory, fsync(2) of the file included. bench/save
-calls it."""
+"""save_peers.py DIR BYTES TENSORS: the seconds that safetensors.numpy.save_file,
+gguf.GGUFWriter and, if torch is there, safetensors.torch.save_file take for arrays
+in memory, fsync(2) of the file included. bench/save calls it."""
 import os
 import sys
 import time
@@ -9,6 +9,12 @@ import time
 import gguf
 import numpy
 from safetensors.numpy import save_file
+
+try:
+    import torch
+    from safetensors.torch import save_file as save_torch
+except ImportError:
+    torch = None
 
 
 def write_gguf(arrays, path):
@@ -37,7 +43,10 @@ def main(folder, size, number):
     arrays = {f"model.layers.{i:02}.weight": one + numpy.int8(i)
               for i in range(number)}
     print(seconds(save_file, arrays, os.path.join(folder, "p.safetensors")),
-          seconds(write_gguf, arrays, os.path.join(folder, "p.gguf")))
+          seconds(write_gguf, arrays, os.path.join(folder, "p.gguf")),
+          *[seconds(save_torch, {name: torch.from_numpy(array)
+                                 for name, array in arrays.items()},
+                    os.path.join(folder, "p.safetensors"))] if torch else [])
 
 
 main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
