@@ -59,6 +59,19 @@ static void release(void *arg)
 		Py_AddPendingCall(drop_pending, NULL);
 }
 
+/* Wrap memory of the host, or of a CUDA device. */
+static int wrap(struct weir_buft *buft, void *ptr, size_t size,
+		struct owner *owner, struct weir_buf **ret_buf)
+{
+	struct weir_buft_info info = { .size = sizeof(info) };
+	int r = weir_buft_info(buft, &info);
+
+	if (r < 0 || info.flags & WEIR_BUFT_HOST)
+		return weir_buf_wrap(buft, ptr, size, release, owner, ret_buf);
+	return weir_cuda_buf_wrap(info.dev, (uintptr_t)ptr, size, release,
+				  owner, ret_buf);
+}
+
 int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *object,
 	      struct weir_buf **ret_buf)
 {
@@ -70,7 +83,7 @@ int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *object,
 		return -1;
 	}
 	owner->object = object;
-	r = weir_buf_wrap(buft, ptr, size, release, owner, ret_buf);
+	r = wrap(buft, ptr, size, owner, ret_buf);
 	if (r < 0) {
 		free(owner);
 		glue_fail(r);

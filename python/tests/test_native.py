@@ -220,6 +220,24 @@ def test_asyncio(many: Path) -> None:
     assert asyncio.run(main()) == 64
 
 
+def test_await(many: Path) -> None:
+    """load_async() and stream_async() let the event loop go on."""
+
+    async def main() -> None:
+        loaded, again = await asyncio.gather(
+            weir.load_async(many, framework="weir"),
+            weir.load_async(many, framework="weir", only="layers.1?.w"),
+        )
+        assert len(loaded) == 64 and len(again) == 10
+        assert raw(loaded["layers.9.w"]) == content(512 * 1024, 9)
+        seen = 0
+        async for name, tensor in weir.stream_async(many, framework="weir"):
+            seen += 1
+        assert seen == 64
+
+    asyncio.run(main())
+
+
 def test_fork(small: Path) -> None:
     """After a fork tensors stay readable, and a new load works."""
     tensor = weir.load(small, framework="weir")["b"]

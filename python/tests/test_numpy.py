@@ -193,3 +193,36 @@ def test_memory_freed(many: Path) -> None:
         assert full - used() < 16 << 20
         del last, found
         assert full - used() > 16 << 20
+
+
+def test_into(tmp_path: Path) -> None:
+    """load_into() fills arrays, also views, and converts to their dtypes."""
+    path = tmp_path / "x.safetensors"
+    weir.numpy.save_file(arrays(), path)
+    base = np.zeros((3, 8, 5), np.float32)
+    into = {
+        "int32": np.zeros((3, 4, 5), np.int32),
+        "float16": base[:, 2:6],
+        "empty": np.zeros((0, 7), np.int16),
+    }
+    report = weir.load_into(path, into)
+    assert (into["int32"] == arrays()["int32"]).all()
+    assert (base[:, 2:6] == arrays()["float16"]).all()
+    assert not base[:, :2].any() and not base[:, 6:].any()
+    assert report["bytes"] == 60 * 4 + 60 * 2
+
+
+def test_into_refused(tmp_path: Path) -> None:
+    """load_into() refuses what it cannot fill, before it reads anything."""
+    path = tmp_path / "x.safetensors"
+    weir.numpy.save_file(arrays(), path)
+    frozen = np.zeros((3, 4, 5), np.int32)
+    frozen.flags.writeable = False
+    for into, text in (
+        ({"z": np.zeros(1)}, "no tensor 'z'"),
+        ({"int32": np.zeros((4, 3), np.int32)}, "has shape"),
+        ({"int32": frozen}, "read-only"),
+        ({"int32": 5}, "is int"),
+    ):
+        with pytest.raises(weir.InvalidError, match=text):
+            weir.load_into(path, into)

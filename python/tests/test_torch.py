@@ -186,3 +186,15 @@ def test_replace(tmp_path: Path) -> None:
         del sys.modules["held"]
     assert safetensors.safe_open is original
     assert held.safe_open is original
+
+
+def test_into(tmp_path: Path) -> None:
+    """load_into() fills a state_dict, and refuses the meta device."""
+    path = tmp_path / "x.safetensors"
+    first, second = torch.nn.Linear(8, 4), torch.nn.Linear(8, 4)
+    weir.torch.save_model(first, path)
+    weir.load_into(path, second.state_dict())
+    assert same(dict(first.state_dict()), dict(second.state_dict()))
+    meta = torch.nn.Linear(8, 4, device="meta")
+    with pytest.raises(weir.InvalidError, match="meta device"):
+        weir.load_into(path, meta.state_dict())

@@ -26,6 +26,8 @@ from ._errors import (
     SafetensorError,
     UnsupportedError,
 )
+from ._async import load_async, stream_async
+from ._into import load_into
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
 from ._replace import replace_safetensors, restore_safetensors
@@ -53,12 +55,15 @@ __all__ = [
     "__version__",
     "devices",
     "load",
+    "load_async",
+    "load_into",
     "recording",
     "replace_safetensors",
     "restore_safetensors",
     "safe_open",
     "save",
     "stream",
+    "stream_async",
 ]
 
 

@@ -16,7 +16,7 @@ class Tensors(Dict[str, Any]):
     metadata: Dict[str, Any]
 
 
-def _start(
+def start(
     model: _weir.Model,
     device: object,
     only: Only,
@@ -24,6 +24,7 @@ def _start(
     slices: Optional[Mapping[str, Part]],
     way: str,
 ) -> _weir.Load:
+    """Start a load with the options of ``load``."""
     name = _root.device_name(device)
     kind, number = _model.kind_and_way(name, way)
     indices = _model.choose(model, only)
@@ -67,7 +68,7 @@ def load(
     """
     make = _frameworks.maker(_frameworks.name_of(framework))
     model = _model.open_model(path, root)
-    running = _start(model, device, only, dtype, slices, way)
+    running = start(model, device, only, dtype, slices, way)
     tensors = Tensors(running.all(make))
     tensors.report = running.report()
     tensors.metadata = model.metadata()
@@ -92,7 +93,7 @@ def stream(
     """
     make = _frameworks.maker(_frameworks.name_of(framework))
     model = _model.open_model(path, root)
-    running = _start(model, device, only, dtype, slices, way)
+    running = start(model, device, only, dtype, slices, way)
     return _arrivals(model.names(), running, make)
 
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Loads in an event loop of asyncio, which goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, AsyncIterator, Mapping, Optional, Tuple
+
+from . import _frameworks, _load, _model, _weir
+from ._load import Tensors
+from ._model import Only, Part, Path
+
+
+async def _readable(running: _weir.Load) -> None:
+    """Return when the load has something to report."""
+    loop = asyncio.get_running_loop()
+    ready: "asyncio.Future[None]" = loop.create_future()
+    fd = running.fileno()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(fd, wake)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+async def stream_async(
+    path: Path,
+    *,
+    device: object = "cpu",
+    framework: Optional[str] = None,
+    only: Only = None,
+    dtype: object = None,
+    slices: Optional[Mapping[str, Part]] = None,
+    way: str = "auto",
+    root: Optional[_weir.Root] = None,
+) -> AsyncIterator[Tuple[str, Any]]:
+    """``stream`` for ``async for``. Cancelling the task cancels the load."""
+    make = _frameworks.maker(_frameworks.name_of(framework))
+    model = _model.open_model(path, root)
+    running = _load.start(model, device, only, dtype, slices, way)
+    names = model.names()
+    try:
+        while True:
+            try:
+                i = running.next(0)
+            except TimeoutError:
+                await _readable(running)
+                continue
+            if i is None:
+                return
+            yield names[running.index(i)], running.make(i, make)
+    finally:
+        running.close()
+
+
+async def load_async(path: Path, **options: Any) -> Tensors:
+    """``load`` for ``await``, with the same options."""
+    tensors = Tensors()
+    async for name, tensor in stream_async(path, **options):
+        tensors[name] = tensor
+    return tensors
