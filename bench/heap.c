@@ -203,6 +203,38 @@ static void rows_timed(struct calls *c, const struct args *a)
 	row_time(c, a, 1, ", in a stream");
 }
 
+/*
+ * A heap in reserved addresses, against live bytes and one that grows by
+ * separate buffers; the two take turns, after a replay each.
+ */
+static void rows_growing(const struct calls *c, unsigned rounds)
+{
+	double ns[2][MAX_ROUNDS], mib[2], live = (double)c->peak / (1 << 20);
+	struct user *u[2];
+	char name[64];
+
+	for (unsigned k = 0; k < 2; k++) {
+		u[k] = growing[k].open(&growing[k], c, 1);
+		users_run(&growing[k], u[k], c, 1);
+		mib[k] = (double)users_reserved(u[k]) / (1 << 20);
+	}
+	for (unsigned i = 0; i < rounds; i++)
+		for (unsigned n = 0; n < 2; n++) {
+			unsigned k = (i + n) % 2;
+
+			ns[k][i] = users_run(&growing[k], u[k], c, 1) * 1e9 /
+				   (double)c->n;
+		}
+	snprintf(name, sizeof(name), "%s, grown in place, peak", c->name);
+	result_add_pairs(name, growing[0].name, "MiB", 0, &mib[0], &mib[1], 1);
+	result_add_pairs(name, "live bytes", "MiB", 0, &live, &mib[1], 1);
+	snprintf(name, sizeof(name), "%s, grown in place, time", c->name);
+	result_add_pairs(name, growing[0].name, "ns", 0.95, ns[0], ns[1],
+			 rounds);
+	for (unsigned k = 0; k < 2; k++)
+		growing[k].close(u[k]);
+}
+
 static void shape_make(const struct shape *s, const struct args *a,
 		       uint32_t seed, struct calls *c)
 {
@@ -226,6 +258,7 @@ static void run_shape(const struct shape *s, const struct args *a)
 	if (!s->timed)
 		return;
 	shape_make(s, a, 0, &c);
+	rows_growing(&c, a->rounds);
 	rows_timed(&c, a);
 	calls_free(&c);
 }

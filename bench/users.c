@@ -107,6 +107,51 @@ static void heap_in(struct user *u, uint64_t capacity, uint32_t streams)
 	weir_buf_free(buf);
 }
 
+/* The heap has addresses for @reserve bytes, or grows by separate buffers. */
+static struct user *growing_open(const struct allocator *a,
+				 const struct calls *c, uint64_t reserve)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct user *u = user_new(a, 1);
+	struct weir_buft *buft;
+	struct weir_dev *cpu;
+
+	must(weir_open(NULL, &u->weir));
+	cpu = weir_dev_get(u->weir, 0);
+	for (uint32_t i = 1; i < c->streams; i++)
+		must(weir_stream_new(cpu, NULL, &u->streams[i]));
+	must(weir_dev_buft(cpu, WEIR_MEM_PLAIN, &buft));
+	o.align = HEAP_ALIGN;
+	o.reserve = reserve;
+	must(weir_heap_new(buft, &o, &u->heap));
+	u->blocks = calloc(c->slots, sizeof(*u->blocks));
+	if (!u->blocks)
+		die("no memory for %u slots", c->slots);
+	return u;
+}
+
+static struct user *buffers_open(const struct allocator *a,
+				 const struct calls *c, unsigned threads)
+{
+	(void)threads;
+	return growing_open(a, c, 0);
+}
+
+static struct user *region_open(const struct allocator *a,
+				const struct calls *c, unsigned threads)
+{
+	(void)threads;
+	return growing_open(a, c, WEIR_HEAP_RESERVE_ALL);
+}
+
+uint64_t users_reserved(const struct user *u)
+{
+	struct weir_heap_stats s = { .size = sizeof(s) };
+
+	must(weir_heap_stats(u->heap, &s));
+	return s.reserved_peak;
+}
+
 static struct user *weir_user_open(const struct allocator *a,
 				   const struct calls *c, unsigned threads)
 {
@@ -143,7 +188,8 @@ static void weir_user_close(struct user *u)
 	for (uint32_t i = 1; i < MAX_STREAMS; i++)
 		weir_stream_free(u->streams[i]);
 	weir_close(u->weir);
-	munmap(u->addresses, u->capacity);
+	if (u->addresses)
+		munmap(u->addresses, u->capacity);
 	free(u->blocks);
 	free(u);
 }
@@ -176,6 +222,13 @@ uint64_t users_height(const struct calls *c, uint64_t capacity)
 	weir_user_close(u);
 	return height;
 }
+
+const struct allocator growing[2] = {
+	{ "separate buffers", buffers_open, weir_user_replay, weir_user_close,
+	  NULL, NULL, NULL },
+	{ "reserved addresses", region_open, weir_user_replay, weir_user_close,
+	  NULL, NULL, NULL },
+};
 
 struct allocator allocators[USERS] = {
 	{ "weir", weir_user_open, weir_user_replay, weir_user_close, NULL, NULL,

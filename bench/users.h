@@ -37,6 +37,11 @@ enum {
 };
 extern struct allocator allocators[USERS];
 
+/* Heaps that begin without memory: separate buffers, reserved addresses. */
+extern const struct allocator growing[2];
+/* The most bytes that the heap of @u, one of those, has had. */
+uint64_t users_reserved(const struct user *u);
+
 /*
  * Open the libraries of the others. Calls exec once, since some need more
  * static thread-local storage than the dynamic linker keeps free.
