@@ -92,6 +92,7 @@ static void context_end(struct CUctx_st *ctx)
 	fc_streams_wait(ctx);
 	streams_end(ctx);
 	events_end(ctx);
+	fc_graphs_end(ctx);
 	fc_modules_end(ctx);
 	fc_memory_drop(ctx);
 }

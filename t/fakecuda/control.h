@@ -67,11 +67,13 @@ enum fakecuda_thing {
 	FAKECUDA_REGISTERED,    /* cuMemHostRegister */
 	FAKECUDA_STREAM,
 	FAKECUDA_EVENT,
-	FAKECUDA_CONTEXT,   /* cuCtxCreate */
-	FAKECUDA_RETAINED,  /* cuDevicePrimaryCtxRetain */
-	FAKECUDA_ADDRESSES, /* cuMemAddressReserve */
-	FAKECUDA_MODULE,    /* cuModuleLoadData */
-	FAKECUDA_LIBRARY,   /* cuLibraryLoadData */
+	FAKECUDA_CONTEXT,    /* cuCtxCreate */
+	FAKECUDA_RETAINED,   /* cuDevicePrimaryCtxRetain */
+	FAKECUDA_ADDRESSES,  /* cuMemAddressReserve */
+	FAKECUDA_MODULE,     /* cuModuleLoadData */
+	FAKECUDA_LIBRARY,    /* cuLibraryLoadData */
+	FAKECUDA_GRAPH,      /* cuGraphCreate */
+	FAKECUDA_GRAPH_EXEC, /* cuGraphInstantiate */
 	FAKECUDA_THINGS
 };
 

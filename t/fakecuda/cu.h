@@ -44,7 +44,12 @@
 	X(cuModuleGetGlobal) X(cuLibraryLoadData) X(cuLibraryUnload) \
 	X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncGetAttribute) \
 	X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuLaunchKernelEx) \
-	X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuGraphCreate) \
+	X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphAddMemcpyNode) \
+	X(cuGraphAddMemsetNode) X(cuGraphAddEmptyNode) \
+	X(cuGraphAddChildGraphNode) X(cuGraphInstantiate) \
+	X(cuGraphExecDestroy) X(cuGraphExecUpdate) \
+	X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
 #define CONTROL_CALLS(X) \
 	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_release) \

@@ -89,6 +89,9 @@ static const struct word {
 	WORD(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
 	     "attempt to terminate a thread-local capture sequence from "
 	     "another thread"),
+	WORD(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+	     "the graph update was not performed because it included changes "
+	     "which violated constraints specific to instantiated graph update"),
 	WORD(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 

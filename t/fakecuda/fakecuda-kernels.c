@@ -580,6 +580,90 @@ static void library(void)
 	free(text);
 }
 
+static CUDA_KERNEL_NODE_PARAMS node_of(CUfunction f, void **params)
+{
+	CUDA_KERNEL_NODE_PARAMS node = { .func = f,
+					 .gridDimX = 1,
+					 .gridDimY = 1,
+					 .gridDimZ = 1,
+					 .blockDimX = 32,
+					 .blockDimY = 1,
+					 .blockDimZ = 1,
+					 .kernelParams = params };
+
+	return node;
+}
+
+static int first_of(CUgraphExec exec, CUdeviceptr at, CUstream stream)
+{
+	int x = -1;
+
+	if (cu.cuGraphLaunch(exec, stream) || cu.cuStreamSynchronize(stream) ||
+	    cu.cuMemcpyDtoH(&x, at, sizeof(x)))
+		diag("the graph was not launched");
+	return x;
+}
+
+static void graphs(void)
+{
+	CUDA_MEMSET_NODE_PARAMS fill = { .elementSize = 4,
+					 .width = 32,
+					 .height = 1 };
+	CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			       .WidthInBytes = 128,
+			       .Height = 1,
+			       .Depth = 1 };
+	CUdeviceptr dx = cu_device(128), dy = cu_device(128);
+	void *params[] = { &dx, NULL }, *other[] = { &dy, NULL };
+	CUDA_KERNEL_NODE_PARAMS node;
+	CUgraphExecUpdateResultInfo info;
+	CUgraph graph, child;
+	CUgraphNode a, b, c, d, in;
+	CUgraphExec exec;
+	CUstream stream = cu_stream();
+	CUfunction f;
+	int n = 32;
+
+	params[1] = other[1] = &n;
+	fill.dst = copy.srcDevice = dx;
+	copy.dstDevice = dy;
+	cu.cuModuleGetFunction(&f, kernels, "add_one");
+	node = node_of(f, params);
+	cu.cuGraphCreate(&graph, 0);
+	cu.cuGraphCreate(&child, 0);
+	cu.cuGraphAddKernelNode(&in, child, NULL, 0, &node);
+	cu.cuGraphAddMemsetNode(&a, graph, NULL, 0, &fill, NULL);
+	cu.cuGraphAddKernelNode(&b, graph, &a, 1, &node);
+	cu.cuGraphAddChildGraphNode(&c, graph, &b, 1, child);
+	cu.cuGraphAddEmptyNode(&d, graph, &c, 1);
+	cu.cuGraphAddMemcpyNode(&in, graph, &d, 1, &copy, NULL);
+	is_int(cu.cuGraphInstantiate(&exec, graph, 0), 0,
+	       "a graph is instantiated");
+	is_int(first_of(exec, dy, stream), 2,
+	       "a graph fills, runs kernels and a graph, and copies, in order");
+	node.kernelParams = other;
+	cu.cuGraphExecKernelNodeSetParams(exec, b, &node);
+	is_int(first_of(exec, dy, stream), 1,
+	       "a kernel of an executable graph gets other parameters");
+	is_int(cu.cuGraphExecUpdate(exec, graph, &info), 0,
+	       "an executable graph is updated from a graph of its shape");
+	is_int(first_of(exec, dy, stream), 2,
+	       "the update restored the parameters");
+	is_int(cu.cuGraphExecUpdate(exec, child, &info),
+	       CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+	       "an update from a graph of another shape fails");
+	cu.cuGraphDestroy(graph);
+	cu.cuGraphDestroy(child);
+	is_int(first_of(exec, dy, stream), 2,
+	       "an executable graph outlives the graph");
+	is_int(cu.cuGraphExecDestroy(exec), 0,
+	       "an executable graph is destroyed");
+	is_int(cu.cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE,
+	       "an executable graph that was destroyed is not launched");
+	cu.cuStreamDestroy(stream);
+}
+
 int main(void)
 {
 	unsigned long misuse;
@@ -606,6 +690,7 @@ int main(void)
 	is_int(misuse, 0, "nothing was misused");
 	order();
 	library();
+	graphs();
 	refused();
 	all_faults();
 	counters();

@@ -95,6 +95,9 @@ enum fc_kind {
 	FC_FUNCTION,
 	FC_KERNEL,
 	FC_LIBRARY,
+	FC_GRAPH,
+	FC_NODE,
+	FC_EXEC,
 };
 
 /*

@@ -59,6 +59,14 @@ CUresult fc_launch_make(struct fc_call *call, void *function,
 			unsigned shared, void **params, void **extra,
 			struct fc_launch **ret);
 
+/* value.c */
+CUresult fc_fill(struct fc_call *call, CUdeviceptr dst, size_t pitch,
+		 unsigned char byte, size_t width, size_t height,
+		 CUstream handle);
+
+/* graph.c */
+void fc_graphs_end(struct CUctx_st *ctx);
+
 void fc_modules_end(struct CUctx_st *ctx);
 
 /* Run a launch on the calling thread; fc.lock is dropped meanwhile. */

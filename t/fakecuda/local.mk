@@ -10,7 +10,7 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/faults.c %D%/report.c %D%/handle.c \
 	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
-	%D%/kernel.h %D%/module.c %D%/launch.c \
+	%D%/kernel.h %D%/module.c %D%/launch.c %D%/graph.c \
 	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
 %C%_libcuda_la_SOURCES += %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
 	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \

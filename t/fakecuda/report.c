@@ -159,7 +159,7 @@ static void report_things(FILE *file)
 	static const char *const names[FAKECUDA_THINGS] = {
 		"device-memory", "host-memory", "registered", "stream",
 		"event",         "context",     "retained",   "addresses",
-		"module",        "library",
+		"module",        "library",     "graph",      "graph-exec",
 	};
 	int i;
 

@@ -4,6 +4,7 @@
  * functions.
  */
 #include "copy.h"
+#include "kernel.h"
 
 #define LOOK_EVERY 20000u /* ns */
 
@@ -153,9 +154,9 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
 	return fc_leave(&call, host_fn(&call, stream, fn, arg));
 }
 
-static CUresult fill(struct fc_call *call, CUdeviceptr dst, size_t pitch,
-		     unsigned char byte, size_t width, size_t height,
-		     CUstream handle)
+CUresult fc_fill(struct fc_call *call, CUdeviceptr dst, size_t pitch,
+		 unsigned char byte, size_t width, size_t height,
+		 CUstream handle)
 {
 	struct CUstream_st *stream = fc_stream_get(call, handle);
 	struct fc_side side;
@@ -189,20 +190,22 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char byte, size_t bytes,
 			 CUstream stream)
 {
 	FC_ENTER("cuMemsetD8Async", FC_CTX | FC_QUEUE);
-	return fc_leave(&call, fill(&call, dst, bytes, byte, bytes, 1, stream));
+	return fc_leave(&call,
+			fc_fill(&call, dst, bytes, byte, bytes, 1, stream));
 }
 
 /* Asynchronous for device memory, as with a real driver. */
 CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char byte, size_t bytes)
 {
 	FC_ENTER("cuMemsetD8", FC_CTX | FC_QUEUE);
-	return fc_leave(&call, fill(&call, dst, bytes, byte, bytes, 1, NULL));
+	return fc_leave(&call,
+			fc_fill(&call, dst, bytes, byte, bytes, 1, NULL));
 }
 
 CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char byte,
 			   size_t width, size_t height, CUstream stream)
 {
 	FC_ENTER("cuMemsetD2D8Async", FC_CTX | FC_QUEUE);
-	return fc_leave(&call,
-			fill(&call, dst, pitch, byte, width, height, stream));
+	return fc_leave(&call, fc_fill(&call, dst, pitch, byte, width, height,
+				       stream));
 }
