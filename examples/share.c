@@ -53,7 +53,7 @@ static int show_all(const struct weir_weights *w)
 	return fflush(stdout);
 }
 
-/* The device's own memory is that of kind DEVICE; the CPU's is in huge pages. */
+/* The device's own memory is of kind DEVICE, the CPU's is in huge pages. */
 static int load(struct weir *weir, const char *model, const char *device,
 		struct weir_weights **ret)
 {

@@ -87,8 +87,8 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  *
  * With opts.dtype, F64, F32, F16, BF16, F8 and GGML's quantised tensors are
  * converted to F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K, as by weir_convert();
- * others, and F8_E8M0 (scales), are not changed. Tensors with opts.slice are smaller in memory:
- * their shape is that of the slice.
+ * others, and F8_E8M0 (scales), are not changed. Tensors with opts.slice are
+ * smaller in memory: their shape is that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
  * Each may use the bytes from its offset up to the next greater offset that a

@@ -326,14 +326,14 @@ static void walk_begin(const struct weir__save_item *item, uint64_t lo,
 }
 
 /* What reads rows of a tensor: a near row is read together with others. */
-struct reader {
+struct row_reader {
 	const struct weir__save_item *item;
 	struct source from;
 	unsigned char *piece; /* room bytes, or NULL */
 	uint64_t room, gap;
 };
 
-static bool is_near(const struct reader *g, uint64_t begin, uint64_t end,
+static bool is_near(const struct row_reader *g, uint64_t begin, uint64_t end,
 		    uint64_t off)
 {
 	return off >= begin && (off <= end || off - end <= g->gap) &&
@@ -341,7 +341,7 @@ static bool is_near(const struct reader *g, uint64_t begin, uint64_t end,
 }
 
 /* Read [begin, end) of the source, which has @n rows from @w on. */
-static int read_near(const struct reader *g, struct walk *w, uint64_t n,
+static int read_near(const struct row_reader *g, struct walk *w, uint64_t n,
 		     uint64_t begin, uint64_t end, unsigned char *dst)
 {
 	const uint64_t width = g->item->width;
@@ -356,7 +356,7 @@ static int read_near(const struct reader *g, struct walk *w, uint64_t n,
 }
 
 /* Rows [lo, hi), of which there is one at least, to @dst. */
-static int gather_rows(const struct reader *g, uint64_t lo, uint64_t hi,
+static int gather_rows(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		       unsigned char *dst)
 {
 	const uint64_t width = g->item->width;
@@ -399,7 +399,7 @@ static uint64_t row_at(const struct weir__save_item *item, uint64_t row)
 }
 
 /* Bytes [lo, hi) of one row, to @dst. */
-static int gather_part(const struct reader *g, uint64_t lo, uint64_t hi,
+static int gather_part(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		       unsigned char *dst)
 {
 	const uint64_t width = g->item->width;
@@ -410,7 +410,7 @@ static int gather_part(const struct reader *g, uint64_t lo, uint64_t hi,
 }
 
 /* Bytes [lo, hi) of the tensor, by @g, to @dst. */
-static int gather_by(const struct reader *g, uint64_t lo, uint64_t hi,
+static int gather_by(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		     unsigned char *dst)
 {
 	const uint64_t width = g->item->width;
@@ -432,7 +432,7 @@ static int gather_by(const struct reader *g, uint64_t lo, uint64_t hi,
 static int gather(const struct weir__save_item *item, uint64_t lo, uint64_t hi,
 		  unsigned char *dst)
 {
-	struct reader g = { .item = item };
+	struct row_reader g = { .item = item };
 	int r = find_source(item, &g.from);
 
 	if (r < 0)
