@@ -26,7 +26,6 @@ from ._errors import (
     SafetensorError,
     UnsupportedError,
 )
-from ._async import load_async, stream_async
 from ._into import load_into
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
@@ -36,6 +35,7 @@ from ._weir import Tensor
 from ._weir import version as __version__
 
 if TYPE_CHECKING:
+    from ._async import load_async, stream_async
     from ._recording import recording
 
 __all__ = [
@@ -68,7 +68,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch is imported when it is used."""
+    """What needs torch or asyncio is imported when it is used."""
+    if name in ("load_async", "stream_async"):
+        from . import _async
+
+        return getattr(_async, name)
     if name == "recording":
         from ._recording import recording
 
