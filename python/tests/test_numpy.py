@@ -75,7 +75,7 @@ INDEXES = [
     np.s_[::2], np.s_[1:], np.s_[:-1], np.s_[:, 1], np.s_[:, -1],
     np.s_[:, 1:3, ::3], np.s_[0, 0, 0], np.s_[..., 1], np.s_[1, ..., 2],
     np.s_[:, :, 1:3], np.s_[::2, ::2, ::2], np.s_[:, ::2], np.s_[:, :, ::4],
-    np.s_[2:1], np.s_[:, 0:0], [],
+    np.s_[2:1], np.s_[0:100], np.s_[:, 0:0],
 ]
 
 
@@ -95,8 +95,6 @@ def test_slice(tmp_path: Path, index: Any) -> None:
 
 
 BAD = [
-    (np.s_[:20], "[:20] with shape [4, 6, 10]: index 19 out of bounds for "
-                 "tensor dimension #0 of size 4"),
     (5, "index 5 out of bounds for tensor dimension #0 of size 4"),
     (-5, "Invalid index -5 for dimension 0 of size 4"),
     (np.s_[::-1], "Slice step must be a positive integer, got -1"),
@@ -151,16 +149,6 @@ def test_safe_open_errors(small: Path, tmp_path: Path) -> None:
         weir.safe_open(5, "np")  # type: ignore[arg-type]
     with pytest.raises(weir.SafetensorError, match="does not contain tensor z"):
         weir.safe_open(small, "np").get_tensor("z")
-
-
-def test_handle(small: Path) -> None:
-    """A file that the caller has open is read without its name."""
-    from weir._open import safe_open_handle
-
-    with small.open("rb") as file:
-        small.unlink()
-        with safe_open_handle(file, "np") as found:
-            assert found.get_tensor("b").tobytes() == content(96)
 
 
 def test_catch_theirs(small: Path) -> None:

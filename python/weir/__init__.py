@@ -29,6 +29,7 @@ from ._errors import (
 from ._into import load_into
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
+from ._ranks import Ranks
 from ._replace import replace_safetensors, restore_safetensors
 from ._root import Root, devices
 from ._weir import Tensor
@@ -47,6 +48,7 @@ __all__ = [
     "FormatError",
     "InvalidError",
     "OutOfMemoryError",
+    "Ranks",
     "Root",
     "SafetensorError",
     "Tensor",

@@ -54,10 +54,15 @@ class Pending:
         return len(self._copies)
 
     def touches(self, tensor: torch.Tensor) -> bool:
-        """True if a copy goes to the memory that TENSOR is in."""
-        if tensor.layout != torch.strided:
+        """True if a copy goes to bytes between the first and last of TENSOR."""
+        if tensor.layout != torch.strided or not tensor.numel():
             return False
-        return tensor.untyped_storage()._cdata in self._hulls
+        hulls = self._hulls.get(tensor.untyped_storage()._cdata)
+        if not hulls:
+            return False
+        first, end, _, _ = _region(tensor)
+        at = bisect.bisect_left(_Firsts(hulls), end)
+        return at > 0 and hulls[at - 1].end > first
 
     def take(self) -> List[Copy]:
         """All copies, which are then no longer pending."""

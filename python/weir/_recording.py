@@ -29,6 +29,7 @@ from typing import (
     Tuple,
     Type,
 )
+from weakref import WeakValueDictionary
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -574,7 +575,10 @@ class Recording(Mapping[str, torch.Tensor]):
         self._source = source
         self._device = device
         self._record = record
-        self._tensors: Dict[str, torch.Tensor] = {}
+        # The same tensor for a name, as long as somebody has it.
+        self._tensors: WeakValueDictionary[str, torch.Tensor] = (
+            WeakValueDictionary()
+        )
         self._recorder = Recorder()
 
     @property
