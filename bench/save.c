@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/save [--dir DIR] [--mb SIZE] [--pairs N] [--python PYTHON --script
- * save_peers.py]: saving tensors from memory to files, against the disk: 8
+ * bench/save [--dir DIR] [--mb SIZE] [--pairs N] [--device NAME] [--python
+ * PYTHON --script save_peers.py]: saving tensors from memory to files, against the disk: 8
  * threads that write 4 MiB at a time with O_DIRECT to a file whose blocks are
  * reserved, as fio does. Both times are from the creation of the file to the
  * end of fsync(2), and the ways take turns. With a Python that has the packages
@@ -9,7 +9,9 @@
  * memory, and with torch that of its tensors; each is followed by fsync(2) of
  * its file.
  *
- * The tensors are 64 of equal length, one after the other in huge pages.
+ * The tensors are 64 of equal length, one after the other in huge pages. With a
+ * device they are saved from its memory too, against the slower of the disk and
+ * of copies by a stream to page-locked memory.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,8 +39,12 @@ static const char *python;
 static const char *script = "save_peers.py";
 static size_t bytes = (size_t)2 << 30;
 static unsigned pairs = 7;
+static const char *device; /* NULL: none */
 static struct weir *root;
 static struct weir_buf *buf;
+/* Of the device. */
+static struct weir_buf *on_device, *locked;
+static struct weir_stream *stream;
 
 static struct {
 	int fd;
@@ -90,7 +96,26 @@ static double raw_write(void)
 	return seconds;
 }
 
-static double save(const char *name, bool sharded)
+/* Copies of as many bytes from the device. */
+static double bus_copy(void)
+{
+	const int64_t n = (int64_t)CHUNK;
+	double begun = raw_now();
+	struct weir_tensor from, to;
+
+	must(weir_tensor_init(&from, WEIR_DTYPE_I8, 1, &n));
+	to = from;
+	must(weir_tensor_place(&to, locked, 0));
+	must(weir_tensor_place(&from, on_device, 0));
+	for (uint64_t at = 0; at < bytes; at += CHUNK) {
+		from.offset = at;
+		must(weir_stream_copy(stream, &to, &from));
+	}
+	must(weir_stream_sync(stream, -1));
+	return raw_now() - begun;
+}
+
+static double save(const char *name, struct weir_buf *from, bool sharded)
 {
 	struct weir_save_opts o = WEIR_SAVE_OPTS_INIT;
 	const int64_t shape = (int64_t)(bytes / N_TENSORS);
@@ -105,7 +130,7 @@ static double save(const char *name, bool sharded)
 
 		snprintf(label, sizeof(label), "model.layers.%02u.weight", i);
 		must(weir_tensor_init(&t, WEIR_DTYPE_I8, 1, &shape));
-		must(weir_tensor_place(&t, buf, i * (uint64_t)shape));
+		must(weir_tensor_place(&t, from, i * (uint64_t)shape));
 		must(weir_save_add(s, label, &t, 0));
 	}
 	begun = raw_now();
@@ -155,6 +180,8 @@ enum {
 	ONE,
 	PARTS,
 	GGUF,
+	BUS,
+	DEVICE,
 	PEER,
 	PEER_GGUF,
 	PEER_TORCH,
@@ -165,7 +192,10 @@ static double take(unsigned way)
 {
 	if (way == RAW)
 		return raw_write();
-	return save(way == GGUF ? "s.gguf" : "s.safetensors", way == PARTS);
+	if (way == BUS)
+		return bus_copy();
+	return save(way == GGUF ? "s.gguf" : "s.safetensors",
+		    way == DEVICE ? on_device : buf, way == PARTS);
 }
 
 static void row(const char *name, const char *limit, double goal,
@@ -181,12 +211,14 @@ static void row(const char *name, const char *limit, double goal,
 static void measure(void)
 {
 	static double t[WAYS][MAX_PAIRS];
+	const unsigned ways = device ? PEER : BUS;
+	double slower[MAX_PAIRS];
 	int with = 3, n;
 
 	for (unsigned i = 0; i < pairs; i++) {
 		/* What is removed before takes time of what follows. */
-		for (unsigned k = 0; k < PEER; k++) {
-			const unsigned way = (i + k) % PEER;
+		for (unsigned k = 0; k < ways; k++) {
+			const unsigned way = (i + k) % ways;
 
 			t[way][i] = take(way);
 			remove_saved();
@@ -201,6 +233,11 @@ static void measure(void)
 	row("one safetensors file", "direct writes", GOAL, t[RAW], t[ONE]);
 	row("one GGUF file", "direct writes", GOAL, t[RAW], t[GGUF]);
 	row("four shards", "direct writes", GOAL, t[RAW], t[PARTS]);
+	for (unsigned i = 0; i < pairs; i++)
+		slower[i] = t[RAW][i] > t[BUS][i] ? t[RAW][i] : t[BUS][i];
+	if (device)
+		row("one safetensors file, device", "slower of disk and bus",
+		    GOAL, slower, t[DEVICE]);
 	if (with) {
 		row("one safetensors file, package", "safetensors.numpy", 1,
 		    t[PEER], t[ONE]);
@@ -225,6 +262,8 @@ static void options(int argc, char **argv)
 			bytes = strtoull(argv[i + 1], NULL, 10) << 20;
 		else if (!strcmp(argv[i], "--pairs"))
 			pairs = (unsigned)strtoul(argv[i + 1], NULL, 10);
+		else if (!strcmp(argv[i], "--device"))
+			device = argv[i + 1];
 		else if (!strcmp(argv[i], "--python"))
 			python = argv[i + 1];
 		else if (!strcmp(argv[i], "--script"))
@@ -235,6 +274,19 @@ static void options(int argc, char **argv)
 	bytes -= bytes % (N_TENSORS * CHUNK);
 	if (!bytes || !pairs || pairs > MAX_PAIRS)
 		die("--mb is at least 256, --pairs 1 to %u", MAX_PAIRS);
+}
+
+static void device_open(void)
+{
+	struct weir_buft *memory, *pinned;
+	struct weir_dev *dev;
+
+	must(weir_dev_find(root, device, &dev));
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &memory));
+	must(weir_dev_buft(dev, WEIR_MEM_PINNED, &pinned));
+	must(weir_buf_alloc(memory, bytes, NULL, &on_device));
+	must(weir_buf_alloc(pinned, CHUNK, NULL, &locked));
+	must(weir_stream_new(dev, NULL, &stream));
 }
 
 int main(int argc, char **argv)
@@ -251,7 +303,12 @@ int main(int argc, char **argv)
 		*(uint64_t *)(void *)((char *)weir_buf_data(buf) + i) =
 			i * 0x9e3779b97f4a7c15u;
 	raw.from = weir_buf_data(buf);
+	if (device)
+		device_open();
 	measure();
+	weir_stream_free(stream);
+	weir_buf_free(on_device);
+	weir_buf_free(locked);
 	weir_buf_free(buf);
 	weir_close(root);
 	return !result_all_ok();
