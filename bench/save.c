@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/save [--dir DIR] [--mb SIZE] [--pairs N] [--device NAME] [--python
- * PYTHON --script save_peers.py]: saving tensors from memory to files, against the disk: 8
- * threads that write 4 MiB at a time with O_DIRECT to a file whose blocks are
- * reserved, as fio does. Both times are from the creation of the file to the
- * end of fsync(2), and the ways take turns. With a Python that has the packages
- * safetensors, gguf and numpy, their writers take their turns too, on arrays in
- * memory, and with torch that of its tensors; each is followed by fsync(2) of
- * its file.
+ * PYTHON --script save_peers.py]: saving tensors from memory to files, against
+ * the disk: 8 threads that write 4 MiB at a time with O_DIRECT to a file whose
+ * blocks are reserved, as fio does. Both times are from the creation of the
+ * file to the end of fsync(2), and the ways take turns. With a Python that has
+ * the packages safetensors, gguf and numpy, their writers take their turns too,
+ * on arrays in memory, and with torch that of its tensors; each is followed by
+ * fsync(2) of its file.
  *
  * The tensors are 64 of equal length, one after the other in huge pages. With a
  * device they are saved from its memory too, against the slower of the disk and

@@ -136,7 +136,7 @@ WEIR_API int weir_save_copy_meta(struct weir_save *save,
 struct weir_save_info {
 	size_t size;        /* set by the caller */
 	const char *format; /* "safetensors" or "GGUF" */
-	uint64_t bytes;     /* of the files, headers and gaps included */
+	uint64_t bytes;     /* bytes of all files, with headers and gaps */
 	uint64_t tensors;   /* number of tensors */
 	uint64_t data;      /* bytes of the tensors */
 	uint64_t free;      /* bytes free in the file system of the path */
@@ -205,9 +205,10 @@ WEIR_API int weir_save_error(struct weir_save *save,
 
 struct weir_save_report {
 	size_t size;        /* set by the caller */
-	uint64_t bytes;     /* written, as O_DIRECT writes or not */
-	uint64_t direct;    /* of them by O_DIRECT */
-	uint64_t in_place;  /* of these, out of the tensors' own memory */
+	uint64_t bytes;     /* bytes that were written */
+	uint64_t direct;    /* bytes of these that O_DIRECT wrote */
+	uint64_t in_place;  /* bytes of direct that were written from the
+			       tensors' own memory */
 	uint64_t chunks;    /* number of chunks */
 	uint64_t retries;   /* writes repeated: short, interrupted, refused */
 	int64_t sync_ns;    /* time of the last fsync(2) calls */

@@ -38,7 +38,7 @@ struct weir__save_file {
 	unsigned char *header;
 	size_t header_bytes;
 	uint64_t data_at; /* where the data section begins */
-	uint64_t bytes;   /* of the whole file */
+	uint64_t bytes;   /* size of the whole file */
 	struct weir__part_out part;
 };
 
@@ -53,7 +53,7 @@ struct weir_save {
 	struct weir__timeline timeline;
 	struct weir *weir; /* referenced by the timeline */
 	char *path;
-	char *folder; /* of path: "." or ends before the last slash */
+	char *folder; /* the part of path before the last slash, or "." */
 	/*
 	 * The folder, open from the start to the end: it may be renamed, or the
 	 * process may change its working directory meanwhile. -1: not open.
@@ -67,14 +67,14 @@ struct weir_save {
 	/* What is written: records, names and metadata, without files. */
 	struct weir_model *model;
 	struct weir__header header;
-	struct weir__save_item *item; /* of each record */
+	struct weir__save_item *item; /* an item for each record */
 	size_t cap_items;
 
 	/* Set by weir__save_layout(), which weir_save_info() calls, too. */
-	size_t *order; /* of all records */
+	size_t *order; /* numbers of all records, as they are written */
 	struct weir__save_file *file;
 	uint32_t n_files;
-	char *index_name;     /* of the path; NULL: the format has no index */
+	char *index_name;     /* NULL: the format has no index */
 	uint64_t total, data; /* bytes of the files; of the tensors */
 
 	char **earlier; /* n_earlier: shards of the earlier model's index */
@@ -82,7 +82,7 @@ struct weir_save {
 
 	struct weir__engine *eng;
 	struct weir__job *job;
-	struct weir__extent *ext; /* of each file */
+	struct weir__extent *ext; /* an extent for each file */
 	struct weir_dev **dev;    /* n_devs: whose memory is saved */
 	size_t n_devs, cap_devs;
 	struct weir__waiter waiter;
@@ -101,7 +101,7 @@ struct weir_save {
 	_Atomic uint64_t written, direct, in_place;
 	int64_t sync_ns;
 	uint32_t leftovers;
-	char note[512]; /* for the report; read after the end */
+	char note[512]; /* a note of the report; read after the end */
 };
 
 /*

@@ -23,7 +23,7 @@
 #include "model/format/bytes.h"
 #include "model/save/save.h"
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* an argument of printf */
 
 /*
  * How long a save waits while another one gives names to its files in the same
@@ -34,7 +34,7 @@ typedef unsigned long long ull; /* for printf */
 /* Another save that looks for files that are left over has the lock. */
 #define TEMP_LOCK_NS 100000000
 
-#define PREFIX_ROOM 216 /* of temporary names */
+#define PREFIX_ROOM 216 /* bytes of a temporary name before its number */
 
 static _Atomic unsigned next_number = 1;
 
@@ -79,7 +79,7 @@ static void note_name(struct weir_save *s, struct note_list *list,
 {
 	const size_t has = strlen(s->note);
 	const char *head = list->n ? ", " : list->head;
-	/* For "; ", ", and N more" and a NUL, of both lists. */
+	/* Room is left for "; ", ", and N more" and a NUL of both lists. */
 	const size_t rest = 2 + 2 * sizeof(", and 4294967295 more");
 
 	s->leftovers++;

@@ -28,7 +28,7 @@
 /* The longest unit of a conversion: a block of 256 elements of 8 bytes. */
 #define UNIT_MAX 2048u
 
-typedef unsigned long long ull; /* for printf */
+typedef unsigned long long ull; /* an argument of printf */
 
 static const char *label(const struct weir__save_item *item)
 {
@@ -75,7 +75,7 @@ static int item_begin(struct weir__save_item *item, uint32_t dtype)
 
 /* The bytes of the tensor, from its first element on. */
 struct source {
-	unsigned char *addr;  /* of a file: NULL */
+	unsigned char *addr;  /* NULL if it is in a file */
 	struct weir_dev *dev; /* whose memory it is; NULL: host memory */
 };
 
@@ -221,7 +221,7 @@ static int read_file(const struct weir__save_item *item, uint64_t off,
 	return r;
 }
 
-/* Bytes [off, off + n) of the source, to @dst. */
+/* Copy bytes [off, off + n) of the source to @dst. */
 static int get_bytes(const struct weir__save_item *item,
 		     const struct source *from, uint64_t off, uint64_t n,
 		     unsigned char *dst)
@@ -355,7 +355,7 @@ static int read_near(const struct row_reader *g, struct walk *w, uint64_t n,
 	return r;
 }
 
-/* Rows [lo, hi), of which there is one at least, to @dst. */
+/* Copy rows [lo, hi), of which there is one at least, to @dst. */
 static int gather_rows(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		       unsigned char *dst)
 {
@@ -398,7 +398,7 @@ static uint64_t row_at(const struct weir__save_item *item, uint64_t row)
 	return off;
 }
 
-/* Bytes [lo, hi) of one row, to @dst. */
+/* Copy bytes [lo, hi) of one row to @dst. */
 static int gather_part(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		       unsigned char *dst)
 {
@@ -409,7 +409,7 @@ static int gather_part(const struct row_reader *g, uint64_t lo, uint64_t hi,
 			 dst);
 }
 
-/* Bytes [lo, hi) of the tensor, by @g, to @dst. */
+/* Copy bytes [lo, hi) of the tensor to @dst, by @g. */
 static int gather_by(const struct row_reader *g, uint64_t lo, uint64_t hi,
 		     unsigned char *dst)
 {
@@ -428,7 +428,7 @@ static int gather_by(const struct row_reader *g, uint64_t lo, uint64_t hi,
 	return r;
 }
 
-/* Bytes [lo, hi) of the tensor, without gaps, to @dst. */
+/* Copy bytes [lo, hi) of the tensor, without gaps, to @dst. */
 static int gather(const struct weir__save_item *item, uint64_t lo, uint64_t hi,
 		  unsigned char *dst)
 {
@@ -450,7 +450,7 @@ static int gather(const struct weir__save_item *item, uint64_t lo, uint64_t hi,
 	return r;
 }
 
-/* Units [first, first + n) of the conversion, to @dst. */
+/* Convert units [first, first + n), to @dst. */
 static int convert_units(const struct weir__save_item *item, uint64_t first,
 			 uint64_t n, unsigned char *dst)
 {
