@@ -121,10 +121,6 @@ static int fail_leaked(void)
 
 static int check_bufs(const struct weir_weights *w)
 {
-	if (!w->model->n_files)
-		return weir__fail(
-			-EOPNOTSUPP,
-			"the weights are shared by another process, which may use them");
 	for (size_t i = 0; i < w->layout->n_bufs; i++) {
 		const struct weir__layout_buf *b = &w->layout->buf[i];
 		const struct weir__tensor_placement *place;

@@ -366,7 +366,7 @@ static void shared(void)
 	    weir_weights_open(root, fd, mapped, &theirs) < 0)
 		bail("%s", weir_error());
 	is_err(weir_weights_park(theirs, &o), -EOPNOTSUPP,
-	       "shared by another process",
+	       "that of other processes too",
 	       "weights of another process are not parked");
 	is_int(sample_wrong(w, 1), 0, "they stay whole");
 	close(fd);
