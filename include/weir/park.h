@@ -39,7 +39,8 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * stay valid; but until weir_weights_unpark() is called, work that accesses the
  * memory is refused with -ENODATA, and weir_tensor_data() returns NULL. Budgets
  * do not count it. Waits for the load and for the work that was queued before;
- * no thread may queue more meanwhile. Mapped tensors stay.
+ * no thread may queue more meanwhile, nor may a run that prefetches leaves from
+ * @weights (weir_sched_opts.weights) be running. Mapped tensors stay.
  *
  * If the call fails, the weights are as before; if their device is lost while
  * it releases memory, their state is FAILED. -EALREADY: they are parked.

@@ -128,6 +128,9 @@ static void runs(const char *what, struct weir_dev *on, const char *names,
 	sum_new(&s, on, names, constant, limit);
 	ok(sum_of(&s, 1, &r) == 1 + sum, "%s: a run has its result", what);
 	must(weir_run_start(s.run));
+	/* A run that prefetches queues its copies while it runs. */
+	if (limit)
+		must(weir_run_wait(s.run, -1));
 	park();
 	is_int(weir_run_wait(s.run, -1), 0,
 	       "%s: weights are parked after a run that was started", what);
