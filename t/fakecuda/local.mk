@@ -27,6 +27,8 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
 	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t \
 	%D%/fakecuda-export.t %D%/fakecuda-kernels.t
+dist_check_SCRIPTS += %D%/fakecuda-ptx.sh
+TESTS += %D%/fakecuda-ptx.sh
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
 FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
