@@ -13,6 +13,7 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/kernel.h %D%/module.c %D%/launch.c %D%/graph.c \
 	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
 %C%_libcuda_la_SOURCES += %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
+	%D%/ptx/operations.inc %D%/ptx/module.c \
 	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \
 	%D%/ptx/float.c %D%/ptx/access.c %D%/ptx/exchange.c %D%/ptx/mma.c \
 	%D%/ptx/check.c

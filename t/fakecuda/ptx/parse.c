@@ -917,37 +917,6 @@ struct ptx_module *ptx_module_parse(const char *source, size_t length,
 	return module;
 }
 
-size_t ptx_module_variables(struct ptx_module *module,
-			    struct ptx_variable **ret)
-{
-	*ret = module->shown;
-	return module->n_shown;
-}
-
-int ptx_module_link(struct ptx_module *module, char sentence[PTX_SENTENCE])
-{
-	struct ptx_kernel *kernel;
-	size_t i, shown = 0;
-
-	for (i = 0; i < module->n_globals; i++) {
-		if (module->globals[i].space != S_SHARED)
-			module->globals[i].offset =
-				module->shown[shown++].address;
-	}
-	for (i = 0; i < module->n_functions; i++) {
-		if (!module->functions[i].entry ||
-		    !module->functions[i].defined)
-			continue;
-		kernel = ptx_decode(module, &module->functions[i], sentence);
-		if (!kernel)
-			return -1;
-		module->kernels = ptx_more(module, module->kernels,
-					   module->n_kernels, sizeof(kernel));
-		module->kernels[module->n_kernels++] = kernel;
-	}
-	return 0;
-}
-
 void ptx_module_free(struct ptx_module *module)
 {
 	struct chunk *chunk = module->arena, *next;
@@ -957,63 +926,4 @@ void ptx_module_free(struct ptx_module *module)
 		free(chunk);
 	}
 	free(module);
-}
-
-void ptx_module_version(const struct ptx_module *module, unsigned *ret_version,
-			unsigned *ret_target)
-{
-	*ret_version = module->version;
-	*ret_target = module->target;
-}
-
-struct ptx_kernel *ptx_module_kernel(struct ptx_module *module,
-				     const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < module->n_kernels; i++) {
-		if (!strcmp(module->kernels[i]->function->name, name))
-			return module->kernels[i];
-	}
-	return NULL;
-}
-
-size_t ptx_module_kernels(const struct ptx_module *module)
-{
-	return module->n_kernels;
-}
-
-struct ptx_kernel *ptx_module_kernel_at(struct ptx_module *module, size_t i)
-{
-	return module->kernels[i];
-}
-
-void ptx_kernel_info(const struct ptx_kernel *kernel,
-		     struct ptx_kernel_info *ret)
-{
-	const struct function *f = kernel->function;
-
-	*ret = (struct ptx_kernel_info){
-		.name = f->name,
-		.params = f->n_params,
-		.param_bytes = kernel->params,
-		.shared = kernel->shared_true,
-		.local = kernel->local_window,
-		.constant = kernel->constant,
-		.registers = kernel->live,
-		.max_threads = f->max_threads,
-	};
-	memcpy(ret->required, f->required, sizeof(ret->required));
-}
-
-int ptx_kernel_param(const struct ptx_kernel *kernel, size_t i,
-		     size_t *ret_offset, size_t *ret_size)
-{
-	const struct function *f = kernel->function;
-
-	if (i >= f->n_params)
-		return -1;
-	*ret_offset = f->params[i].offset;
-	*ret_size = f->params[i].size;
-	return 0;
 }
