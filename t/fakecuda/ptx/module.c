@@ -1,8 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program can ask about a module and its kernels. */
+/* Types; linking; what a program can ask about a module and its kernels. */
 #include <string.h>
 
 #include "machine.h"
+
+static const struct {
+	const char *name;
+	unsigned char bytes;
+} types[TYPES] = {
+	[T_NONE] = { "", 0 },         [T_PRED] = { "pred", 1 },
+	[T_B8] = { "b8", 1 },         [T_B16] = { "b16", 2 },
+	[T_B32] = { "b32", 4 },       [T_B64] = { "b64", 8 },
+	[T_B128] = { "b128", 16 },    [T_U8] = { "u8", 1 },
+	[T_U16] = { "u16", 2 },       [T_U32] = { "u32", 4 },
+	[T_U64] = { "u64", 8 },       [T_S8] = { "s8", 1 },
+	[T_S16] = { "s16", 2 },       [T_S32] = { "s32", 4 },
+	[T_S64] = { "s64", 8 },       [T_F16] = { "f16", 2 },
+	[T_F16X2] = { "f16x2", 4 },   [T_BF16] = { "bf16", 2 },
+	[T_BF16X2] = { "bf16x2", 4 }, [T_TF32] = { "tf32", 4 },
+	[T_F32] = { "f32", 4 },       [T_F64] = { "f64", 8 },
+};
+
+unsigned ptx_type_bytes(enum ptx_type type)
+{
+	return types[type].bytes;
+}
+
+/* T_NONE: it is no type. */
+enum ptx_type ptx_type_of(const char *text, size_t n)
+{
+	int i;
+
+	for (i = 1; i < TYPES; i++) {
+		if (strlen(types[i].name) == n &&
+		    !memcmp(types[i].name, text, n))
+			return (enum ptx_type)i;
+	}
+	return T_NONE;
+}
 
 size_t ptx_module_variables(struct ptx_module *module,
 			    struct ptx_variable **ret)
