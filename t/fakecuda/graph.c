@@ -76,8 +76,10 @@ static void list_copy(struct list *to, const struct list *from)
 	to->steps = need(calloc(from->n + 1, sizeof(*to->steps)));
 	to->deps = need(calloc(from->n_deps + 1, sizeof(*to->deps)));
 	to->ends = need(calloc(from->n + 1, sizeof(*to->ends)));
-	memcpy(to->deps, from->deps, from->n_deps * sizeof(*to->deps));
-	memcpy(to->ends, from->ends, from->n * sizeof(*to->ends));
+	if (from->n_deps)
+		memcpy(to->deps, from->deps, from->n_deps * sizeof(*to->deps));
+	if (from->n)
+		memcpy(to->ends, from->ends, from->n * sizeof(*to->ends));
 	for (size_t i = 0; i < from->n; i++) {
 		to->steps[i] = from->steps[i];
 		if (from->steps[i].launch)
