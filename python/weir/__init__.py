@@ -26,6 +26,7 @@ from ._errors import (
     SafetensorError,
     UnsupportedError,
 )
+from ._command import convert
 from ._into import load_into
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
@@ -55,6 +56,7 @@ __all__ = [
     "Tensors",
     "UnsupportedError",
     "__version__",
+    "convert",
     "devices",
     "load",
     "load_async",

@@ -17,7 +17,7 @@ folders()
 # Libraries that a system need not have, and places where they are searched.
 needed()
 {
-	for file in *.so *.so.*; do
+	for file in *.so *.so.* weir; do
 		readelf -d "$file" | grep -E 'NEEDED|RUNPATH|RPATH' |
 			sed 's/.*\[\(.*\)\]/\1/' |
 			grep -vE '^(lib(c|m|dl|pthread)\.so\.6|ld-linux.*|\$ORIGIN)$'

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The command in the wheel, and conversions by it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weir
+
+from weir import _command
+
+from conftest import content
+
+try:
+    _command.path()
+except weir.Error as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def weir_command(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "weir", *map(str, arguments)],
+        capture_output=True, text=True)
+
+
+def test_command(small: Path) -> None:
+    """python -m weir is the command of the same version, with its exit status."""
+    found = weir_command("--version")
+    assert found.returncode == 0 and weir.__version__.split(".")[0] in found.stdout
+    assert "5 tensors" in weir_command("inspect", small).stdout
+    wrong = weir_command("inspect", "--nonsense")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("weir: inspect: ")
+
+
+def test_command_pipe(small: Path) -> None:
+    """A closed pipe ends the command by its signal, as from a shell."""
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weir", "--help"], stdout=write,
+        stderr=subprocess.PIPE)
+    os.close(write)
+    process.communicate()
+    assert process.returncode in (-signal.SIGPIPE, 1)
+
+
+def test_convert(small: Path, tmp_path: Path) -> None:
+    """convert() writes a model in another format and returns a report."""
+    target = tmp_path / "x.gguf"
+    report = weir.convert(small, target)
+    assert report["tensors"] == 5 and report["format"] == "GGUF"
+    tensors = weir.load(target, framework="weir")
+    assert memoryview(tensors["b"]).tobytes() == content(96)
+    assert list(weir.load(target, framework="weir")) == list(tensors)
+
+
+def test_convert_options(small: Path, tmp_path: Path) -> None:
+    """convert() takes the options of the command."""
+    target = tmp_path / "x.safetensors"
+    weir.convert(small, target, drop=["a", "e"], rename={"^b$": "layer.b"},
+                 metadata={"x": "string:y"}, drop_metadata="k")
+    tensors = weir.load(target, framework="weir")
+    assert sorted(tensors) == ["h", "layer.b", "s"]
+    assert tensors.metadata == {"x": "y"}
+    estimate = weir.convert(small, tmp_path / "none.gguf", estimate=True)
+    assert estimate["bytes"] > 0 and not (tmp_path / "none.gguf").exists()
+
+
+def test_convert_fails(small: Path, tmp_path: Path) -> None:
+    """convert() raises the sentence of the command."""
+    target = tmp_path / "x.gguf"
+    target.write_bytes(b"kept")
+    with pytest.raises(weir.Error, match="--force replaces it"):
+        weir.convert(small, target)
+    assert target.read_bytes() == b"kept"
+    weir.convert(small, target, force=True)
+    with pytest.raises(weir.InvalidError, match="f31"):
+        weir.convert(small, target, dtype="f31")
+    with pytest.raises(weir.Error, match="No such file"):
+        weir.convert(tmp_path / "-none", target, force=True)

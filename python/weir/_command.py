@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The command weir, and what it does for programs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _errors
+from ._model import Path
+
+Names = Union[str, Sequence[str]]
+
+# Exit statuses of the command, and the errno of the exception.
+_STATUS = {2: 22, 3: 28}
+
+
+def path() -> str:
+    """The path of the command: that of the wheel, or an installed one."""
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weir")
+    if os.access(own, os.X_OK):
+        return own
+    for folder in os.get_exec_path():
+        found = os.path.join(folder, "weir")
+        if os.access(found, os.X_OK) and _is_program(found):
+            return found
+    raise _errors.make(
+        2, "the command weir is not in this package, and not in PATH"
+    )
+
+
+def _is_program(file: str) -> bool:
+    """False for scripts of Python: one of them may have called us."""
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def convert(
+    source: Path,
+    target: Path,
+    *,
+    dtype: Optional[str] = None,
+    shard_bytes: int = 0,
+    drop: Names = (),
+    rename: Optional[Mapping[str, str]] = None,
+    slices: Names = (),
+    rank: Optional[str] = None,
+    drop_metadata: Names = (),
+    metadata: Optional[Mapping[str, str]] = None,
+    force: bool = False,
+    raw: bool = False,
+    estimate: bool = False,
+    staging: int = 0,
+    cache: str = "keep",
+    lenient: bool = False,
+) -> Dict[str, Any]:
+    """Write a model in another format, dtype, or number of files.
+
+    source: a safetensors or GGUF file, an index of shards, or a folder.
+    target: NAME.safetensors, NAME.gguf, or a folder, with a slash at its end.
+    A folder of Hugging Face with its config.json becomes GGUF with its
+    hyperparameters and tokenizer, unless raw is true.
+    dtype: "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k" or "q6_k".
+    shard_bytes: most bytes of tensors of a file, of several.
+    drop, drop_metadata: patterns of names and keys to leave out.
+    rename: {extended regular expression: replacement}.
+    slices: "PATTERN:DIM" (the part of rank, "0/2") or "PATTERN:DIM:START+N".
+    metadata: {key: "TYPE:VALUE"}.
+    force: replace target if it exists.
+    estimate: write nothing, only return what would be written.
+    staging: most bytes of memory for chunks (64 MiB).
+    cache: "keep", or "drop": leave nothing of the files in the page cache.
+
+    Runs the command `weir convert` in a process of its own and returns its
+    report: files, bytes, tensors, seconds and more. Memory does not grow with
+    the model. If target cannot be written whole, it stays as it was. Ctrl-C
+    ends the conversion. Raises InvalidError for wrong options, else
+    ``weir.Error``.
+    """
+    import json
+
+    arguments = ["convert", "--json"]
+    arguments += [] if dtype is None else ["--dtype", dtype]
+    arguments += ["--shard", str(shard_bytes)] if shard_bytes else []
+    arguments += _each("--drop", drop)
+    arguments += _each("--rename", [f"{a}={b}" for a, b in (rename or {}).items()])
+    arguments += _each("--slice", slices)
+    arguments += [] if rank is None else ["--rank", rank]
+    arguments += _each("--drop-meta", drop_metadata)
+    arguments += _each("--set", [f"{k}={v}" for k, v in (metadata or {}).items()])
+    arguments += ["--staging", str(staging)] if staging else []
+    arguments += ["--cache", cache]
+    for option, chosen in (
+        ("--force", force),
+        ("--raw", raw),
+        ("--estimate", estimate),
+        ("--lenient", lenient),
+    ):
+        arguments += [option] if chosen else []
+    arguments += ["--", os.fspath(source), os.fspath(target)]
+    report: Dict[str, Any] = json.loads(_run(arguments))
+    return report
+
+
+def _each(option: str, values: Names) -> List[str]:
+    if isinstance(values, str):
+        values = [values]
+    return [word for value in values for word in (option, value)]
+
+
+def _run(arguments: Sequence[str]) -> bytes:
+    """What the command prints. A failure is an exception with its sentence."""
+    import subprocess
+
+    process = subprocess.Popen(
+        ["weir", *arguments],
+        executable=path(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        out, said = process.communicate()
+    except BaseException:
+        # It removes what it has begun to write.
+        process.terminate()
+        process.communicate()
+        raise
+    if process.returncode == 0 or (process.returncode == 3 and out):
+        return out
+    if process.returncode < 0:
+        raise _errors.fail(f"weir was ended by signal {-process.returncode}")
+    lines = os.fsdecode(said).strip().splitlines() or ["weir failed"]
+    sentence = lines[-1]
+    if sentence.startswith("weir: "):
+        sentence = sentence[len("weir: "):]
+    raise _errors.make(_STATUS.get(process.returncode, 0), sentence)
