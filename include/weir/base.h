@@ -186,7 +186,8 @@ struct weir_opts {
 				   (wrapped memory and mapped files do not
 				   count), kept memory, which is freed before
 				   an allocation is refused, slots, and headers
-				   of models with their tables; 0: no limit */
+				   of models and manifests with their tables;
+				   0: no limit */
 	const char *io_cpus;     /* CPUs of the threads that read, copy and
 				    prefault memory, such as "0-3,8"; NULL: all
 				    that the process may use */

@@ -32,8 +32,9 @@ struct weir_manifest;
  * Read the manifest in the file @path. It does not change, and any thread may
  * use it. Blocks. -EBADMSG: the file is not a manifest, or its digest of the
  * whole is not that of its tensors. -EOPNOTSUPP: another version, or an
- * algorithm or dtype that this library does not know. -ENOMEM. Errors of
- * weir_file_open() and read(2).
+ * algorithm or dtype that this library does not know. -ENOMEM: there is no
+ * memory, or the root's budget would be exceeded. Errors of weir_file_open()
+ * and read(2).
  */
 WEIR_API int weir_manifest_open(struct weir *weir, const char *path,
 				struct weir_manifest **ret_manifest)

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/arena.h"
 #include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "mem/dtype.h"
 
 #define FORM_VERSION 1u
@@ -34,36 +36,71 @@ void weir__manifest_put(struct weir_manifest *m)
 {
 	if (!m || !weir__refs_drop(&m->refs))
 		return;
-	if (m->weir)
-		weir__root_put(m->weir);
 	weir__free(m->text);
 	weir__free(m->entry);
 	weir__free(m->dims);
+	if (m->claimed)
+		weir__arena_unreserve(m->weir, m->claimed);
+	if (m->weir)
+		weir__root_put(m->weir);
 	weir__free(m);
 }
 
-static struct weir_manifest *manifest_alloc(struct weir *weir, char *text)
+static struct weir_manifest *manifest_alloc(struct weir *weir)
 {
 	struct weir_manifest *m = weir__calloc(1, sizeof(*m));
 
-	if (!m) {
-		weir__free(text);
+	if (!m)
 		return NULL;
-	}
 	atomic_init(&m->refs, 1);
 	m->weir = weir ? weir__root_ref(weir) : NULL;
-	m->text = text;
 	return m;
 }
 
-/* A new entry at the end. NULL: no memory. */
-static struct weir__manifest_entry *add_entry(struct weir_manifest *m)
+/*
+ * Count @bytes of memory towards the root's budget, in whole pages, before they
+ * are allocated. -ENOMEM.
+ */
+static int hold(struct weir_manifest *m, const char *file, uint64_t bytes)
 {
-	struct weir__manifest_entry *more =
-		weir__grow(m->entry, &m->cap, m->n, sizeof(*more));
+	uint64_t want;
+	int r;
 
-	if (!more)
+	m->held += bytes;
+	if (m->held <= m->claimed || !m->weir || !m->weir->opts.budget)
+		return 0;
+	want = weir__up(m->held, WEIR__PAGE);
+	r = weir__arena_reserve(m->weir, want - m->claimed);
+	if (r < 0)
+		return weir__fail_for(r, "%s: a manifest", file);
+	m->claimed = want;
+	return 0;
+}
+
+/* Allocate the manifest's text. -ENOMEM. */
+static int alloc_text(struct weir_manifest *m, const char *file, uint64_t bytes)
+{
+	int r = hold(m, file, bytes);
+
+	if (r < 0)
+		return r;
+	m->text = weir__malloc(bytes);
+	return m->text ? 0 : no_memory(file);
+}
+
+/* A new entry at the end. NULL: no memory. */
+static struct weir__manifest_entry *add_entry(struct weir_manifest *m,
+					      const char *file)
+{
+	struct weir__manifest_entry *more;
+
+	if (hold(m, file, sizeof(*more)) < 0)
 		return NULL;
+	more = weir__grow(m->entry, &m->cap, m->n, sizeof(*more));
+	if (!more) {
+		no_memory(file);
+		return NULL;
+	}
 	m->entry = more;
 	more += m->n++;
 	memset(more, 0, sizeof(*more));
@@ -71,13 +108,16 @@ static struct weir__manifest_entry *add_entry(struct weir_manifest *m)
 	return more;
 }
 
-static int add_dim(struct weir_manifest *m, int64_t dim)
+static int add_dim(struct weir_manifest *m, const char *file, int64_t dim)
 {
-	int64_t *more =
-		weir__grow(m->dims, &m->cap_dims, m->n_dims, sizeof(*more));
+	int64_t *more;
+	int r = hold(m, file, sizeof(*more));
 
+	if (r < 0)
+		return r;
+	more = weir__grow(m->dims, &m->cap_dims, m->n_dims, sizeof(*more));
 	if (!more)
-		return -ENOMEM;
+		return no_memory(file);
 	m->dims = more;
 	more[m->n_dims++] = dim;
 	return 0;
@@ -284,8 +324,8 @@ static int read_shape(struct manifest_parse *rd, struct weir__manifest_entry *e)
 		if (r >= 0 && dim > INT64_MAX)
 			r = weir__json_fail(&rd->j, "a dimension of %llu",
 					    (unsigned long long)dim);
-		if (r >= 0 && add_dim(rd->m, (int64_t)dim) < 0)
-			r = no_memory(rd->j.file);
+		if (r >= 0)
+			r = add_dim(rd->m, rd->j.file, (int64_t)dim);
 		e->ndim++;
 	}
 	return r;
@@ -334,13 +374,13 @@ static int read_member(struct manifest_parse *rd,
 
 static int read_tensor(struct manifest_parse *rd)
 {
-	struct weir__manifest_entry *e = add_entry(rd->m);
+	struct weir__manifest_entry *e = add_entry(rd->m, rd->j.file);
 	struct weir__str name;
 	unsigned seen = 0;
 	int r;
 
 	if (!e)
-		return no_memory(rd->j.file);
+		return -ENOMEM;
 	r = weir__json_enter(&rd->j, '{');
 	while (r >= 0 && (r = weir__json_member(&rd->j, &name)) > 0)
 		r = read_member(rd, e, &seen, &name);
@@ -441,30 +481,45 @@ static int check_digests(struct manifest_parse *rd)
 		weir__digest_hex(m->digest, bytes, is));
 }
 
+/* Parse the manifest's text, of @len bytes before a NUL. */
+static int manifest_parse(struct weir_manifest *m, const char *file, size_t len)
+{
+	struct manifest_parse rd = { .m = m };
+	int r;
+
+	weir__json_init(&rd.j, file, 0, m->text, len);
+	r = read_all(&rd);
+	return r < 0 ? r : check_digests(&rd);
+}
+
+/* Give the manifest to the caller, or drop it after a failure. */
+static int manifest_out(struct weir_manifest *m, int r,
+			struct weir_manifest **ret_manifest)
+{
+	if (r < 0) {
+		weir__manifest_put(m);
+		return r;
+	}
+	*ret_manifest = m;
+	return 0;
+}
+
 int weir__manifest_parse(struct weir *weir, const char *file, char *text,
 			 size_t len, struct weir_manifest **ret_manifest)
 {
-	struct manifest_parse rd = { .m = manifest_alloc(weir, text) };
-	int r;
+	struct weir_manifest *m = manifest_alloc(weir);
 
-	if (!rd.m)
+	if (!m) {
+		weir__free(text);
 		return no_memory(file);
-	weir__json_init(&rd.j, file, 0, text, len);
-	r = read_all(&rd);
-	if (r >= 0)
-		r = check_digests(&rd);
-	if (r >= 0)
-		*ret_manifest = rd.m;
-	else
-		weir__manifest_put(rd.m);
-	return r < 0 ? r : 0;
+	}
+	m->text = text;
+	return manifest_out(m, manifest_parse(m, file, len), ret_manifest);
 }
 
-static int read_file(struct weir *weir, struct weir_file *file,
-		     struct weir_manifest **ret_manifest)
+static int read_file(struct weir_manifest *m, struct weir_file *file)
 {
 	uint64_t bytes = file->id.bytes;
-	char *text;
 	int r;
 
 	if (bytes > MAX_BYTES)
@@ -472,22 +527,19 @@ static int read_file(struct weir *weir, struct weir_file *file,
 				  "%s: %llu bytes; a manifest has at most %llu",
 				  file->base, (unsigned long long)bytes,
 				  (unsigned long long)MAX_BYTES);
-	text = weir__malloc(bytes + 1);
-	if (!text)
-		return no_memory(file->base);
-	r = weir__file_read(file, text, bytes, 0);
-	if (r < 0) {
-		weir__free(text);
+	r = alloc_text(m, file->base, bytes + 1);
+	if (r >= 0)
+		r = weir__file_read(file, m->text, bytes, 0);
+	if (r < 0)
 		return r;
-	}
-	text[bytes] = '\0';
-	return weir__manifest_parse(weir, file->base, text, bytes,
-				    ret_manifest);
+	m->text[bytes] = '\0';
+	return manifest_parse(m, file->base, bytes);
 }
 
 int weir_manifest_open(struct weir *weir, const char *path,
 		       struct weir_manifest **ret_manifest)
 {
+	struct weir_manifest *m;
 	struct weir_file *file;
 	int r;
 
@@ -497,9 +549,10 @@ int weir_manifest_open(struct weir *weir, const char *path,
 		r = weir__file_open(weir, path, WEIR_FILE_NODIRECT, 0, &file);
 	if (r < 0)
 		return r;
-	r = read_file(weir, file, ret_manifest);
+	m = manifest_alloc(weir);
+	r = m ? read_file(m, file) : no_memory(file->base);
 	weir__file_put(file);
-	return r;
+	return manifest_out(m, r, ret_manifest);
 }
 
 void weir_manifest_close(struct weir_manifest *manifest)
@@ -524,47 +577,47 @@ int weir_manifest_info(const struct weir_manifest *manifest,
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+/* Add the entry of record @i, whose name is copied to @name. */
+static int add_record(struct weir_manifest *m, const struct weir_model *model,
+		      size_t i, const uint8_t *digest, char *name)
+{
+	const struct weir__record *rec = &model->rec[i];
+	struct weir__manifest_entry *e = add_entry(m, model->path);
+	int r = 0;
+
+	if (!e)
+		return -ENOMEM;
+	memcpy(name, model->text + rec->name, rec->name_len);
+	e->name = (struct weir__str){ name, rec->name_len };
+	e->dtype = rec->dtype;
+	e->ndim = rec->ndim;
+	memcpy(e->digest, digest, weir__digest_bytes(m->kind));
+	for (unsigned k = 0; k < rec->ndim && r >= 0; k++)
+		r = add_dim(m, model->path, model->dims[rec->shape + k]);
+	return r;
+}
+
 int weir__manifest_new(const struct weir_model *model, enum weir_digest kind,
 		       uint8_t (*digest)[WEIR__DIGEST_MAX],
 		       struct weir_manifest **ret_manifest)
 {
-	size_t bytes = 1;
-	struct weir_manifest *m;
-	char *at;
-	int r = 0;
+	struct weir_manifest *m = manifest_alloc(model->weir);
+	uint64_t bytes = 1, at = 0;
+	int r;
 
-	for (size_t i = 0; i < model->n_recs; i++)
-		bytes += model->rec[i].name_len;
-	at = weir__malloc(bytes);
-	m = at ? manifest_alloc(model->weir, at) : NULL;
 	if (!m)
 		return no_memory(model->path);
 	m->kind = kind;
+	for (size_t i = 0; i < model->n_recs; i++)
+		bytes += model->rec[i].name_len;
+	r = alloc_text(m, model->path, bytes);
 	for (size_t i = 0; i < model->n_recs && r >= 0; i++) {
-		const struct weir__record *rec = &model->rec[i];
-		struct weir__manifest_entry *e = add_entry(m);
-
-		if (!e) {
-			r = no_memory(model->path);
-			break;
-		}
-		memcpy(at, model->text + rec->name, rec->name_len);
-		e->name = (struct weir__str){ at, rec->name_len };
-		at += rec->name_len;
-		e->dtype = rec->dtype;
-		e->ndim = rec->ndim;
-		memcpy(e->digest, digest[i], weir__digest_bytes(kind));
-		for (unsigned k = 0; k < rec->ndim && r >= 0; k++)
-			if (add_dim(m, model->dims[rec->shape + k]) < 0)
-				r = no_memory(model->path);
+		r = add_record(m, model, i, digest[i], m->text + at);
+		at += model->rec[i].name_len;
 	}
 	if (r >= 0)
 		r = manifest_finish(m, model->path, m->digest);
-	if (r >= 0)
-		*ret_manifest = m;
-	else
-		weir__manifest_put(m);
-	return r < 0 ? r : 0;
+	return manifest_out(m, r, ret_manifest);
 }
 
 /* The number of the entry, or WEIR__NONE. */

@@ -31,6 +31,8 @@ struct weir_manifest {
 	int64_t *dims;
 	size_t n_dims, cap_dims;
 	uint8_t digest[WEIR__DIGEST_MAX]; /* digest of the whole */
+	/* Bytes of text and tables, and bytes claimed from the budget. */
+	uint64_t held, claimed;
 };
 
 struct weir_manifest *weir__manifest_ref(struct weir_manifest *manifest);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that headers of models take: a limit of each model, and the root's
- * budget. Files may be long without blocks on the disk.
+ * budget; and the memory of manifests. Files may be long without blocks on the
+ * disk.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -280,9 +281,105 @@ static void indexes_count(void)
 	weir_close(weir);
 }
 
+/* The manifest of a model of 10000 empty tensors, whose names are long. */
+static struct weir_manifest *manifest_of_many(struct weir *weir)
+{
+	static char text[4 << 20];
+	size_t at = 0;
+	struct weir_manifest *manifest;
+	struct weir_model *m;
+	struct weir_plan *p;
+	struct weir_load *l;
+
+	for (unsigned i = 0; i < 10000; i++)
+		at += (size_t)sprintf(
+			text + at,
+			"%c\"%0200u\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}",
+			i ? ',' : '{', i);
+	strcpy(text + at, "}");
+	files_st("tensors.safetensors", text, 0);
+	m = models_open(weir, "tensors.safetensors");
+	if (weir_plan_new(m, &p) < 0 ||
+	    weir_plan_add(p, NULL, kind_of(weir, "CPU", WEIR_MEM_PLAIN), NULL) <
+		    0 ||
+	    weir_plan_digest(p, WEIR_DIGEST_XXH3) < 0 ||
+	    weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_manifest(l, &manifest) < 0)
+		bail("%s", weir_error());
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return manifest;
+}
+
+/* Write a manifest of many tensors, whose text and tables have over 3 MiB. */
+static void write_manifest(const char *name)
+{
+	struct weir *weir = root_of(0);
+	struct weir_manifest *manifest = manifest_of_many(weir);
+	FILE *f = fopen(files_path(name), "w");
+
+	if (!f || weir_manifest_write(manifest, fileno(f)) < 0)
+		bail("%s", name);
+	fclose(f);
+	weir_manifest_close(manifest);
+	weir_close(weir);
+}
+
+static void manifests_count(void)
+{
+	struct weir *weir = root_of(8 * MIB);
+	struct weir_buft *host = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	struct weir_manifest *manifest;
+	struct weir_buf *buf;
+
+	files_text("big.json", "{");
+	files_truncate("big.json", 16 << 20);
+	is_err(weir_manifest_open(weir, files_path("big.json"), &manifest),
+	       -ENOMEM, "big.json: a manifest: 16781312 bytes are needed",
+	       "the text of a manifest counts for the budget");
+	write_manifest("man.json");
+	is_int(weir_manifest_open(weir, files_path("man.json"), &manifest), 0,
+	       "a manifest within the budget is read");
+	is_err(weir_buf_alloc(host, 5 * MIB, NULL, &buf), -ENOMEM,
+	       "the root's budget", "an open manifest counts for the budget");
+	weir_manifest_close(manifest);
+	is_int(weir_buf_alloc(host, 5 * MIB, NULL, &buf), 0,
+	       "a closed manifest has given back its part of the budget");
+	is_err(weir_manifest_open(weir, files_path("man.json"), &manifest),
+	       -ENOMEM, "man.json: a manifest: 4096 bytes are needed",
+	       "the tables of a manifest count beside its text");
+	weir_buf_free(buf);
+	is_int(weir_buf_alloc(host, 8 * MIB, NULL, &buf), 0,
+	       "a manifest that was refused takes nothing of the budget");
+	weir_buf_free(buf);
+	weir_close(weir);
+}
+
+static void made_manifests_count(void)
+{
+	struct weir *weir = root_of(64 * MIB);
+	struct weir_buft *host = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	struct weir_manifest *manifest = manifest_of_many(weir);
+	size_t step = 64 << 10, n = 0, more = 0;
+	static struct weir_buf *buf[1024];
+
+	while (n < 1024 && weir_buf_alloc(host, step, NULL, &buf[n]) == 0)
+		n++;
+	weir_manifest_close(manifest);
+	while (n < 1024 && weir_buf_alloc(host, step, NULL, &buf[n]) == 0)
+		n++, more++;
+	ok(more >= 2 * MIB / step,
+	   "a manifest of a load counts until it is closed (%zu KiB)",
+	   more * step / 1024);
+	while (n)
+		weir_buf_free(buf[--n]);
+	weir_close(weir);
+}
+
 int main(void)
 {
-	plan(25);
+	plan(32);
 	files_begin();
 	headers_have_a_limit();
 	headers_count_for_the_budget();
@@ -292,5 +389,7 @@ int main(void)
 	strings_of_any_length();
 	safetensors_count();
 	indexes_count();
+	manifests_count();
+	made_manifests_count();
 	return done_testing();
 }
