@@ -28,6 +28,11 @@ static int reserve_mem(struct weir_buf *buf, const struct weir_buf_opts *o,
 			-EOPNOTSUPP,
 			"memory of %s that is committed in parts cannot be parked as a whole",
 			buft->desc.name);
+	if (o->flags & WEIR_BUF_SHARED)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"memory of %s that is committed in parts cannot be shared",
+			buft->desc.name);
 	if (!ops->reserve)
 		return weir__fail(-EOPNOTSUPP,
 				  "memory of %s cannot be committed in parts",

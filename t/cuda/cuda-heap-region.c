@@ -504,7 +504,7 @@ int main(void)
 
 	if (dir && !*dir)
 		skip_all("needs the stand-in for the driver");
-	plan(54);
+	plan(56);
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	without_calls();
 	open_fake();
@@ -520,6 +520,8 @@ int main(void)
 	between_devices();
 	refused(buft, WEIR_BUF_PARKABLE, "parked",
 		"a heap of memory that can be parked");
+	refused(buft, WEIR_BUF_SHARED, "shared",
+		"a heap of memory that can be shared");
 	refused(gpu_memory(weir, WEIR_MEM_PINNED), 0, "page-locked",
 		"a heap of page-locked memory");
 	each_fault("a heap that starts", failing_start);
