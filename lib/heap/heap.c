@@ -21,6 +21,8 @@ static int check_buf(const struct weir_buf *buf, const struct weir_buft *buft)
 	if (buf->buft != buft)
 		return weir__fail(-EINVAL, "a buffer of %s for a heap of %s",
 				  buf->buft->desc.name, buft->desc.name);
+	if (weir__buf_is_readonly(buf))
+		return weir__fail(-EINVAL, "the buffer is read-only");
 	return 0;
 }
 

@@ -416,6 +416,8 @@ static void only_read(void)
 	struct weir_weights *w = load(WEIR_BUF_SHARED), *copy = shared_again(w);
 	const struct weir_tensor *t = weir_weights_find(copy, "first");
 	struct weir_stream *s = gpu_stream(weir, "writer", 0);
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct weir_heap *heap;
 	char why[240], byte = 1;
 	int fd;
 
@@ -428,6 +430,9 @@ static void only_read(void)
 	is_err(weir_stream_fill(s, t, 0, 4, 0), -EROFS, "read-only",
 	       "and work of a stream");
 	is_err(load_into(copy), -EINVAL, "cannot be written", "and a load");
+	o.buf = t->buf;
+	is_err(weir_heap_new(NULL, &o, &heap), -EINVAL, "read-only",
+	       "and a heap");
 	is_err(weir_weights_share(copy, &fd), -EOPNOTSUPP, "WEIR_BUF_SHARED",
 	       "opened weights are not shared again");
 	is_err(weir_weights_park(copy, NULL), -EOPNOTSUPP, "cannot be parked",
@@ -698,7 +703,7 @@ int main(void)
 	struct worker reader, killed, late, publisher, other, less, old;
 	int fd = mkstemp(path);
 
-	plan(7 + 4 + 4 + 1 + 10 + 10 + 3 + 14 + 2 + 2 + 3);
+	plan(7 + 4 + 4 + 1 + 11 + 10 + 3 + 14 + 2 + 2 + 3);
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	signal(SIGPIPE, SIG_IGN);
 	close(fd);
