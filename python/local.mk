@@ -10,10 +10,12 @@ wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES) tools/weir$(EXEEXT)
 CLEANFILES += dist/weir-*.whl
 EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setup.py \
 	%D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
-	%D%/glue/load.c %D%/glue/maker.c %D%/glue/memory.c %D%/glue/model.c \
+	%D%/glue/load.c %D%/glue/maker.c %D%/glue/manifest.c %D%/glue/park.c \
+	 %D%/glue/memory.c %D%/glue/model.c \
 	%D%/glue/module.c %D%/glue/read.c %D%/glue/request.c \
 	%D%/glue/request.h %D%/glue/root.c %D%/glue/save.c %D%/glue/tensor.c \
 	%D%/weir/__init__.py %D%/weir/__main__.py %D%/weir/_command.py \
+	%D%/weir/_digest.py %D%/weir/_report.py %D%/weir/cuda.py \
 	%D%/weir/_dtypes.py %D%/weir/_errors.py \
 	%D%/weir/_frameworks.py %D%/weir/_geometry.py %D%/weir/_load.py \
 	%D%/weir/_async.py %D%/weir/_into.py %D%/weir/_model.py \
@@ -24,7 +26,9 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setu
 	%D%/weir/torch.py %D%/weir/engines/__init__.py \
 	%D%/weir/engines/_loader.py %D%/weir/engines/sglang.py \
 	%D%/weir/engines/vllm.py \
-	%D%/tests/conftest.py %D%/tests/test_command.py %D%/tests/test_native.py %D%/tests/test_numpy.py \
+	%D%/tests/conftest.py %D%/tests/test_command.py \
+	%D%/tests/test_digest.py %D%/tests/test_park.py \
+	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
 	%D%/tests/test_recording.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_dlpack.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py

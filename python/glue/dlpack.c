@@ -216,6 +216,8 @@ static int order(struct glue_tensor *t, PyObject *stream)
 {
 	long long native = 0;
 
+	if (glue_memory_check(t->memory) < 0)
+		return -1;
 	if (!t->ready || t->arrived)
 		return 0;
 	if (t->memory->device_type == DLPACK_CUDA) {

@@ -79,6 +79,7 @@ struct glue_memory {
 	int32_t device_type; /* of DLPack */
 	int32_t device_id;
 	bool readonly;
+	bool parked; /* nothing is in it: weir_weights_park() */
 };
 
 struct glue_tensor {
@@ -112,6 +113,8 @@ struct glue_load {
 	size_t memories;
 	unsigned busy;                 /* threads that wait for it */
 	bool done;                     /* it has ended well */
+	bool parked;                   /* its memory is */
+	struct weir_event *returning;  /* of a call of unpark that waits */
 	struct glue_load *prev, *next; /* in root->loads */
 	bool listed;
 };
@@ -132,8 +135,13 @@ struct glue_save {
 	bool done; /* it has ended well */
 };
 
+struct glue_manifest {
+	PyObject_HEAD struct weir_manifest *manifest;
+};
+
 extern PyTypeObject *glue_root_type, *glue_model_type, *glue_memory_type,
-	*glue_tensor_type, *glue_load_type, *glue_maker_type, *glue_save_type;
+	*glue_tensor_type, *glue_load_type, *glue_maker_type, *glue_save_type,
+	*glue_manifest_type;
 
 /* error.c */
 /* Raise the exception for @err with weir_error(); returns NULL. */
@@ -187,6 +195,8 @@ int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *owner,
 	      struct weir_buf **ret_buf);
 /* Drop the owners whose buffers are gone. */
 void glue_owners_drop(void);
+/* Fail if @memory is parked; -1 with an exception. */
+int glue_memory_check(const struct glue_memory *memory);
 
 /* tensor.c */
 struct glue_tensor *glue_tensor_new(struct glue_memory *memory,
@@ -222,6 +232,15 @@ int glue_load_wait(struct glue_load *self);
 /* Tensor @i, as if its bytes had arrived. */
 struct glue_tensor *glue_load_tensor_new(struct glue_load *self, size_t i);
 
+/* manifest.c */
+PyObject *glue_load_digest(PyObject *self, PyObject *i);
+PyObject *glue_load_manifest(PyObject *self, PyObject *unused);
+
+/* park.c */
+PyObject *glue_load_park(PyObject *self, PyObject *args);
+PyObject *glue_load_unpark(PyObject *self, PyObject *unused);
+PyObject *glue_load_park_info(PyObject *self, PyObject *unused);
+
 /* read.c */
 PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);
 PyObject *glue_model_get(PyObject *self, PyObject *args);
@@ -235,6 +254,7 @@ int glue_tensor_init(PyObject *module);
 int glue_load_init(PyObject *module);
 int glue_maker_init(PyObject *module);
 int glue_save_init(PyObject *module);
+int glue_manifest_init(PyObject *module);
 
 /* Make the type of @spec and add it to @module as @name. */
 PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec);

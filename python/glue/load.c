@@ -75,6 +75,8 @@ static void load_close(struct glue_load *self)
 	if (!self->done)
 		weir_load_cancel(load);
 	weir_load_free(load);
+	weir_event_free(self->returning);
+	self->returning = NULL;
 	weir_weights_free(self->weights);
 	self->weights = NULL;
 	for (size_t i = 0; i < self->memories; i++)
@@ -163,6 +165,10 @@ struct glue_tensor *glue_load_tensor_new(struct glue_load *self, size_t i)
 
 	if (!glue_load_of(self))
 		return NULL;
+	if (self->parked) {
+		glue_fail_text(-EBUSY, "the load is parked");
+		return NULL;
+	}
 	found = weir_weights_get(self->weights, i);
 	if (!found || !found->buf) {
 		PyErr_SetString(PyExc_IndexError,
@@ -450,6 +456,16 @@ static PyMethodDef methods[] = {
 	  "all(maker): wait, and make a dictionary of all tensors by name." },
 	{ "make", glue_load_make, METH_VARARGS,
 	  "make(i, maker): tensor i, which has arrived, as MAKER makes it." },
+	{ "digest", glue_load_digest, METH_O,
+	  "digest(i): the digest of tensor i, computed as it was read." },
+	{ "manifest", glue_load_manifest, METH_NOARGS,
+	  "The digests of all tensors of the model: a Manifest." },
+	{ "park", glue_load_park, METH_VARARGS,
+	  "park(plain, folder, unchanged, changed): release the memory." },
+	{ "unpark", glue_load_unpark, METH_NOARGS,
+	  "Wait until the tensors are back at their addresses." },
+	{ "park_info", glue_load_park_info, METH_NOARGS,
+	  "Where the bytes are: a dictionary." },
 	{ "close", close_load, METH_NOARGS,
 	  "Cancel what has not arrived, and let go of the memory." },
 	{ NULL, NULL, 0, NULL },

@@ -146,6 +146,14 @@ static void memory_dealloc(PyObject *o)
 	glue_free(o);
 }
 
+int glue_memory_check(const struct glue_memory *memory)
+{
+	if (!memory->parked)
+		return 0;
+	glue_fail_text(-EBUSY, "the tensor is parked: unpark() brings it back");
+	return -1;
+}
+
 static int memory_getbuffer(PyObject *o, Py_buffer *view, int flags)
 {
 	struct glue_memory *self = (struct glue_memory *)o;
@@ -153,6 +161,10 @@ static int memory_getbuffer(PyObject *o, Py_buffer *view, int flags)
 	if (self->device_type != DLPACK_CPU) {
 		PyErr_SetString(PyExc_BufferError,
 				"this memory is not the host's");
+		return -1;
+	}
+	if (glue_memory_check(self) < 0) {
+		view->obj = NULL;
 		return -1;
 	}
 	return PyBuffer_FillInfo(view, o, self->data ? self->data : "",

@@ -113,6 +113,9 @@ static int add_constants(PyObject *module)
 		{ "SAVE_DROP", WEIR_SAVE_DROP },
 		{ "LOAD_UNCHECKED", WEIR_LOAD_UNCHECKED },
 		{ "LOAD_DROP", WEIR_LOAD_DROP },
+		{ "BUF_PARKABLE", WEIR_BUF_PARKABLE },
+		{ "DIGEST_XXH3", WEIR_DIGEST_XXH3 },
+		{ "DIGEST_SHA256", WEIR_DIGEST_SHA256 },
 	};
 
 	for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
@@ -134,7 +137,8 @@ PyMODINIT_FUNC PyInit__weir(void)
 	if (add_constants(module) < 0 || glue_root_init(module) < 0 ||
 	    glue_model_init(module) < 0 || glue_memory_init(module) < 0 ||
 	    glue_tensor_init(module) < 0 || glue_load_init(module) < 0 ||
-	    glue_maker_init(module) < 0 || glue_save_init(module) < 0) {
+	    glue_maker_init(module) < 0 || glue_save_init(module) < 0 ||
+	    glue_manifest_init(module) < 0) {
 		Py_DECREF(module);
 		return NULL;
 	}

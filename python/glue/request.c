@@ -167,11 +167,13 @@ static int read_targets(struct request *rq, PyObject *targets)
 
 int glue_request_parse(struct request *rq, PyObject *args, PyObject *kw)
 {
-	static char *names[] = { "model",  "indices",  "slices", "targets",
-				 "device", "kind",     "way",    "dtype",
-				 "align",  "priority", "depth",  "flags",
+	static char *names[] = { "model",  "indices",  "slices",  "targets",
+				 "device", "kind",     "way",     "dtype",
+				 "align",  "priority", "depth",   "flags",
+				 "digest", "verify",   "discard", "buf_flags",
 				 NULL };
 	PyObject *indices = Py_None, *slices = Py_None, *targets = Py_None;
+	PyObject *manifest = Py_None;
 	unsigned long long align = 0;
 	const char *device = NULL;
 	unsigned kind = 0;
@@ -180,12 +182,22 @@ int glue_request_parse(struct request *rq, PyObject *args, PyObject *kw)
 	memset(rq, 0, sizeof(*rq));
 	rq->select.size = sizeof(rq->select);
 	rq->load.size = sizeof(rq->load);
+	rq->digest = -1;
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kw, "O!|OOO$zIIIKiII:Load", names, glue_model_type,
-		    &model, &indices, &slices, &targets, &device, &kind,
-		    &rq->select.way, &rq->select.dtype, &align, &rq->priority,
-		    &rq->load.depth, &rq->load.flags))
+		    args, kw, "O!|OOO$zIIIKiIIiOpI:Load", names,
+		    glue_model_type, &model, &indices, &slices, &targets,
+		    &device, &kind, &rq->select.way, &rq->select.dtype, &align,
+		    &rq->priority, &rq->load.depth, &rq->load.flags,
+		    &rq->digest, &manifest, &rq->discard,
+		    &rq->select.buf_flags))
 		return -1;
+	if (manifest != Py_None &&
+	    !PyObject_TypeCheck(manifest, glue_manifest_type)) {
+		PyErr_SetString(PyExc_TypeError, "not a Manifest");
+		return -1;
+	}
+	if (manifest != Py_None)
+		rq->manifest = (struct glue_manifest *)manifest;
 	rq->model = (struct glue_model *)model;
 	rq->select.align = align;
 	glue_owners_drop();
@@ -209,6 +221,7 @@ int glue_request_parse(struct request *rq, PyObject *args, PyObject *kw)
 int glue_request_one(struct request *rq, struct glue_model *model, size_t i)
 {
 	rq->model = model;
+	rq->digest = -1;
 	rq->n = 1;
 	rq->index = calloc(1, sizeof(*rq->index));
 	rq->dst = calloc(1, sizeof(*rq->dst));
@@ -253,11 +266,13 @@ static int shape_target(struct request *rq, size_t i)
 static int alloc_targets(struct request *rq, size_t bytes,
 			 struct weir_buf **ret_buf)
 {
+	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
 	void *memory;
 	int r;
 
+	opts.flags = rq->select.buf_flags;
 	if (!rq->small || !bytes || bytes > SMALL)
-		return weir_buf_alloc(rq->buft, bytes, NULL, ret_buf);
+		return weir_buf_alloc(rq->buft, bytes, &opts, ret_buf);
 	memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!memory)
 		return -ENOMEM;
@@ -317,6 +332,24 @@ static int add_targets(struct request *rq, struct weir_plan *plan)
 	return r;
 }
 
+static int add_all(struct request *rq, struct weir_plan *plan)
+{
+	struct weir_sink sink = WEIR_SINK_INIT;
+
+	if (!weir_model_count(rq->model->model))
+		return 0;
+	sink.way = rq->select.way;
+	return rq->discard ? weir_plan_sink(plan, NULL, &sink)
+			   : weir_plan_add(plan, NULL, rq->buft, &rq->select);
+}
+
+static int add_digests(struct request *rq, struct weir_plan *plan)
+{
+	if (rq->manifest)
+		return weir_plan_verify(plan, rq->manifest->manifest);
+	return rq->digest < 0 ? 0 : weir_plan_digest(plan, rq->digest);
+}
+
 /* Does not need the GIL. */
 static int start(struct request *rq, struct weir_load **ret_load)
 {
@@ -327,10 +360,9 @@ static int start(struct request *rq, struct weir_load **ret_load)
 	r = weir_plan_new(model, &plan);
 	if (r < 0)
 		return r;
-	if (!rq->all)
-		r = add_targets(rq, plan);
-	else if (weir_model_count(model))
-		r = weir_plan_add(plan, NULL, rq->buft, &rq->select);
+	r = rq->all ? add_all(rq, plan) : add_targets(rq, plan);
+	if (r >= 0)
+		r = add_digests(rq, plan);
 	if (r >= 0)
 		r = weir_load_start(plan, &rq->load, ret_load);
 	weir_plan_free(plan);

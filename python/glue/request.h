@@ -11,11 +11,14 @@ struct request {
 	struct weir_select_opts select;
 	struct weir_load_opts load;
 	int32_t priority;
-	bool all;                 /* all tensors of the model, whole */
-	size_t n;                 /* otherwise: number of targets */
-	size_t *index;            /* their numbers in the model */
-	struct weir_slice *slice; /* NULL: whole tensors */
-	bool *sliced;             /* which have a slice */
+	int digest;                     /* enum weir_digest; -1: none */
+	struct glue_manifest *manifest; /* borrowed; or NULL */
+	int discard;                    /* nothing is kept of the bytes */
+	bool all;                       /* all tensors of the model, whole */
+	size_t n;                       /* otherwise: number of targets */
+	size_t *index;                  /* their numbers in the model */
+	struct weir_slice *slice;       /* NULL: whole tensors */
+	bool *sliced;                   /* which have a slice */
 	struct weir_tensor *dst;
 	bool small;                /* it may use memory of malloc(3) */
 	struct weir_buf **wrapped; /* memory of the program; NULL: new */

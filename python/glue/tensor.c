@@ -95,6 +95,8 @@ int glue_tensor_wait(struct glue_tensor *self)
 	struct weir_event *ready = self->ready;
 	int r;
 
+	if (glue_memory_check(self->memory) < 0)
+		return -1;
 	if (!ready || self->arrived)
 		return 0;
 	r = glue_wait(event_wait, ready, -1);

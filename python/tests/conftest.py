@@ -6,6 +6,7 @@ With --tap each test is a line whose title is the first line of its docstring.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -97,8 +98,13 @@ def header(tensors: List[Tuple[str, str, Tuple[int, ...], bytes]],
 
 def content(n: int, seed: int = 1) -> bytes:
     """``n`` bytes in which no two neighbours of a period are alike."""
-    period = bytes((i * 7 + i // 256 * 13 + seed) % 256 for i in range(min(n, 65521)))
-    return (period * (n // max(len(period), 1) + 1))[:n]
+    period = _period(seed)
+    return (period * (n // len(period) + 1))[:n]
+
+
+@functools.lru_cache(maxsize=None)
+def _period(seed: int) -> bytes:
+    return bytes((i * 7 + i // 256 * 13 + seed) % 256 for i in range(65521))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ safetensors. Errors are ``weir.Error``.
 
 from typing import TYPE_CHECKING, Any, List
 
+from ._digest import Digests, digest, verify
 from ._errors import (
     CancelledError,
     ChangedError,
@@ -32,6 +33,7 @@ from ._load import Tensors, load, save, stream
 from ._open import safe_open
 from ._ranks import Ranks
 from ._replace import replace_safetensors, restore_safetensors
+from ._report import Report
 from ._root import Root, devices
 from ._weir import Tensor
 from ._weir import version as __version__
@@ -44,12 +46,14 @@ __all__ = [
     "CancelledError",
     "ChangedError",
     "ClosedError",
+    "Digests",
     "Error",
     "FileError",
     "FormatError",
     "InvalidError",
     "OutOfMemoryError",
     "Ranks",
+    "Report",
     "Root",
     "SafetensorError",
     "Tensor",
@@ -58,6 +62,7 @@ __all__ = [
     "__version__",
     "convert",
     "devices",
+    "digest",
     "load",
     "load_async",
     "load_into",
@@ -68,6 +73,7 @@ __all__ = [
     "save",
     "stream",
     "stream_async",
+    "verify",
 ]
 
 

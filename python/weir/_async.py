@@ -7,6 +7,7 @@ import asyncio
 from typing import Any, AsyncIterator, Mapping, Optional, Tuple
 
 from . import _frameworks, _load, _model, _weir
+from ._digest import Manifest
 from ._load import Tensors
 from ._model import Only, Part, Path
 
@@ -37,12 +38,13 @@ async def stream_async(
     dtype: object = None,
     slices: Optional[Mapping[str, Part]] = None,
     way: str = "auto",
+    verify: Optional[Manifest] = None,
     root: Optional[_weir.Root] = None,
 ) -> AsyncIterator[Tuple[str, Any]]:
     """``stream`` for ``async for``. Cancelling the task cancels the load."""
     make = _frameworks.maker(_frameworks.name_of(framework))
     model = _model.open_model(path, root)
-    running = _load.start(model, device, only, dtype, slices, way)
+    running = _load.start(model, device, only, dtype, slices, way, verify)
     names = model.names()
     try:
         while True:

@@ -3,17 +3,93 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
+import contextlib
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from . import _errors, _frameworks, _model, _root, _weir
+from . import _digest, _errors, _frameworks, _model, _report, _root, _weir
+from ._digest import Manifest
 from ._model import Only, Part, Path
+from ._report import Progress, Report
 
 
 class Tensors(Dict[str, Any]):
-    """Tensors by name, with the report and the metadata of their load."""
+    """Tensors by name, with the report and the metadata of their load.
 
-    report: Dict[str, Any]
+    Those of ``weir.load(..., parkable=True)`` can be parked: their bytes leave
+    the memory, and later come back to the same addresses, so that all tensors
+    over it stay valid. Until then they must not be used. weir refuses to hand
+    them out; other frameworks know nothing of it: on a GPU a use is an error
+    of the device, on the host it reads zeros or ends the process.
+    """
+
+    report: Report
     metadata: Dict[str, Any]
+    _running: Optional[_weir.Load] = None
+    _on_host = False
+    _names: Tuple[str, ...] = ()
+
+    def _parkable(self) -> _weir.Load:
+        if self._running is None:
+            raise _errors.make(
+                22, "the tensors were not loaded with parkable=True"
+            )
+        return self._running
+
+    def park(
+        self,
+        to: Path = "host",
+        *,
+        unchanged: bool = False,
+        changed: Iterable[str] = (),
+    ) -> None:
+        """Copy the bytes, and release the memory that they are in.
+
+        to: "host" (page-locked memory for tensors of a GPU), or a folder for a
+        file without a name. unchanged: the program has written to no tensor
+        but those that changed names; the others are not copied, but read again
+        from the files of the model. Blocks. Raises ``weir.Error``: the tensors
+        are then as before.
+        """
+        running = self._parkable()
+        to = os.fspath(to)
+        if isinstance(changed, str):
+            changed = [changed]
+        wanted = list(changed)
+        if wanted and not unchanged:
+            raise _errors.make(22, "changed= is of use with unchanged=True only")
+        numbers: List[int] = []
+        if wanted:
+            of = {self._names[running.index(i)]: i for i in range(len(running))}
+            unknown = [name for name in wanted if name not in of]
+            if unknown:
+                raise _errors.make(22, f"{unknown[0]!r} was not loaded")
+            numbers = [of[name] for name in wanted]
+        folder = None if to == "host" else to
+        running.park(self._on_host and not folder, folder, unchanged, numbers)
+
+    def unpark(self) -> None:
+        """Bring parked tensors back to their addresses; blocks.
+
+        After Ctrl-C they go on coming: call it again. Raises OutOfMemoryError
+        if there is no memory now, ChangedError if a file of the model that is
+        read again has changed; the tensors are then still parked.
+        """
+        self._parkable().unpark()
+
+    @contextlib.contextmanager
+    def parked(self, to: Path = "host", **options: Any) -> Iterator[None]:
+        """``with tensors.parked():`` parks, and unparks at its end."""
+        self.park(to, **options)
+        try:
+            yield
+        finally:
+            self.unpark()
+
+    def park_info(self) -> Dict[str, Any]:
+        """state ("resident", "parked", "returning" or "failed"), and bytes:
+        released, copied, and again, which come from the files."""
+        return self._parkable().park_info()
 
 
 def start(
@@ -23,11 +99,19 @@ def start(
     dtype: object,
     slices: Optional[Mapping[str, Part]],
     way: str,
+    verify: Optional[Manifest] = None,
+    parkable: bool = False,
 ) -> _weir.Load:
     """Start a load with the options of ``load``."""
     name = _root.device_name(device)
     kind, number = _model.kind_and_way(name, way)
     indices = _model.choose(model, only)
+    if parkable and way == "map":
+        raise _errors.make(22, "mapped tensors are not parked")
+    if parkable and (only is not None or slices):
+        raise _errors.make(
+            22, "parkable=True is for whole models: neither only= nor slices="
+        )
     if slices and indices is None:
         indices = list(range(len(model)))
     return _weir.Load(
@@ -38,6 +122,8 @@ def start(
         kind=kind,
         way=number,
         dtype=_model.dtype_code(dtype),
+        verify=None if verify is None else _digest.manifest(verify, model.root),
+        buf_flags=_weir.BUF_PARKABLE if parkable else 0,
     )
 
 
@@ -50,6 +136,10 @@ def load(
     dtype: object = None,
     slices: Optional[Mapping[str, Part]] = None,
     way: str = "auto",
+    verify: Optional[Manifest] = None,
+    parkable: bool = False,
+    progress: Progress = None,
+    wait: bool = True,
     root: Optional[_weir.Root] = None,
 ) -> Tensors:
     """Load a model into new memory, and return its tensors by name.
@@ -63,16 +153,45 @@ def load(
     slices: for names, (dimension, slice) or (dimension, first, number): only
     these bytes are read.
     way: "auto", "direct", "buffered", or "map" (no copy, read-only).
+    verify: a manifest, as ``weir.verify`` takes it: each tensor is checked as
+    it is read. Needs whole tensors.
+    parkable: the tensors can be parked, see ``Tensors.park``; whole models.
+    progress: True for a bar of tqdm, where it is installed, or a function that
+    gets {"bytes", "total", "tensors", "failed", "count", "elapsed"} every
+    0.1 s and at the end.
+    wait: False returns at once, with weir's own tensors, which arrive later:
+    ``tensor.wait()``, ``weir.cuda.wait`` and DLPack wait for one. They have no
+    report.
 
     Blocks; other threads run, and Ctrl-C cancels. Raises ``weir.Error``.
     """
     make = _frameworks.maker(_frameworks.name_of(framework))
     model = _model.open_model(path, root)
-    running = start(model, device, only, dtype, slices, way)
-    tensors = Tensors(running.all(make))
-    tensors.report = running.report()
+    if not wait and (framework != "weir" or progress or parkable):
+        raise _errors.make(
+            22, 'wait=False needs framework="weir", no progress and no parkable'
+        )
+    running = start(model, device, only, dtype, slices, way, verify, parkable)
+    if not wait:
+        tensors = _coming(model.names(), running)
+    else:
+        _report.follow(running, progress)
+        tensors = Tensors(running.all(make))
+        tensors.report = Report(running.report())
     tensors.metadata = model.metadata()
+    if parkable:
+        tensors._running = running
+        tensors._on_host = _root.device_name(device) == "CPU"
+        tensors._names = model.names()
     return tensors
+
+
+def _coming(names: Tuple[str, ...], running: _weir.Load) -> Tensors:
+    """Tensors that arrive later."""
+    return Tensors(
+        (names[running.index(i)], running.tensor(i))
+        for i in range(len(running))
+    )
 
 
 def stream(
@@ -84,6 +203,7 @@ def stream(
     dtype: object = None,
     slices: Optional[Mapping[str, Part]] = None,
     way: str = "auto",
+    verify: Optional[Manifest] = None,
     root: Optional[_weir.Root] = None,
 ) -> Iterator[Tuple[str, Any]]:
     """Yield (name, tensor) in the order of arrival, while later ones are read.
@@ -93,7 +213,7 @@ def stream(
     """
     make = _frameworks.maker(_frameworks.name_of(framework))
     model = _model.open_model(path, root)
-    running = start(model, device, only, dtype, slices, way)
+    running = start(model, device, only, dtype, slices, way, verify)
     return _arrivals(model.names(), running, make)
 
 

@@ -31,6 +31,9 @@ SAVE_NOSYNC: int
 SAVE_DROP: int
 LOAD_UNCHECKED: int
 LOAD_DROP: int
+BUF_PARKABLE: int
+DIGEST_XXH3: int
+DIGEST_SHA256: int
 
 _R = TypeVar("_R", bound="Root")
 # (address, dtype, shape, strides in bytes or None, owner)
@@ -178,6 +181,10 @@ class Load:
         priority: int = ...,
         depth: int = ...,
         flags: int = ...,
+        digest: int = ...,
+        verify: Optional[Manifest] = ...,
+        discard: bool = ...,
+        buf_flags: int = ...,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -192,7 +199,25 @@ class Load:
     def index(self, i: int) -> int: ...
     def all(self, maker: Maker) -> Dict[str, Any]: ...
     def make(self, i: int, maker: Maker) -> Any: ...
+    def digest(self, i: int) -> bytes: ...
+    def manifest(self) -> Manifest: ...
+    def park(
+        self,
+        plain: bool,
+        folder: Optional[str],
+        unchanged: bool,
+        changed: Sequence[int],
+    ) -> None: ...
+    def unpark(self) -> None: ...
+    def park_info(self) -> Dict[str, Any]: ...
     def close(self) -> None: ...
+
+class Manifest:
+    def __new__(
+        cls, root: Root, path: Union[str, bytes, "os.PathLike[str]"]
+    ) -> Manifest: ...
+    def info(self) -> Dict[str, Any]: ...
+    def write(self, fd: int) -> None: ...
 
 class Save:
     def __init__(

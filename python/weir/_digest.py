@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Digests of models, and models that are checked against them."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Optional, Union
+
+from . import _errors, _model, _report, _root, _weir
+from ._model import Path
+from ._report import Progress, Report
+
+KINDS = {"xxh3": _weir.DIGEST_XXH3, "sha256": _weir.DIGEST_SHA256}
+
+
+class Digests(Dict[str, str]):
+    """The digests of tensors by name, in hexadecimal digits.
+
+    kind: "xxh3" (XXH3-128) or "sha256". whole: the digest of the model, which
+    follows from those of its tensors, in files of any format.
+    """
+
+    kind: str
+    whole: str
+    manifest: _weir.Manifest
+
+    def save(self, path: Path) -> None:
+        """Write the manifest, as `weir digest` does; replaces an earlier one."""
+        name = os.fspath(path)
+        part = f"{name}.weir-{os.getpid()}"
+        try:
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except OSError as error:
+            raise _errors.make(error.errno or 0, str(error)) from error
+        try:
+            try:
+                self.manifest.write(fd)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(part, name)
+        except BaseException as error:
+            os.unlink(part)
+            if isinstance(error, OSError) and not isinstance(error, _errors.Error):
+                raise _errors.make(error.errno or 0, str(error)) from error
+            raise
+
+
+Manifest = Union[Path, Digests]
+
+
+def manifest(given: Manifest, root: Optional[_weir.Root]) -> _weir.Manifest:
+    """The manifest that the caller gave, or that is in the file."""
+    if isinstance(given, Digests):
+        return given.manifest
+    return _weir.Manifest(root or _root.default(), given)
+
+
+def _way(way: str) -> int:
+    if way == "map" or way not in _model.WAYS:
+        raise _errors.make(22, f"way {way!r}: one of auto, buffered, direct")
+    return _model.WAYS[way]
+
+
+def digest(
+    path: Path,
+    kind: str = "xxh3",
+    *,
+    way: str = "auto",
+    progress: Progress = None,
+    root: Optional[_weir.Root] = None,
+) -> Digests:
+    """Read a model once, and return the digests of its tensors by name.
+
+    kind: "xxh3" or "sha256". way: "auto", "direct" or "buffered". Tensors have
+    the same digests in files of any format, and are not kept in memory. Raises
+    ``weir.Error``.
+    """
+    if kind not in KINDS:
+        raise _errors.make(22, f"kind {kind!r}: one of {', '.join(KINDS)}")
+    number = _way(way)
+    model = _model.open_model(path, root)
+    running = _weir.Load(model, digest=KINDS[kind], discard=True, way=number)
+    _report.follow(running, progress)
+    running.wait()
+    names = model.names()
+    found = Digests(
+        (names[running.index(i)], running.digest(i).hex())
+        for i in range(len(running))
+    )
+    found.manifest = running.manifest()
+    found.kind = kind
+    found.whole = found.manifest.info()["digest"].hex()
+    return found
+
+
+def verify(
+    path: Path,
+    against: Manifest,
+    *,
+    way: str = "auto",
+    progress: Progress = None,
+    root: Optional[_weir.Root] = None,
+) -> Report:
+    """Read a model once, and check it against a manifest; returns a report.
+
+    against: the path of a manifest, or what ``digest`` returned. Raises
+    FormatError, with the names, if a tensor is missing, has another dtype or
+    shape, or other bytes.
+    """
+    number = _way(way)
+    model = _model.open_model(path, root)
+    running = _weir.Load(
+        model, verify=manifest(against, root), discard=True, way=number
+    )
+    _report.follow(running, progress)
+    running.wait()
+    return Report(running.report())

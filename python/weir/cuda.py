@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""CUDA streams that wait for tensors, so that no thread of the host does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _errors, _weir
+
+
+def wait(stream: Any, tensor: _weir.Tensor) -> None:
+    """Let later work of a CUDA stream wait until a tensor has arrived.
+
+    stream: a ``torch.cuda.Stream``, an object with ``__cuda_stream__``, or the
+    number of a CUstream. tensor: of ``weir.load(..., wait=False)``. Returns at
+    once; for a tensor of the host, when it has arrived.
+    """
+    if not isinstance(tensor, _weir.Tensor):
+        raise _errors.make(
+            22, f"{type(tensor).__name__} is no weir.Tensor: it has arrived"
+        )
+    if hasattr(stream, "__cuda_stream__"):
+        number = int(stream.__cuda_stream__()[1])
+    else:
+        number = int(getattr(stream, "cuda_stream", stream))
+    # 0 means no stream in DLPack, and 1 the default one.
+    tensor.__dlpack__(stream=number or 1, max_version=(1, 0))
