@@ -8,7 +8,10 @@ wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES) tools/weir$(EXEEXT)
 		VERSION='$(VERSION)' $(SHELL) $(srcdir)/%D%/wheel dist
 .PHONY: wheel
 CLEANFILES += dist/weir-*.whl
-EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/pyproject.toml %D%/setup.py \
+EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
+	%D%/LICENSE-LIBRARIES %D%/examples/check.py %D%/examples/sleep.py \
+	%D%/examples/stream.py %D%/tests/test_examples.py \
+	 %D%/pyproject.toml %D%/setup.py \
 	%D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
 	%D%/glue/load.c %D%/glue/maker.c %D%/glue/manifest.c %D%/glue/park.c \
 	 %D%/glue/memory.c %D%/glue/model.c \
