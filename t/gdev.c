@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weir/backend.h>
 #include "tap.h"
@@ -222,6 +223,15 @@ static struct weir_backend_work *queue_take(struct queue *q)
 	return w;
 }
 
+static void copy_rows(const struct weir_backend_work *w)
+{
+	if (gdev.copy_us)
+		usleep(gdev.copy_us);
+	for (size_t i = 0; i < w->rows; i++)
+		memmove(w->dst + i * w->dst_pitch, w->src + i * w->src_pitch,
+			w->width);
+}
+
 static void *queue_main(void *arg)
 {
 	struct queue *q = arg;
@@ -237,9 +247,7 @@ static void *queue_main(void *arg)
 		else if (w->kind == WEIR_WORK_FILL)
 			memset(w->dst, w->byte, w->width);
 		else if (w->kind != WEIR_WORK_MARK)
-			for (size_t i = 0; i < w->rows; i++)
-				memmove(w->dst + i * w->dst_pitch,
-					w->src + i * w->src_pitch, w->width);
+			copy_rows(w);
 		gdev.fills += w->kind == WEIR_WORK_FILL;
 		w->done(w, r, 0);
 	}

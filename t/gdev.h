@@ -21,6 +21,7 @@ extern struct gdev {
 	uint32_t refuse; /* an enum weir_op that it does not have */
 	_Atomic uint64_t fail_at, hold_at; /* nodes; GDEV_NONE */
 	_Atomic bool hold_release;         /* the next time it is asked */
+	_Atomic unsigned copy_us;          /* how long a copy takes longer */
 	int fail_with;
 	size_t workspace; /* bytes that prepare asks for */
 	size_t measured;  /* bytes that measure returns */

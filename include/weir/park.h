@@ -38,9 +38,10 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * memory of @weights. Its addresses stay reserved, so views, graphs and plans
  * stay valid; but until weir_weights_unpark() is called, work that accesses the
  * memory is refused with -ENODATA, and weir_tensor_data() returns NULL. Budgets
- * do not count it. Waits for the load and for the work that was queued before;
- * no thread may queue more meanwhile, nor may a run that prefetches leaves from
- * @weights (weir_sched_opts.weights) be running. Mapped tensors stay.
+ * do not count it. Waits for the load and for the work that was queued before,
+ * also for runs that were started before and prefetch leaves from @weights
+ * (weir_sched_opts.weights); no thread may queue more meanwhile. Mapped tensors
+ * stay.
  *
  * If the call fails, the weights are as before; if their device is lost while
  * it releases memory, their state is FAILED. -EALREADY: they are parked.

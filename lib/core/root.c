@@ -206,6 +206,7 @@ static void make_locks(struct weir *weir)
 	pthread_mutexattr_destroy(&attr);
 	pthread_rwlock_init(&weir->trace_lock, NULL);
 	pthread_mutex_init(&weir->accesses.lock, NULL);
+	pthread_rwlock_init(&weir->parks.lock, NULL);
 }
 
 /* The path is used when modules are searched, which is after weir_open(). */
@@ -337,6 +338,7 @@ static void root_free(struct weir *weir)
 	pthread_mutex_destroy(&weir->lock);
 	pthread_rwlock_destroy(&weir->trace_lock);
 	pthread_mutex_destroy(&weir->accesses.lock);
+	pthread_rwlock_destroy(&weir->parks.lock);
 	weir__free(weir->module_path);
 	weir__free(weir->debug);
 	weir__free(weir);

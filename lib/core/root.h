@@ -88,6 +88,15 @@ struct weir {
 		_Atomic unsigned n;
 	} accesses;
 	/*
+	 * How many times a buffer was parked (weir__buf_park). The lock is held
+	 * for writing to mark a buffer as parked, and for reading while the
+	 * library itself queues a copy that the program does not know of.
+	 */
+	struct weir__parks {
+		pthread_rwlock_t lock;
+		_Atomic uint64_t n;
+	} parks;
+	/*
 	 * The race checker, and its functions. weir_open() sets both; NULL:
 	 * off.
 	 */

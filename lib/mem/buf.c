@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "mem/access.h"
 #include "mem/buf.h"
 
 #include <stdio.h>
@@ -630,21 +631,36 @@ int weir__buf_check_parkable(const struct weir_buf *buf)
 			  buf->bytes, buf->buft->desc.name, why);
 }
 
+/* Copies of the library are queued before this, or refused after it. */
+static void mark_parked(struct weir_buf *buf)
+{
+	struct weir__parks *parks = &buf->buft->dev->weir->parks;
+
+	pthread_rwlock_wrlock(&parks->lock);
+	atomic_store(&buf->parked, true);
+	atomic_fetch_add(&parks->n, 1);
+	pthread_rwlock_unlock(&parks->lock);
+}
+
 int weir__buf_park(struct weir_buf *buf)
 {
 	struct weir_dev *dev = buf->buft->dev;
 	int r = weir__buf_check_parkable(buf);
 
+	if (r < 0)
+		return r;
+	mark_parked(buf);
+	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
 	if (r >= 0 && buf->bytes)
 		r = weir__dev_result(
 			dev, "mem->park",
 			dev->backend->mem->park(dev, &buf->buft->desc,
 						buf->bytes, &buf->mem));
 	if (r < 0)
-		return r;
-	atomic_store(&buf->parked, true);
-	atomic_fetch_sub(&buf->buft->used, buf->bytes);
-	return 0;
+		atomic_store(&buf->parked, false);
+	else
+		atomic_fetch_sub(&buf->buft->used, buf->bytes);
+	return r < 0 ? r : 0;
 }
 
 static int charge_and_unpark(struct weir_buf *buf)

@@ -29,7 +29,10 @@ struct weir_buf {
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
 	bool readonly;  /* wrapped for reading only */
-	/* Its memory is released (weir__buf_park), and cannot be accessed. */
+	/*
+	 * Its memory is released, or about to be (weir__buf_park), and cannot
+	 * be accessed.
+	 */
 	_Atomic bool parked;
 
 	struct weir_buft *buft; /* that of the first member if joined */
@@ -133,8 +136,9 @@ int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 /*
  * Release the memory of @buf, whose addresses stay reserved, and give it back
  * to the budget; allocate it again at these addresses, with undefined contents.
- * Accesses fail meanwhile. The caller knows that no work uses the memory. May
- * block.
+ * Accesses fail meanwhile. Parking waits for the work that is queued; the
+ * program queues none at the same time, and copies that the library queues
+ * under weir->parks.lock are waited for or refused. May block.
  * -EOPNOTSUPP: it cannot be parked. weir__buf_unpark: -ENOMEM, and it is still
  * parked.
  */

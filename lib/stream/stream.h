@@ -279,6 +279,13 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       const struct weir_tensor *t,
 			       struct weir_buf *buf, uint64_t off, uint64_t n,
 			       bool write);
+/*
+ * Let blocking calls that write to the first @n bytes of @t, or release them,
+ * wait for @op, because other work reads them for it. The stream does not order
+ * @op by them. -EINVAL, -ENODATA, -ENOMEM.
+ */
+int weir__stream_op_hold(struct weir__stream_op *op,
+			 const struct weir_tensor *t, uint64_t n);
 
 /*
  * Let @op, which has no access yet, store up to @n accesses in arrays of its

@@ -126,18 +126,13 @@ static int grow_accesses(struct weir__stream_op *op)
 	return 0;
 }
 
-int weir__stream_op_access_buf(struct weir__stream_op *op,
-			       const struct weir_tensor *t,
-			       struct weir_buf *buf, uint64_t off, uint64_t n,
-			       bool write)
+static int add_access(struct weir__stream_op *op, const struct weir_tensor *t,
+		      struct weir_buf *buf, uint64_t off, uint64_t n,
+		      bool write)
 {
 	struct weir__access *access;
-	int r = check_access(op, t, buf, write);
+	int r = op->n_access == op->access_cap ? grow_accesses(op) : 0;
 
-	if (r == 0)
-		r = add_memory(op, buf->mem.base + off, n, write);
-	if (r == 0 && op->n_access == op->access_cap)
-		r = grow_accesses(op);
 	if (r < 0)
 		return r;
 	if (weir__races_on(op->stream->timeline.weir))
@@ -149,6 +144,29 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 	access->hi = off + n;
 	access->write = write;
 	return 0;
+}
+
+int weir__stream_op_access_buf(struct weir__stream_op *op,
+			       const struct weir_tensor *t,
+			       struct weir_buf *buf, uint64_t off, uint64_t n,
+			       bool write)
+{
+	int r = check_access(op, t, buf, write);
+
+	if (r == 0)
+		r = add_memory(op, buf->mem.base + off, n, write);
+	return r < 0 ? r : add_access(op, t, buf, off, n, write);
+}
+
+int weir__stream_op_hold(struct weir__stream_op *op,
+			 const struct weir_tensor *t, uint64_t n)
+{
+	unsigned char *addr;
+	struct weir_buf *buf;
+	uint64_t at;
+	int r = weir__tensor_range(t, 0, n, &buf, &at, &addr);
+
+	return r < 0 ? r : add_access(op, t, buf, at, n, false);
 }
 
 int weir__stream_op_access(struct weir__stream_op *op,

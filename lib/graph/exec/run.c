@@ -137,6 +137,9 @@ static int lane_alloc(struct weir_run *run, uint32_t l)
 
 	for (uint32_t k = 0; k < cg->n_lanes; k++)
 		n += members_of(cg->lane[k].copy[0].buf);
+	if (run->exec->import_src && of->prefetch_list)
+		n += of->prefetch_list->n;
+	lane->room = n;
 	lane->run = run;
 	lane->of = &run->compiled->lane[l];
 	lane->accessed = weir__calloc(n, sizeof(*lane->accessed));

@@ -40,6 +40,7 @@ struct weir__run_lane {
 	struct weir__access *access;
 	struct weir__range *range;
 	size_t n_accessed;
+	size_t room; /* of each array: for placed imports too */
 
 	/* Number @base + s is done when s steps are computed. */
 	struct weir__progress *progress; /* referenced; renewed if it fails */

@@ -52,15 +52,23 @@ static int start_access(const struct weir__run_lane *lane,
 			struct weir__stream_op *op)
 {
 	const struct weir_tensor t = { .name = "memory of the graph" };
+	const struct weir_run *run = lane->run;
 	int r = 0;
 
-	weir__stream_op_lend(op, lane->access, lane->range, lane->n_accessed);
+	weir__stream_op_lend(op, lane->access, lane->range, lane->room);
 	for (size_t i = 0; i < lane->n_accessed && !r; i++) {
 		const struct weir__accessed *b = &lane->accessed[i];
 
 		r = weir__stream_op_access_buf(op, &t, b->buf, b->lo,
 					       b->hi - b->lo, b->write);
 	}
+	if (r == 0 && run->exec->import_src && lane->of->prefetch_list)
+		r = weir__prefetch_hold(
+			lane->of->prefetch_list,
+			weir__exec_import_src(
+				run->exec,
+				(uint32_t)(lane->of - run->compiled->lane)),
+			op);
 	return r;
 }
 

@@ -87,6 +87,7 @@ struct next_read {
 	struct weir__timeline *wait; /* what a copy waits for, or NULL */
 	int wait_err;                /* why its event cannot be waited for */
 	uint64_t wait_number, at, number;
+	uint64_t parks; /* as of the prefetch */
 	struct weir__kept_leaf *kept;
 };
 
@@ -271,6 +272,15 @@ static bool has_place(struct weir__prefetcher *p,
 		       p->ahead.list->n;
 }
 
+/*
+ * True if memory was parked since the prefetch began. What is read ahead is of
+ * no use then: its leaves may have been on their way back.
+ */
+static bool parked_since(const struct weir__prefetcher *p, uint64_t parks)
+{
+	return atomic_load(&p->dev->weir->parks.n) != parks;
+}
+
 /* The prefetch whose entries are queued next; @ahead comes last. */
 static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 {
@@ -278,7 +288,7 @@ static struct weir__prefetch *prefetch_next(struct weir__prefetcher *p)
 
 	while (prefetch && prefetch->queued == prefetch->list->n)
 		prefetch = prefetch->next;
-	if (prefetch || !p->ahead.list)
+	if (prefetch || !p->ahead.list || parked_since(p, p->ahead.parks))
 		return prefetch;
 	return p->ahead.queued < p->ahead.list->n ? &p->ahead : NULL;
 }
@@ -304,6 +314,7 @@ static void next_read_set(struct next_read *next,
 
 	memset(next, 0, sizeof(*next));
 	next->number = prefetch->first + k;
+	next->parks = prefetch->parks;
 	next->kept = entry->kept;
 	next->at = entry->import.at;
 	next->dst = weir__flat_tensor(weir_buf_ref(entry->buf), entry->offset,
@@ -383,6 +394,21 @@ static uint64_t arrived_number(struct weir__prefetcher *p)
 }
 
 /*
+ * Copy a placed leaf. Its memory may be parked at any time: no run needs what
+ * is read ahead, or what a run needed that has ended.
+ */
+static int copy_queue(struct weir_stream *s, const struct next_read *next)
+{
+	struct weir__parks *parks = &s->timeline.weir->parks;
+	int r;
+
+	pthread_rwlock_rdlock(&parks->lock);
+	r = weir__stream_copy(s, &next->dst, &next->src);
+	pthread_rwlock_unlock(&parks->lock);
+	return r;
+}
+
+/*
  * Queue a read or copy. Takes over the reference to next->wait. The lock is not
  * held.
  */
@@ -401,7 +427,7 @@ static int next_read_queue(struct weir_stream *s, const struct next_read *next)
 		return r;
 	if (next->file)
 		return weir__stream_read(s, next->file, next->at, &next->dst);
-	return weir__stream_copy(s, &next->dst, &next->src);
+	return copy_queue(s, next);
 }
 
 static void next_read_drop(struct next_read *next)
@@ -424,6 +450,35 @@ static void prefetcher_knows(const struct weir__prefetcher *p,
 	for (prefetch = p->prefetches; prefetch; prefetch = prefetch->next)
 		weir__races_next_knows(&s->timeline, prefetch->progress,
 				       prefetch->seen);
+}
+
+static void drop_ahead(struct weir__prefetcher *p)
+{
+	p->number = p->ahead.first + p->ahead.queued;
+	p->ahead.list = NULL;
+}
+
+/*
+ * The leaf of @next is parked. False if a run needs it; otherwise, forget it
+ * and what was read ahead with it.
+ */
+static bool forget_parked(struct weir__prefetcher *p,
+			  const struct next_read *next)
+{
+	struct weir__prefetch *prefetch;
+
+	for (prefetch = p->prefetches; prefetch; prefetch = prefetch->next) {
+		uint64_t k = next->number - prefetch->first;
+
+		if (next->number >= prefetch->first && k < prefetch->list->n &&
+		    !is_released(prefetch, (uint32_t)k))
+			return false;
+	}
+	if (p->ahead.list && next->number >= p->ahead.first)
+		drop_ahead(p);
+	if (next->kept && next->kept->loading == next->number)
+		next->kept->loading = 0;
+	return true;
 }
 
 /*
@@ -457,6 +512,11 @@ static void prefetcher_queue(struct weir__prefetcher *p, struct next_read *next)
 	weir__error_restore(&saved);
 	next_read_drop(next);
 	pthread_mutex_lock(&p->lock);
+	if (r == -ENODATA && forget_parked(p, next))
+		return;
+	/* Perhaps the copy is of a leaf that was on its way back. */
+	if (next->kept && !next->file && parked_since(p, next->parks))
+		next->kept->stale = true;
 	out->number = next->number;
 	out->op = weir__stream_tail(s);
 	out->kept = next->kept;
@@ -522,7 +582,9 @@ static void prefetch_number(struct weir__prefetcher *p,
 	prefetch->reads = 0;
 	prefetch->seen = prefetch->base;
 	prefetch->first = p->number;
-	if (ahead->list == prefetch->list && ahead->src == prefetch->src) {
+	prefetch->parks = atomic_load(&p->dev->weir->parks.n);
+	if (ahead->list == prefetch->list && ahead->src == prefetch->src &&
+	    ahead->parks == prefetch->parks) {
 		prefetch->first = ahead->first;
 		prefetch->queued = ahead->queued;
 		prefetch->bytes = ahead->bytes;
@@ -534,7 +596,8 @@ static void prefetch_number(struct weir__prefetcher *p,
 	/* From here on entries are read ahead for the next run. */
 	*ahead = (struct weir__prefetch){ .list = prefetch->list,
 					  .src = prefetch->src,
-					  .first = p->number };
+					  .first = p->number,
+					  .parks = prefetch->parks };
 }
 
 static void prefetch_append(struct weir__prefetcher *p,
@@ -574,6 +637,26 @@ static int arrivals_renew(struct weir__prefetcher *p,
 	p->number = 1;
 	*ret_old = old;
 	return 0;
+}
+
+int weir__prefetch_hold(const struct weir__prefetch_list *list,
+			const struct weir__import_src *src,
+			struct weir__stream_op *op)
+{
+	struct weir__prefetcher *p = list->prefetcher;
+	int r = 0;
+
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t k = 0; k < list->n && r == 0; k++) {
+		const struct weir__prefetch_entry *entry = &list->entry[k];
+
+		if (!entry->import.file &&
+		    !(entry->kept && entry->kept->loaded))
+			r = weir__stream_op_hold(op, &src[k].t,
+						 entry->import.bytes);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return r;
 }
 
 int weir__prefetch_start(struct weir__prefetch *prefetch)
@@ -675,10 +758,8 @@ void weir__prefetcher_forget(struct weir__prefetcher *p,
 			     const struct weir__prefetch_list *list)
 {
 	pthread_mutex_lock(&p->lock);
-	if (p->ahead.list == list) {
-		p->number = p->ahead.first + p->ahead.queued;
-		p->ahead.list = NULL;
-	}
+	if (p->ahead.list == list)
+		drop_ahead(p);
 	pthread_mutex_unlock(&p->lock);
 }
 

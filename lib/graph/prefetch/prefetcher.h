@@ -20,6 +20,8 @@
 #include "io/file.h"
 #include "mem/buf.h"
 
+struct weir__stream_op;
+
 /*
  * Reads and copies of a prefetcher that are in flight at the same time, at
  * most.
@@ -128,6 +130,7 @@ struct weir__prefetch {
 	const struct weir__import_src *src; /* n; NULL: all are in files */
 	struct weir__timeline *progress;    /* timeline of the run's lane */
 	uint64_t base, first;
+	uint64_t parks; /* weir->parks.n when it began */
 
 	/* Under the prefetcher's lock. */
 	struct weir__prefetch *next;
@@ -249,6 +252,14 @@ void weir__prefetch_list_unuse(struct weir__prefetch_list *list,
  * what it needs. Never blocks. NULL is allowed.
  */
 void weir__prefetcher_free(struct weir__prefetcher *prefetcher);
+/*
+ * Let the operation @op of a run that is being started hold the placed leaves
+ * that are copied for it, so that their memory is not released before the run
+ * has ended. -ENODATA: one is parked. -ENOMEM.
+ */
+int weir__prefetch_hold(const struct weir__prefetch_list *list,
+			const struct weir__import_src *src,
+			struct weir__stream_op *op);
 /*
  * Start a prefetch; the caller has filled in the members from @list to @base.
  * The prefetches of a prefetcher are served in the order of their starts.

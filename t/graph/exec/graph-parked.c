@@ -4,6 +4,9 @@
  * not there. When the weights are back, the same runs have the same results.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 
 #define N 64
 #define MANY (1 << 16)
+#define ROUNDS 20
 
 static char path[] = "/var/tmp/weir-graph-parked-XXXXXX";
 static const struct sample_tensor tensors[] = {
@@ -128,9 +132,6 @@ static void runs(const char *what, struct weir_dev *on, const char *names,
 	sum_new(&s, on, names, constant, limit);
 	ok(sum_of(&s, 1, &r) == 1 + sum, "%s: a run has its result", what);
 	must(weir_run_start(s.run));
-	/* A run that prefetches queues its copies while it runs. */
-	if (limit)
-		must(weir_run_wait(s.run, -1));
 	park();
 	is_int(weir_run_wait(s.run, -1), 0,
 	       "%s: weights are parked after a run that was started", what);
@@ -142,6 +143,69 @@ static void runs(const char *what, struct weir_dev *on, const char *names,
 	ok(sum_of(&s, 2, &r) == 2 + sum,
 	   "%s: when they are back, it has its result", what);
 	ok(sum_of(&s, 1, &r) == 1 + sum, "%s: and later ones too", what);
+	sum_free(&s);
+}
+
+/*
+ * A run that prefetches queues its copies while it runs, and after its end
+ * those that the next run needs. Three checks.
+ */
+static void prefetches(bool wait, unsigned copy_us)
+{
+	struct sum s = { 0 };
+	unsigned bad = 0, refused = 0, good = 0;
+	int r;
+
+	gdev.copy_us = copy_us;
+	sum_new(&s, dev, "bcd", true, 2 * MANY * sizeof(float));
+	for (int i = 0; i < ROUNDS; i++) {
+		good += sum_of(&s, (float)i, &r) == (float)i + 9;
+		must(weir_run_start(s.run));
+		if (wait)
+			must(weir_run_wait(s.run, -1));
+		park();
+		bad += weir_run_wait(s.run, -1) != 0;
+		refused += weir_run_start(s.run) == -ENODATA;
+		must(weir_weights_unpark(weights, NULL));
+	}
+	is_int(bad, 0, "each run of %d ends before its leaves are parked%s",
+	       ROUNDS, wait ? ", and is waited for" : "");
+	is_int(refused, ROUNDS, "each run over parked leaves is refused");
+	is_int(good, ROUNDS, "each run after that has its result");
+	gdev.copy_us = 0;
+	sum_free(&s);
+}
+
+static void *park_thread(void *returned)
+{
+	park();
+	atomic_store((_Atomic bool *)returned, true);
+	return NULL;
+}
+
+/* Parking waits for a run that prefetches, and for no more than its end. */
+static void cancelled(void)
+{
+	_Atomic bool returned = false;
+	struct sum s = { 0 };
+	pthread_t thread;
+	int r;
+
+	sum_new(&s, dev, "bcd", true, 2 * MANY * sizeof(float));
+	must(sum_of(&s, 1, &r) == 10 ? 0 : -1);
+	gdev.hold_at = 4; /* the second sum */
+	must(weir_run_start(s.run));
+	sem_wait(&gdev.held);
+	must(-pthread_create(&thread, NULL, park_thread, &returned));
+	usleep(20000);
+	ok(!atomic_load(&returned), "parking waits for a run that prefetches");
+	weir_run_cancel(s.run);
+	sem_post(&gdev.go);
+	pthread_join(thread, NULL);
+	ok(atomic_load(&returned), "it returns when the run was cancelled");
+	is_int(weir_run_wait(s.run, -1), -ECANCELED, "which the run says");
+	must(weir_weights_unpark(weights, NULL));
+	ok(sum_of(&s, 1, &r) == 10, "a run after that has its result");
 	sum_free(&s);
 }
 
@@ -209,7 +273,7 @@ int main(void)
 	int fd = mkstemp(path);
 	struct weir_buft *huge;
 
-	plan(3 * 6 + 3 + 2 + 1);
+	plan(3 * 6 + 4 * 3 + 4 + 3 + 2 + 1);
 	close(fd);
 	sample_write(path, tensors, 4, 0, 1);
 	weir = gdev_open(&dev);
@@ -224,6 +288,11 @@ int main(void)
 	runs("a constant leaf on the CPU", cpu, "a", true, 0);
 	runs("leaves that are prefetched", dev, "bcd", true,
 	     2 * MANY * sizeof(float));
+	prefetches(false, 0);
+	prefetches(true, 0);
+	prefetches(false, 2000);
+	prefetches(true, 2000);
+	cancelled();
 	kept();
 	made_meanwhile();
 	waits();
