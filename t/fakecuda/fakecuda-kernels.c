@@ -381,21 +381,21 @@ static void control(void)
 
 static void last_block(unsigned seed)
 {
-	int x[40 * 32], got, want = 0;
-	unsigned zero = 0;
+	int x[40 * 32], got;
+	unsigned zero = 0, want = 0;
 	CUdeviceptr dx, part = cu_device(4 * 40), dy = cu_device(4), ticket;
 	void *params[] = { &dx, &part, &dy, &ticket };
 	char text[16];
 
 	for (int i = 0; i < 40 * 32; i++)
-		want += x[i] = (int)draw();
+		want += (unsigned)(x[i] = (int)draw());
 	dx = upload(x, sizeof(x));
 	ticket = upload(&zero, 4);
 	snprintf(text, sizeof(text), "%u", seed);
 	cu.fakecuda_set("ORDER", text);
 	compute("last_block", 40, 32, 0, &got, 4, params, dy);
 	cu.fakecuda_set("ORDER", "0");
-	is_int(got, want,
+	is_int(got, (int)want,
 	       "order %u: the last block sees what others wrote before a fence",
 	       seed);
 }
@@ -666,10 +666,12 @@ static void graphs(void)
 
 int main(void)
 {
+	char *text = text_of("kernels.ptx");
 	unsigned long misuse;
 
-	if (!text_of("kernels.ptx"))
+	if (!text)
 		skip_all("the PTX of the kernels is not here");
+	free(text);
 	plan(0);
 	cu_start();
 	kernels = load("kernels.ptx");
