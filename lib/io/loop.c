@@ -101,20 +101,23 @@ enum dispatched {
 };
 
 /*
- * The bytes of a file that may be in flight. While writes are being filled the
- * disk has less to do, so there are some more of these: with 8 chunks in the
- * window and none more, a save of unaligned tensors had 8 writes in flight for
- * only 58 % of its time.
+ * True if no more bytes of the file may be in flight. While writes are being
+ * filled the disk has less to do, so there are some more of these: with 8
+ * chunks in the window and none more, a save of unaligned tensors had 8 writes
+ * in flight for only 58 % of its time.
  */
-static uint64_t window_of(const struct weir__engine *eng,
-			  const struct weir__job *job,
-			  const struct weir__extent *e)
+static bool window_is_full(const struct weir__loop *loop,
+			   const struct weir__job *job,
+			   const struct weir__extent *e)
 {
+	const struct weir__engine *eng = loop->reactor.eng;
 	uint64_t window = e->file->network ? eng->network_window : eng->window;
 
-	if (job->fill)
-		window += weir__down(window / 2, eng->chunk_bytes);
-	return window;
+	if (loop->bytes_out < window)
+		return false;
+	return !job->fill ||
+	       loop->bytes_out >=
+		       window + weir__down(window / 2, eng->chunk_bytes);
 }
 
 /*
@@ -124,11 +127,9 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 		     const struct weir__extent *e,
 		     const struct weir__chunk *chunk)
 {
-	const struct weir__engine *eng = loop->reactor.eng;
-
 	if (caller_copies_full(loop, job))
 		return false;
-	if (loop->bytes_out >= window_of(eng, job, e))
+	if (window_is_full(loop, job, e))
 		return false;
 	/* Copiers fault the memory in as they write to it. */
 	return !e->prefault || e->buffered || e->unpack ||
