@@ -48,7 +48,7 @@ struct weir__reclaimed {
  *				or weir__shortage_again
  */
 struct weir__reclaim {
-	_Atomic unsigned n_freed; /* calls of free() that have returned */
+	_Atomic unsigned n_freed; /* calls of free(), and heaps, that ended */
 	pthread_mutex_t lock;     /* guards what follows; taken last */
 	pthread_cond_t changed;   /* signalled at each change of what follows */
 	struct weir__reclaimed *first, **end;

@@ -63,7 +63,7 @@ static unsigned unit_shift(const struct weir_buft *buft, size_t align)
 	return (unsigned)__builtin_ctzll(align);
 }
 
-static void heap_free(struct weir_heap *h)
+static void heap_free(struct weir_heap *h, bool quietly)
 {
 	struct weir__stream_bin *bin;
 
@@ -76,7 +76,7 @@ static void heap_free(struct weir_heap *h)
 	}
 	weir__stream_bins_free(&h->root);
 	weir__shards_free(h);
-	weir__regions_free(h);
+	weir__regions_free(h, quietly);
 	weir__caches_free(h);
 	weir__block_table_fini(&h->blocks);
 	pthread_mutex_destroy(&h->grow_lock);
@@ -87,7 +87,16 @@ static void heap_free(struct weir_heap *h)
 void weir__heap_put(struct weir_heap *h)
 {
 	if (weir__refs_drop(&h->refs))
-		heap_free(h);
+		heap_free(h, false);
+}
+
+bool weir__heap_put_quietly(struct weir_heap *h)
+{
+	bool last = weir__refs_drop(&h->refs);
+
+	if (last)
+		heap_free(h, true);
+	return last;
 }
 
 /* Make a heap without memory, which references the root. */

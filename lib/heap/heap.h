@@ -380,6 +380,8 @@ void weir__stream_bin_release(struct weir__stream_bin *bin);
  */
 void weir__stream_bins_end(struct weir_heap *h);
 void weir__heap_put(struct weir_heap *h);
+/* The same, but calls no function of the program. True if the heap is freed. */
+bool weir__heap_put_quietly(struct weir_heap *h);
 
 /*
  * free_events.c. The caller holds the lock of the shard, unless a comment says
@@ -427,7 +429,7 @@ uint64_t weir__regions_trim(struct weir_heap *h, uint64_t keep);
 /* The bytes of all of them. The heap's lock is held, after a consolidation. */
 uint64_t weir__regions_empty(struct weir_heap *h);
 /* Free all buffers at the heap's end. */
-void weir__regions_free(struct weir_heap *h);
+void weir__regions_free(struct weir_heap *h, bool quietly);
 
 /*
  * holes.c. Reserve @bytes of addresses, in which the heap grows from now on. No

@@ -227,12 +227,15 @@ uint64_t weir__regions_trim(struct weir_heap *h, uint64_t keep)
 	return given;
 }
 
-void weir__regions_free(struct weir_heap *h)
+void weir__regions_free(struct weir_heap *h, bool quietly)
 {
 	for (unsigned i = 0; i < h->end_regions; i++) {
 		if (!h->region[i])
 			continue;
-		weir__buf_put(h->region[i]->buf);
+		if (quietly)
+			weir__buf_put_later(h->region[i]->buf);
+		else
+			weir__buf_put(h->region[i]->buf);
 		weir__free(h->region[i]);
 	}
 	weir__free(h->region);

@@ -65,6 +65,18 @@ static void list_remove(struct weir__heaps *all, struct weir_heap *h)
 		all->first = h->heaps_next;
 }
 
+/*
+ * Drop the reference of a visit. If the heap was destroyed meanwhile, this
+ * frees its memory, which an allocation that has failed may need.
+ */
+static void visit_put(struct weir_heap *h)
+{
+	struct weir_dev *dev = h->buft->dev;
+
+	if (weir__heap_put_quietly(h))
+		atomic_fetch_add(&dev->reclaim.n_freed, 1);
+}
+
 /* Go to the next heap whose memory is shared with @buft (NULL: host memory). */
 static bool visit_next(struct visit *v, bool any, const struct weir_buft *buft)
 {
@@ -83,7 +95,7 @@ static bool visit_next(struct visit *v, bool any, const struct weir_buft *buft)
 		list_remove(v->all, last);
 	pthread_mutex_unlock(&v->all->lock);
 	if (last)
-		weir__heap_put(last);
+		visit_put(last);
 	v->heap = h;
 	return h;
 }
@@ -99,7 +111,7 @@ static void visit_end(struct visit *v)
 	if (!--last->visitors && last->delisted)
 		list_remove(v->all, last);
 	pthread_mutex_unlock(&v->all->lock);
-	weir__heap_put(last);
+	visit_put(last);
 }
 
 /*
@@ -138,8 +150,8 @@ static uint64_t heaps_relieve(struct weir__part *part,
 			given += give_back(v.heap, bytes - given);
 	if (given)
 		atomic_fetch_add(&all->relieved, 1);
-	pthread_mutex_unlock(&all->relieving);
 	visit_end(&v);
+	pthread_mutex_unlock(&all->relieving);
 	return given;
 }
 

@@ -523,22 +523,23 @@ static bool drop_reference(struct weir_buf *buf)
  * Free @buf, whose last reference is gone, so that no work is queued on it. If
  * the program dropped that reference (@by_caller), it may use wrapped memory
  * for something else or free it as soon as this returns. If there is a release
- * function, it may do so only when that is called.
+ * function, it may do so only when that is called. @later: the thread of the
+ * device calls that function.
  */
-static void free_buf(struct weir_buf *buf, bool by_caller)
+static void free_buf(struct weir_buf *buf, bool by_caller, bool later)
 {
 	struct weir_dev *dev = buf->buft->dev;
 	bool now = by_caller && buf->foreign && !buf->release;
 
 	for (unsigned i = 0; i < buf->n_members; i++)
 		if (drop_reference(buf->member[i]))
-			free_buf(buf->member[i], by_caller);
+			free_buf(buf->member[i], by_caller, later);
 	if (buf->bytes && weir__races_on(dev->weir))
 		buf_forget(buf);
 	buf->reclaimed.bytes = weir__buf_committed(buf);
 	buf->reclaimed.free = free_mem;
 	buf->reclaimed.after = free_rest;
-	if (!now && free_waits(buf)) {
+	if (!now && ((later && buf->release) || free_waits(buf))) {
 		weir__reclaim(dev, &buf->reclaimed);
 	} else {
 		free_mem(&buf->reclaimed);
@@ -549,13 +550,19 @@ static void free_buf(struct weir_buf *buf, bool by_caller)
 void weir__buf_put(struct weir_buf *buf)
 {
 	if (drop_reference(buf))
-		free_buf(buf, false);
+		free_buf(buf, false, false);
+}
+
+void weir__buf_put_later(struct weir_buf *buf)
+{
+	if (drop_reference(buf))
+		free_buf(buf, false, true);
 }
 
 void weir_buf_free(struct weir_buf *buf)
 {
 	if (drop_reference(buf))
-		free_buf(buf, true);
+		free_buf(buf, true, false);
 }
 
 bool weir__buf_is_host(const struct weir_buf *buf)

@@ -114,6 +114,8 @@ int weir__buf_export(struct weir_buf *buf, int *ret_fd);
  * threads that others wait for: never blocks. NULL is allowed.
  */
 void weir__buf_put(struct weir_buf *buf);
+/* The same, but the thread of the device calls the release function. */
+void weir__buf_put_later(struct weir_buf *buf);
 
 /* weir_buf_alloc() and weir_buf_join() for use inside the library. */
 int weir__buf_alloc(struct weir_buft *buft, size_t size,

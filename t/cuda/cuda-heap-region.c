@@ -283,6 +283,68 @@ static void unused_memory(uint64_t reserve, const char *what)
 	destroy(heap);
 }
 
+/* A thread that allocates memory, which a heap has and does not use. */
+struct needy {
+	pthread_t thread;
+	struct weir_buf *buf;
+	int result;
+	_Atomic bool released; /* the release function was called */
+	bool by_itself;        /* on this thread */
+};
+
+static void released(void *arg)
+{
+	struct needy *n = arg;
+
+	n->by_itself = pthread_equal(pthread_self(), n->thread);
+	n->released = true;
+}
+
+static void *needy_main(void *arg)
+{
+	struct needy *n = arg;
+
+	n->result = weir_buf_alloc(buft, 48 * MIB, NULL, &n->buf);
+	return NULL;
+}
+
+static void destroyed_when_visited(void)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct weir_heap *other = new_heap(buft, 64 * MIB, 1, 0), *heap;
+	struct weir_block b = alloc(other, 2 * MIB), c;
+	unsigned long strikes = fake.struck();
+	struct needy n = { .buf = NULL };
+
+	must(weir_buf_wrap(buft, (void *)(uintptr_t)b.addr, b.bytes, released,
+			   &n, &o.buf));
+	o.reserve = 64 * MIB;
+	must(weir_heap_new(buft, &o, &heap));
+	weir_buf_free(o.buf);
+	c = alloc(heap, 32 * MIB);
+	free_block(c);
+	fake.set("MEM", "67108864");
+	fake.arm("cuMemUnmap", 1, FAKECUDA_HANG, 0);
+	if (pthread_create(&n.thread, NULL, needy_main, &n))
+		bail("pthread_create");
+	while (fake.struck() == strikes)
+		usleep(1000);
+	weir_heap_destroy(heap);
+	ok(!n.released, "a heap that gives back memory is destroyed");
+	fake.disarm();
+	fake.release();
+	pthread_join(n.thread, NULL);
+	is_int(n.result, 0, "the buffer gets the memory");
+	for (unsigned i = 0; i < 10000 && !n.released; i++)
+		usleep(1000);
+	ok(n.released && !n.by_itself,
+	   "the release function is not called in weir_buf_alloc()");
+	weir_buf_free(n.buf);
+	fake.set("MEM", "8589934592");
+	free_block(b);
+	destroy(other);
+}
+
 /* A heap with holes, and a free block between them. */
 static struct weir_heap *holed_heap(struct weir_block b[2])
 {
@@ -504,7 +566,7 @@ int main(void)
 
 	if (dir && !*dir)
 		skip_all("needs the stand-in for the driver");
-	plan(56);
+	plan(59);
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	without_calls();
 	open_fake();
@@ -517,6 +579,7 @@ int main(void)
 	out_of_memory();
 	unused_memory(64 * MIB, "reserved addresses");
 	unused_memory(0, "buffers");
+	destroyed_when_visited();
 	between_devices();
 	refused(buft, WEIR_BUF_PARKABLE, "parked",
 		"a heap of memory that can be parked");
