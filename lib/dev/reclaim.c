@@ -63,7 +63,7 @@ static bool free_first(struct weir__reclaim *rc)
 	rc->n_freeing++;
 	pthread_mutex_unlock(&rc->lock);
 	x->free(x);
-	atomic_fetch_add(&rc->n_freed, 1);
+	atomic_fetch_add(&rc->n_moved, 1);
 	pthread_mutex_lock(&rc->lock);
 	rc->n_freeing--;
 	rc->bytes -= x->bytes;
@@ -158,6 +158,10 @@ static bool shares_memory(const struct weir_dev *a, const struct weir_dev *b)
 	return a->backend == b->backend && !strcmp(a->desc.pci, b->desc.pci);
 }
 
+enum {
+	MOST_ROUNDS = 64
+};
+
 static unsigned n_devs(const struct weir__registry *registry)
 {
 	return atomic_load_explicit(&registry->n_devs, memory_order_acquire);
@@ -177,13 +181,18 @@ bool weir__buft_shares(const struct weir_buft *buft,
 	return a && b ? shares_memory(a, b) : a == b;
 }
 
-static unsigned freed_so_far(const struct weir *weir)
+void weir__memory_moved(struct weir_dev *dev)
+{
+	atomic_fetch_add(&dev->reclaim.n_moved, 1);
+}
+
+static unsigned moved_so_far(const struct weir *weir)
 {
 	struct weir__registry *registry = weir__registry(weir);
 	unsigned n = n_devs(registry), count = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		count += atomic_load(&registry->dev[i]->reclaim.n_freed);
+		count += atomic_load(&registry->dev[i]->reclaim.n_moved);
 	return count;
 }
 
@@ -193,12 +202,13 @@ void weir__shortage_begin(struct weir__shortage *s, struct weir *weir,
 	s->weir = weir;
 	s->buft = buft;
 	s->bytes = bytes;
-	s->before = freed_so_far(weir);
+	s->before = moved_so_far(weir);
+	s->rounds = 0;
 	s->next = WEIR__SHORTAGE_FREED;
 	weir__error_save(&s->saved);
 }
 
-/* Free, on this thread, what waits. True if any was freed since s->before. */
+/* Free, on this thread, what waits. True if any has moved since s->before. */
 static bool free_waiting(struct weir__shortage *s)
 {
 	struct weir__registry *registry = weir__registry(s->weir);
@@ -209,20 +219,24 @@ static bool free_waiting(struct weir__shortage *s)
 	for (unsigned i = 0; i < n; i++)
 		if (!of || shares_memory(of, registry->dev[i]))
 			dev_reclaim_now(registry->dev[i]);
-	count = freed_so_far(s->weir);
+	count = moved_so_far(s->weir);
 	any = count != s->before;
 	s->before = count;
 	return any;
 }
 
-/* Buffers of heaps that were given back may wait for their devices. */
+/*
+ * Buffers of heaps that were given back may wait for their devices. If nothing
+ * was given back, and nothing has moved since before the last attempt, all the
+ * memory was in use. Others may move memory forever, so the rounds end.
+ */
 static bool free_unused(struct weir__shortage *s, uint64_t bytes)
 {
 	uint64_t given = weir__root_relieve(s->weir, s->buft, bytes);
 	bool any = free_waiting(s);
 
-	s->next = given < bytes ? WEIR__SHORTAGE_END : WEIR__SHORTAGE_ALL;
-	return given || any;
+	s->next = WEIR__SHORTAGE_ALL;
+	return (given || any) && s->rounds++ < MOST_ROUNDS;
 }
 
 bool weir__shortage_again(struct weir__shortage *s, int r)
@@ -238,7 +252,7 @@ bool weir__shortage_again(struct weir__shortage *s, int r)
 	}
 	if (s->next == WEIR__SHORTAGE_UNUSED)
 		return free_unused(s, s->bytes);
-	return s->next == WEIR__SHORTAGE_ALL && free_unused(s, UINT64_MAX);
+	return free_unused(s, UINT64_MAX);
 }
 
 /* Returns false at @deadline, which may be INT64_MAX. The lock is held. */

@@ -48,7 +48,7 @@ struct weir__reclaimed {
  *				or weir__shortage_again
  */
 struct weir__reclaim {
-	_Atomic unsigned n_freed; /* calls of free(), and heaps, that ended */
+	_Atomic unsigned n_moved; /* memory was freed, or a heap has grown */
 	pthread_mutex_t lock;     /* guards what follows; taken last */
 	pthread_cond_t changed;   /* signalled at each change of what follows */
 	struct weir__reclaimed *first, **end;
@@ -73,6 +73,9 @@ void weir__reclaim_fini(struct weir__reclaim *rc);
  */
 void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x);
 
+/* Memory of @dev was freed, or has become a part of a heap. */
+void weir__memory_moved(struct weir_dev *dev);
+
 /*
  * An allocation that fails may succeed later: memory that was freed may still
  * wait for its device, and heaps may have memory that is not in use.
@@ -88,7 +91,9 @@ void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x);
  * weir__shortage_again() returns true if allocate() failed with -ENOMEM and
  * memory was freed since: by others; or by this call, which first frees what
  * waits for its device, then what heaps do not use, @bytes, and then all of
- * that. It blocks until the memory is free. The caller may hold locks that
+ * that. It blocks until the memory is free. It does the last again while memory
+ * is freed and heaps grow meanwhile: a heap may have grown into what was freed,
+ * and have left what it used before. The caller may hold locks that
  * nobody takes who frees memory. If allocate() succeeds after a failure,
  * weir_error() is as it was.
  */
@@ -96,12 +101,12 @@ struct weir__shortage {
 	struct weir *weir;
 	const struct weir_buft *buft;
 	uint64_t bytes;
-	unsigned before; /* n_freed of all devices */
+	unsigned before; /* n_moved of all devices */
+	unsigned rounds; /* attempts after all that is not in use was freed */
 	enum {
 		WEIR__SHORTAGE_FREED,  /* next: free what waits */
 		WEIR__SHORTAGE_UNUSED, /* next: memory that is not in use */
-		WEIR__SHORTAGE_ALL,    /* next: all of that */
-		WEIR__SHORTAGE_END
+		WEIR__SHORTAGE_ALL     /* next: all of that */
 	} next;
 	struct weir__error_saved saved;
 };

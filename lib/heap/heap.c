@@ -90,13 +90,10 @@ void weir__heap_put(struct weir_heap *h)
 		heap_free(h, false);
 }
 
-bool weir__heap_put_quietly(struct weir_heap *h)
+void weir__heap_put_quietly(struct weir_heap *h)
 {
-	bool last = weir__refs_drop(&h->refs);
-
-	if (last)
+	if (weir__refs_drop(&h->refs))
 		heap_free(h, true);
-	return last;
 }
 
 /* Make a heap without memory, which references the root. */
@@ -453,6 +450,6 @@ int weir_heap_trim(struct weir_heap *heap, size_t keep)
 		return r;
 	weir__caches_flush(heap);
 	weir__free_events_poll(heap, true);
-	weir__regions_trim(heap, keep);
+	weir__heap_give_back(heap, keep);
 	return 0;
 }

@@ -380,8 +380,8 @@ void weir__stream_bin_release(struct weir__stream_bin *bin);
  */
 void weir__stream_bins_end(struct weir_heap *h);
 void weir__heap_put(struct weir_heap *h);
-/* The same, but calls no function of the program. True if the heap is freed. */
-bool weir__heap_put_quietly(struct weir_heap *h);
+/* The same, but calls no function of the program. */
+void weir__heap_put_quietly(struct weir_heap *h);
 
 /*
  * free_events.c. The caller holds the lock of the shard, unless a comment says
@@ -451,6 +451,11 @@ uint64_t weir__holes_give_back(struct weir_heap *h, uint64_t keep);
  */
 int weir__heap_list(struct weir_heap *h);
 void weir__heap_delist(struct weir_heap *h);
+/*
+ * Give empty buffers and free granules back until @keep bytes are left; returns
+ * the bytes. No lock of the heap is held. Others that need memory wait for it.
+ */
+uint64_t weir__heap_give_back(struct weir_heap *h, uint64_t keep);
 /*
  * This thread is about to allocate memory for @h, @less_would_do: more than is
  * needed; or NULL: it has ended that.

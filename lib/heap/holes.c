@@ -326,6 +326,8 @@ static int grow(struct weir_heap *h, const struct weir__want *w, bool more)
 	release(h, first, false);
 	h->grown += r == 0 && first;
 	weir__heap_unlock(h);
+	if (r == 0)
+		weir__memory_moved(h->buft->dev);
 	return r;
 }
 

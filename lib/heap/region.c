@@ -157,6 +157,8 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	weir__heap_unlock(h);
 	if (r < 0)
 		weir__buf_put(buf);
+	else
+		weir__memory_moved(h->buft->dev);
 	return r;
 }
 

@@ -143,8 +143,8 @@ static bool make_room(struct weir_heap *h, const struct request *q)
 	    h->reserved - empty > h->limit - need)
 		empty = 0;
 	weir__heap_unlock(h);
-	return empty && (weir__regions_trim(h, h->limit - need) ||
-			 weir__regions_trim(h, 0));
+	return empty && (weir__heap_give_back(h, h->limit - need) ||
+			 weir__heap_give_back(h, 0));
 }
 
 /* Add a buffer, and take memory of it. */

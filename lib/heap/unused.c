@@ -15,9 +15,10 @@ struct weir__heaps {
 	pthread_mutex_t lock; /* guards the list; taken last */
 	struct weir_heap *first;
 	/*
-	 * Held by a call that relieves others. A second one, which waits for
-	 * it, finds that memory was given back since, and does not give back
-	 * more.
+	 * Held by a call that gives back what a heap does not use, so a call
+	 * that relieves others finds memory in its heap or freed. A second one,
+	 * which waits for it, finds that memory was given back since, and does
+	 * not give back more.
 	 */
 	pthread_mutex_t relieving;
 	_Atomic unsigned relieved; /* calls that have given memory back */
@@ -65,18 +66,6 @@ static void list_remove(struct weir__heaps *all, struct weir_heap *h)
 		all->first = h->heaps_next;
 }
 
-/*
- * Drop the reference of a visit. If the heap was destroyed meanwhile, this
- * frees its memory, which an allocation that has failed may need.
- */
-static void visit_put(struct weir_heap *h)
-{
-	struct weir_dev *dev = h->buft->dev;
-
-	if (weir__heap_put_quietly(h))
-		atomic_fetch_add(&dev->reclaim.n_freed, 1);
-}
-
 /* Go to the next heap whose memory is shared with @buft (NULL: host memory). */
 static bool visit_next(struct visit *v, bool any, const struct weir_buft *buft)
 {
@@ -95,7 +84,7 @@ static bool visit_next(struct visit *v, bool any, const struct weir_buft *buft)
 		list_remove(v->all, last);
 	pthread_mutex_unlock(&v->all->lock);
 	if (last)
-		visit_put(last);
+		weir__heap_put_quietly(last);
 	v->heap = h;
 	return h;
 }
@@ -111,7 +100,7 @@ static void visit_end(struct visit *v)
 	if (!--last->visitors && last->delisted)
 		list_remove(v->all, last);
 	pthread_mutex_unlock(&v->all->lock);
-	visit_put(last);
+	weir__heap_put_quietly(last);
 }
 
 /*
@@ -130,6 +119,22 @@ static uint64_t give_back(struct weir_heap *h, uint64_t bytes)
 	weir__caches_flush(h);
 	weir__free_events_drain(h);
 	return weir__regions_trim(h, reserved > bytes ? reserved - bytes : 0);
+}
+
+static struct weir__heaps *heaps_with(const struct weir_heap *h)
+{
+	return heaps_of(atomic_load(&h->weir->part[WEIR__PART_HEAP]));
+}
+
+uint64_t weir__heap_give_back(struct weir_heap *h, uint64_t keep)
+{
+	struct weir__heaps *all = heaps_with(h);
+	uint64_t given;
+
+	pthread_mutex_lock(&all->relieving);
+	given = weir__regions_trim(h, keep);
+	pthread_mutex_unlock(&all->relieving);
+	return given;
 }
 
 static uint64_t heaps_relieve(struct weir__part *part,
@@ -168,7 +173,7 @@ static uint64_t trim(struct weir_heap *h, uint64_t keep)
 	weir__heap_unlock(h);
 	if (empty <= keep)
 		return empty;
-	empty -= weir__regions_trim(h, used + keep);
+	empty -= weir__heap_give_back(h, used + keep);
 	return empty < keep ? empty : keep;
 }
 
@@ -228,9 +233,11 @@ int weir__heap_list(struct weir_heap *h)
 
 void weir__heap_delist(struct weir_heap *h)
 {
-	struct weir__heaps *all =
-		heaps_of(atomic_load(&h->weir->part[WEIR__PART_HEAP]));
+	struct weir__heaps *all = heaps_with(h);
 
+	pthread_mutex_lock(&all->relieving);
+	give_back(h, UINT64_MAX);
+	pthread_mutex_unlock(&all->relieving);
 	pthread_mutex_lock(&all->lock);
 	h->delisted = true;
 	if (!h->visitors)

@@ -543,6 +543,7 @@ static void free_buf(struct weir_buf *buf, bool by_caller, bool later)
 		weir__reclaim(dev, &buf->reclaimed);
 	} else {
 		free_mem(&buf->reclaimed);
+		weir__memory_moved(dev);
 		free_rest(&buf->reclaimed);
 	}
 }

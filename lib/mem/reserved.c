@@ -157,6 +157,7 @@ int weir__buf_decommit(struct weir_buf *buf, size_t off, size_t bytes)
 	}
 	atomic_fetch_sub(&buf->reserved->committed, bytes);
 	atomic_fetch_sub(&buf->buft->used, bytes);
+	weir__memory_moved(dev);
 	return 0;
 }
 
