@@ -460,8 +460,10 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 	weir__layout_put(layout);
 	if (r >= 0)
 		r = weir__parked_take(into, &l->parked);
-	if (r >= 0)
+	if (r >= 0) {
 		l->weights = weir_weights_ref(into);
+		l->taken = true;
+	}
 	return r;
 }
 
@@ -594,13 +596,14 @@ static int load_go(struct weir_load *l, int r, uint32_t depth,
 		r = start_job(l, depth);
 	if (r < 0) {
 		load_fail_start(l, r);
-		if (l->parked)
+		if (l->taken)
 			weir__parked_return(l->weights, l->parked);
 		l->parked = NULL;
 		load_put(l);
 		return r;
 	}
-	weir__parked_put(l->parked);
+	if (l->taken)
+		weir__parked_done(l->weights, l->parked);
 	l->parked = NULL;
 	*ret_load = l;
 	return 0;

@@ -64,6 +64,7 @@ struct weir_load {
 	bool *skip;
 	/* What the weights kept when they were parked; until it has started. */
 	struct weir__parked *parked;
+	bool taken; /* no thread can park the weights until it has started */
 };
 
 /*

@@ -76,8 +76,9 @@ static int parking_begin(struct weir_weights *w)
 		return r;
 	pthread_mutex_lock(&w->lock);
 	if (w->parking)
-		r = weir__fail(-EBUSY,
-			       "another thread parks or unparks these weights");
+		r = weir__fail(
+			-EBUSY,
+			"another thread parks, unparks or loads these weights");
 	w->parking = true;
 	pthread_mutex_unlock(&w->lock);
 	if (r >= 0 && state_of(w->parked) == WEIR_PARK_RESIDENT)
@@ -317,8 +318,9 @@ int weir__parked_take(struct weir_weights *w, struct weir__parked **ret_parked)
 		*ret_parked = w->parked;
 		w->parked = NULL;
 		pthread_mutex_unlock(&w->lock);
+	} else {
+		parking_end(w);
 	}
-	parking_end(w);
 	return r;
 }
 
@@ -326,10 +328,19 @@ void weir__parked_return(struct weir_weights *w, struct weir__parked *parked)
 {
 	struct weir__error_saved saved;
 
-	weir__error_save(&saved);
-	set_parked(w, parked);
-	release(w);
-	weir__error_restore(&saved);
+	if (parked) {
+		weir__error_save(&saved);
+		set_parked(w, parked);
+		release(w);
+		weir__error_restore(&saved);
+	}
+	parking_end(w);
+}
+
+void weir__parked_done(struct weir_weights *w, struct weir__parked *parked)
+{
+	weir__parked_put(parked);
+	parking_end(w);
 }
 
 static int check_event(const struct weir_weights *w, struct weir_event *event)

@@ -32,7 +32,7 @@ struct weir_weights {
 	 * thread that has set parking.
 	 */
 	struct weir__parked *parked;
-	bool parking;                /* a thread parks or unparks the weights */
+	bool parking; /* a thread parks or unparks them, or starts a load */
 	struct weir_tensor tensor[]; /* n_selected */
 };
 
@@ -66,11 +66,14 @@ void weir__parked_put(struct weir__parked *parked);
 /*
  * park.c: allocate the memory of @w again, if they are parked, for a load into
  * it. The caller gets what was kept of them (NULL: they were not parked), and
- * returns it to let them be parked as before. -EBUSY: they are coming back, or
- * another thread parks or unparks them. -ENOMEM: they are still parked.
+ * returns it to let them be parked as before, or is done with it when the load
+ * has started. Until then other threads that park or unpark them get -EBUSY.
+ * -EBUSY: they are coming back, or another thread parks or unparks them, or
+ * starts a load into them. -ENOMEM: they are still parked.
  */
 int weir__parked_take(struct weir_weights *w, struct weir__parked **ret_parked);
 void weir__parked_return(struct weir_weights *w, struct weir__parked *parked);
+void weir__parked_done(struct weir_weights *w, struct weir__parked *parked);
 /*
  * Make @arrival that of the weights. -EBUSY: an earlier load has not ended.
  * -EIO: it leaked the memory. Any thread.
