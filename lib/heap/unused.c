@@ -235,9 +235,11 @@ void weir__heap_delist(struct weir_heap *h)
 {
 	struct weir__heaps *all = heaps_with(h);
 
-	pthread_mutex_lock(&all->relieving);
-	give_back(h, UINT64_MAX);
-	pthread_mutex_unlock(&all->relieving);
+	/* A visit that is running may last: nobody waits for it to destroy. */
+	if (!pthread_mutex_trylock(&all->relieving)) {
+		give_back(h, UINT64_MAX);
+		pthread_mutex_unlock(&all->relieving);
+	}
 	pthread_mutex_lock(&all->lock);
 	h->delisted = true;
 	if (!h->visitors)
