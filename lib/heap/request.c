@@ -167,14 +167,10 @@ static int take_grown(struct weir_heap *h, struct request *q)
 /* The same, after empty buffers were given back. */
 static int take_regrown(struct weir_heap *h, struct request *q)
 {
-	bool room;
-	int r;
+	int r = -ENOMEM;
 
-	/* If there is none now, others may have given it back meanwhile. */
-	do {
-		room = make_room(h, q);
+	while (r == -ENOMEM && make_room(h, q))
 		r = take_grown(h, q);
-	} while (r == -ENOMEM && room);
 	return r;
 }
 
