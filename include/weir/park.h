@@ -46,11 +46,11 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * If the call fails, the weights are as before; if their device is lost while
  * it releases memory, their state is FAILED. -EALREADY: they are parked.
  * -EBUSY: another thread parks or unparks them, or starts a load into them.
- * -EINVAL: a tensor is in a
- * buffer of the program; host memory without opts.buft and opts.folder; invalid
- * options. -EOPNOTSUPP: the memory was not allocated with WEIR_BUF_PARKABLE, or
- * cannot be released, or is shared. -ENOMEM, -ENOSPC and other errors of
- * write(2): the copies have no room. The error of the load, if it failed.
+ * -EINVAL: a tensor is in a buffer of the program; host memory without
+ * opts.buft and opts.folder; invalid options. -EOPNOTSUPP: the memory was not
+ * allocated with WEIR_BUF_PARKABLE, or cannot be released, or is shared.
+ * -ENOMEM, -ENOSPC and other errors of write(2): the copies have no room. The
+ * error of the load, if it failed.
  */
 WEIR_API int weir_weights_park(struct weir_weights *weights,
 			       const struct weir_park_opts *opts)

@@ -16,8 +16,8 @@
 #define MANY ((size_t)1024) /* granules of a region that has small ones */
 
 /*
- * What mem->handle points to. The caller, who never commits or gives back parts
- * that overlap at a time, is the lock of mapped[].
+ * The granules of reserved addresses; mem->handle points to them. mapped[] needs
+ * no lock: the library never commits or decommits overlapping parts at once.
  */
 struct granules {
 	size_t bytes;  /* reserved */

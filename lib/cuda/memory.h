@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files about memory of a GPU share. */
+/* Functions shared by the files about memory of a GPU. */
 #ifndef WEIR__CUDA_MEMORY_H
 #define WEIR__CUDA_MEMORY_H
 

@@ -25,9 +25,8 @@ struct weir__heaps {
 };
 
 /*
- * What this thread does: it lets this heap grow. Such a failure is no reason to
- * take memory from the heap itself, which has tried, nor from other heaps if
- * less would do.
+ * The heap that this thread lets grow. If that fails, no memory is taken from
+ * the heap itself, which has tried, nor from other heaps if less would do.
  */
 static _Thread_local struct {
 	const struct weir_heap *heap;
@@ -235,7 +234,7 @@ void weir__heap_delist(struct weir_heap *h)
 {
 	struct weir__heaps *all = heaps_with(h);
 
-	/* A visit that is running may last: nobody waits for it to destroy. */
+	/* The heap is destroyed without waiting for a visit of another thread. */
 	if (!pthread_mutex_trylock(&all->relieving)) {
 		give_back(h, UINT64_MAX);
 		pthread_mutex_unlock(&all->relieving);

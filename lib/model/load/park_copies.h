@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is kept of parked weights: copies of the bytes that cannot be read
- * again, in memory or in a file, and the streams that bring them back.
+ * Copies of parked weights: bytes that cannot be read again are kept in memory
+ * or in a file, and streams bring them back.
  */
 #ifndef WEIR__MODEL_PARK_COPIES_H
 #define WEIR__MODEL_PARK_COPIES_H

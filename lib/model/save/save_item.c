@@ -325,7 +325,7 @@ static void walk_begin(const struct weir__save_item *item, uint64_t lo,
 		walk_next(w);
 }
 
-/* What reads rows of a tensor: a near row is read together with others. */
+/* Reads rows of a tensor; rows that are near each other are read at once. */
 struct row_reader {
 	const struct weir__save_item *item;
 	struct source from;
