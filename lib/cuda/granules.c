@@ -16,8 +16,9 @@
 #define MANY ((size_t)1024) /* granules of a region that has small ones */
 
 /*
- * The granules of reserved addresses; mem->handle points to them. mapped[] needs
- * no lock: the library never commits or decommits overlapping parts at once.
+ * The granules of reserved addresses; mem->handle points to them. mapped[]
+ * needs no lock: the library never commits or decommits overlapping parts at
+ * once.
  */
 struct granules {
 	size_t bytes;  /* reserved */
