@@ -157,7 +157,9 @@ struct weir__call_record;
 
 struct weir_heap {
 	_Atomic uint32_t refs; /* the caller's, and one of each waiter */
-	struct weir *weir;     /* referenced */
+	/* How often others have got memory that this heap did not use. */
+	_Atomic uint32_t n_given;
+	struct weir *weir; /* referenced */
 	struct weir_buft *buft;
 	uint64_t grow, limit;
 	uint32_t flags, reuse;

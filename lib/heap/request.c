@@ -8,6 +8,9 @@
 #include "heap/heap.h"
 #include "stream/stream.h"
 
+/* To let a heap grow, while others take what it gives back. */
+#define MOST_ATTEMPTS 64u
+
 static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
 		       const struct weir_stream *stream)
 {
@@ -164,13 +167,21 @@ static int take_grown(struct weir_heap *h, struct request *q)
 	return r;
 }
 
-/* The same, after empty buffers were given back. */
-static int take_regrown(struct weir_heap *h, struct request *q)
+/*
+ * The same, after an attempt has failed, when empty buffers were given back: by
+ * this thread, or by others since h->n_given was @given. Others may do it
+ * forever, so the attempts end.
+ */
+static int take_regrown(struct weir_heap *h, struct request *q, uint32_t given)
 {
 	int r = -ENOMEM;
 
-	while (r == -ENOMEM && make_room(h, q))
+	for (unsigned i = 0; r == -ENOMEM && i < MOST_ATTEMPTS; i++) {
+		if (!make_room(h, q) && atomic_load(&h->n_given) == given)
+			break;
+		given = atomic_load(&h->n_given);
 		r = take_grown(h, q);
+	}
 	return r;
 }
 
@@ -225,16 +236,18 @@ static int take_present(struct weir_heap *h, struct request *q)
 static int request_run(struct weir_heap *h, struct request *q)
 {
 	int r = take_present(h, q), grown;
+	uint32_t given;
 
 	if (r < 0 || q->done)
 		return r;
+	given = atomic_load(&h->n_given);
 	grown = take_grown(h, q);
 	if (grown == 0)
 		return 0;
 	r = take_after_waits(h, q, true);
 	if (r < 0 || q->done)
 		return r;
-	r = take_regrown(h, q);
+	r = take_regrown(h, q, given);
 	return r == -ENOMEM ? grown : r;
 }
 

@@ -108,7 +108,7 @@ static void visit_end(struct visit *v)
  */
 static uint64_t give_back(struct weir_heap *h, uint64_t bytes)
 {
-	uint64_t reserved;
+	uint64_t reserved, given;
 
 	weir__lock(&h->root.lock);
 	reserved = h->reserved;
@@ -117,7 +117,10 @@ static uint64_t give_back(struct weir_heap *h, uint64_t bytes)
 		return 0;
 	weir__caches_flush(h);
 	weir__free_events_drain(h);
-	return weir__regions_trim(h, reserved > bytes ? reserved - bytes : 0);
+	given = weir__regions_trim(h, reserved > bytes ? reserved - bytes : 0);
+	if (given)
+		atomic_fetch_add(&h->n_given, 1);
+	return given;
 }
 
 static struct weir__heaps *heaps_with(const struct weir_heap *h)
@@ -234,7 +237,7 @@ void weir__heap_delist(struct weir_heap *h)
 {
 	struct weir__heaps *all = heaps_with(h);
 
-	/* The heap is destroyed without waiting for a visit of another thread. */
+	/* To destroy a heap does not wait for a visit of another thread. */
 	if (!pthread_mutex_trylock(&all->relieving)) {
 		give_back(h, UINT64_MAX);
 		pthread_mutex_unlock(&all->relieving);
