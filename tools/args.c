@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Report the option that getopt_long() refused; @why is what it returned. */
 static int report_option(const struct args *args, int why)
@@ -229,7 +230,7 @@ int args_choice(const struct args *args, const char *option,
 	unsigned i;
 
 	for (i = 0; names[i]; i++) {
-		if (!strcmp(optarg, names[i])) {
+		if (!strcasecmp(optarg, names[i])) {
 			*ret_index = i;
 			return 0;
 		}

@@ -68,7 +68,7 @@ int args_fraction(const struct args *args, const char *option,
  * Parse it as seconds, 0 or more, which may have a fraction; at most 292 years.
  */
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
-/* Parse it as one of @names, which ends with NULL; return its index. */
+/* Parse it as one of @names, in any case; they end with NULL. Its index. */
 int args_choice(const struct args *args, const char *option,
 		const char *const *names, unsigned *ret_index);
 

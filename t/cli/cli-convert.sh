@@ -118,7 +118,7 @@ refused 1 'No such file' 'a model that does not exist is an error' \
 	weir convert none.gguf out.gguf
 
 # Dtypes.
-works 'tensors are quantised' weir convert big.safetensors q.gguf --dtype q8_0
+works 'tensors are quantised' weir convert big.safetensors q.gguf --dtype Q8_0
 is "$(tensor q.gguf "$(names q.gguf | cut -d' ' -f1)" | cut -c1-7)" "('Q8_0'" \
 	'they have the dtype'
 works 'some rows are not whole blocks' weir convert --json small.gguf \

@@ -133,7 +133,7 @@ wrong '--rank is used only by --slice' load m --rank 0/2 --slice x:0:1+2
 for rank in '' 1 /2 1/ 2/2 1/0 -1/2 1/2/3 0/4294967296; do
 	wrong "--rank is '$rank'" load m --slice x:0 --rank "$rank"
 done
-wrong "--dtype is 'F32', not one of f32, f16, bf16" load m --dtype F32
+wrong "--dtype is 'F31', not one of f32, f16, bf16" load m --dtype F31
 wrong "--align is '0'" load m --align 0
 wrong "--align is '48', not a power of two" load m --align 48
 wrong "--align is '8K'" load m --align 8K
