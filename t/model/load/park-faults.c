@@ -542,6 +542,39 @@ static void at_once(void)
 	weir_weights_free(w);
 }
 
+/* A load into weights that another thread parks is refused, or is whole. */
+static void loads_at_once(void)
+{
+	struct weir_weights *w = weights_with(0), *same;
+	struct weir_model *m;
+	struct weir_plan *p;
+	unsigned loaded = 0;
+	pthread_t other;
+	void *theirs;
+	int r;
+
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	p = new_plan(m);
+	weir_plan_add(p, NULL, kind, NULL);
+	if (pthread_create(&other, NULL, park_and_unpark, w))
+		bail("no thread");
+	while (loaded < 30) {
+		same = load(p, w);
+		loaded += same == w;
+		weir_weights_free(same);
+	}
+	pthread_join(other, &theirs);
+	is_int((intptr_t)theirs, 0,
+	       "a thread that parks weights which are loaded into is refused");
+	r = weir_weights_unpark(w, NULL);
+	ok(r == 0 || r == -EALREADY, "weights that were loaded into are back");
+	is_int(sample_wrong(w, 1), 0, "with the bytes of the file");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
 /* Weights that are freed while they come back. */
 static void freed_returning(void)
 {
@@ -569,7 +602,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 4)
 		return killed_child(argv);
-	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 4 + 3 + 1 + 4 + 3 + 7 + 3 + 1);
+	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 4 + 3 + 1 + 4 + 3 + 7 + 3 + 3 +
+		    1);
 	no_room();
 	with_names();
 	weir_weights_free(weights_with(0)); /* writes the model */
@@ -584,6 +618,7 @@ int main(int argc, char **argv)
 	plans_over();
 	second_missing();
 	at_once();
+	loads_at_once();
 	freed_returning();
 	return plans_end();
 }
