@@ -142,7 +142,7 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(weir.FormatError, match="x.safetensors") as bad:
         weir.load(broken)
     again = pickle.loads(pickle.dumps(bad.value))
-    assert type(again) is weir.FormatError and str(again) == str(bad.value)
+    assert isinstance(again, weir.FormatError) and str(again) == str(bad.value)
     with pytest.raises(weir.InvalidError, match="no tensor matches"):
         broken.write_bytes(header([("a", "U8", (1,), b"1")]))
         weir.load(broken, only="z*")

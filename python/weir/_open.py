@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 import threading
@@ -51,9 +52,6 @@ class safe_open:
         backend: str = "mmap",
         root: Optional[_weir.Root] = None,
     ) -> None:
-        if isinstance(filename, bytes):
-            raise TypeError("argument 'filename': a str or os.PathLike")
-        filename = os.fspath(filename)
         if not isinstance(framework, str):
             raise TypeError("argument 'framework': a str")
         if backend not in _BACKENDS:
@@ -64,10 +62,21 @@ class safe_open:
         self._framework = _frameworks.name_of(framework)
         self._device = _check_device(device, self._framework)
         self._make = _frameworks.maker(self._framework)
-        self._model: Optional[_weir.Model] = _model.open_model(
-            filename, root, lenient=True
-        )
+        self._model: Optional[_weir.Model] = self._find(filename, root)
         self._ahead: Optional[_Ahead] = None
+
+    def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
+        if isinstance(filename, bytes):
+            raise TypeError("argument 'filename': a str or os.PathLike")
+        filename = os.fspath(filename)
+        try:
+            return _model.open_model(filename, root, lenient=True)
+        except FileNotFoundError:
+            if os.path.exists(filename):
+                raise
+            raise _errors.make(
+                errno.ENOENT, f"No such file or directory: {filename}"
+            ) from None
 
     def __enter__(self) -> "safe_open":
         self._open()
@@ -135,6 +144,18 @@ def _check_device(device: object, framework: str) -> str:
             f"Device {device} is not supported for framework {framework}"
         )
     return name
+
+
+class safe_open_handle(safe_open):
+    """safe_open of a file object that the caller has open."""
+
+    def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
+        return _weir.Model(
+            root or _root.default(),
+            None,
+            [filename.fileno()],
+            _weir.MODEL_LENIENT,
+        )
 
 
 class _Ahead:
@@ -230,7 +251,7 @@ def find_ranges(
     if isinstance(index, list):
         if index:
             raise _errors.fail("Non empty lists are not implemented")
-        index = ()
+        index = slice(0, 0)
     items = list(index) if isinstance(index, tuple) else [index]
     if sum(1 for item in items if item is Ellipsis) > 1:
         raise _errors.fail("Only one ellipsis (...) is allowed in slice index")
@@ -270,6 +291,8 @@ def _range(
             raise _errors.fail(
                 f"Slice step must be a positive integer, got {step}"
             )
+        if item.stop is not None and operator.index(item.stop) > size:
+            raise _out_of_bounds(items, shape, dim, item.stop - 1)
         start, stop, step = item.indices(size)
         return start, len(range(start, stop, step)), step
     try:
@@ -284,9 +307,15 @@ def _range(
             f"Invalid index {number} for dimension {dim} of size {size}"
         )
     if number >= size:
-        raise _errors.fail(
-            f"Error during slicing {_spell(items)} with shape {list(shape)}: "
-            f"index {number} out of bounds for tensor dimension #{dim} of "
-            f"size {size}"
-        )
+        raise _out_of_bounds(items, shape, dim, number)
     return number % size, 1, 1
+
+
+def _out_of_bounds(
+    items: Sequence[Any], shape: Tuple[int, ...], dim: int, number: int
+) -> _errors.Error:
+    return _errors.fail(
+        f"Error during slicing {_spell(items)} with shape {list(shape)}: "
+        f"index {number} out of bounds for tensor dimension #{dim} of size "
+        f"{shape[dim]}"
+    )

@@ -37,6 +37,7 @@ def replace_safetensors() -> None:
 
     swap: Dict[int, Any] = {}
     _put(safetensors, "safe_open", _open.safe_open, swap)
+    _put(safetensors, "_safe_open_handle", _open.safe_open_handle, swap)
     for name in _MODULES:
         if importlib.util.find_spec(name) is None:
             continue
@@ -92,6 +93,7 @@ def _make_modules() -> None:
     package.__path__ = []
     package.__version__ = "0.8.0"
     package.safe_open = _open.safe_open
+    package._safe_open_handle = _open.safe_open_handle
     package.SafetensorError = _errors.SafetensorError
     package.weir = weir
     made = {"safetensors": package}
