@@ -22,7 +22,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/weir/_dtypes.py %D%/weir/_errors.py \
 	%D%/weir/_frameworks.py %D%/weir/_geometry.py %D%/weir/_load.py \
 	%D%/weir/_async.py %D%/weir/_into.py %D%/weir/_model.py \
-	%D%/weir/_open.py %D%/weir/_pending.py \
+	%D%/weir/_open.py %D%/weir/_pending.py %D%/weir/_prefetch.py \
 	%D%/weir/_ranks.py %D%/weir/_replace.py %D%/weir/run.py \
 	%D%/weir/_recording.py %D%/weir/_root.py %D%/weir/_serialize.py \
 	%D%/weir/_source.py %D%/weir/_weir.pyi %D%/weir/numpy.py %D%/weir/py.typed \
@@ -31,6 +31,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/weir/engines/vllm.py \
 	%D%/tests/conftest.py %D%/tests/test_command.py \
 	%D%/tests/test_digest.py %D%/tests/test_park.py \
+	%D%/tests/test_prefetch.py \
 	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
 	%D%/tests/test_recording.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_dlpack.py %D%/tests/engine_worker.py \

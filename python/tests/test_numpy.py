@@ -127,7 +127,8 @@ def test_safe_open(small: Path) -> None:
     assert file.offset_keys()[:2] == ["b", "a"]
     assert file.metadata() == {"k": "v"}
     assert file.get_tensor("b").tobytes() == content(96)
-    assert file.get_tensor_meta("a").dtype == "I64"
+    meta = file.get_tensor_meta("a")
+    assert meta == ("I64", [3], (96, 120), 24) and meta.dtype == "I64"
     with file as same_file:
         assert same_file is file
     with pytest.raises(weir.SafetensorError, match="File is closed"):

@@ -31,6 +31,7 @@ from ._command import convert
 from ._into import load_into
 from ._load import Tensors, load, save, stream
 from ._open import safe_open
+from ._prefetch import PrefetchLoader
 from ._ranks import Ranks
 from ._replace import replace_safetensors, restore_safetensors
 from ._report import Report
@@ -52,6 +53,7 @@ __all__ = [
     "FormatError",
     "InvalidError",
     "OutOfMemoryError",
+    "PrefetchLoader",
     "Ranks",
     "Report",
     "Root",

@@ -19,7 +19,7 @@ from typing import (
     Union,
 )
 
-from . import _dtypes, _errors, _frameworks, _model, _root, _weir
+from . import _dtypes, _errors, _frameworks, _model, _prefetch, _root, _weir
 
 _BACKENDS = {"mmap": "auto", "pread": "auto", "weir": "auto"}
 
@@ -29,6 +29,7 @@ class TensorMeta(NamedTuple):
 
     dtype: str
     shape: List[int]
+    data_offsets: Tuple[int, int]
     nbytes: int
 
 
@@ -64,6 +65,8 @@ class safe_open:
         self._make = _frameworks.maker(self._framework)
         self._model: Optional[_weir.Model] = self._find(filename, root)
         self._ahead: Optional[_Ahead] = None
+        # Where the data of a file begins, which is where its first tensor does.
+        self._bases: Dict[int, int] = {}
 
     def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
         if isinstance(filename, bytes):
@@ -124,11 +127,54 @@ class safe_open:
         self._ahead.asked.add(i)
         return Slice(self, model, i, self._ahead)
 
-    def get_tensor_meta(self, name: str) -> TensorMeta:
-        """Dtype, shape and bytes of a tensor, from the header."""
+    def prefetch(
+        self,
+        plan: Optional[_prefetch.Plan] = None,
+        *,
+        device: object = None,
+        threads: int = 8,
+        ahead: Optional[int] = _prefetch.AHEAD,
+    ) -> _prefetch.PrefetchLoader:
+        """Start to read tensors in the background, and return their loader.
+
+        The call of safetensors 0.9 (its release candidate 1), here for all
+        frameworks and devices.
+
+        plan: names, with None for the whole tensor or a slice of its first
+        dimension, of step 1 and inside it; None is all tensors.
+        device: where the tensors are needed; None is the device of this object.
+        threads: accepted as safetensors has it; the root has the threads that
+        read.
+        ahead: most bytes in memory that were not taken yet; the reads go on as
+        tensors are taken. None: no limit. A tensor that is taken out of turn
+        is read at once.
+
+        Does not block. This object stays as it is, may have several loaders,
+        and may be closed before them.
+        """
         model = self._open()
-        code, shape, nbytes, _, _ = model.entry(_model.find(model, name))
-        return TensorMeta(_dtypes.BY_CODE[code].name, list(shape), nbytes)
+        if operator.index(threads) < 0:
+            raise OverflowError("threads is negative")
+        to = self._device
+        if device is not None:
+            to = _check_device(device, self._framework)
+        wanted = _prefetch.wanted_of(model, plan)
+        return _prefetch.PrefetchLoader(model, wanted, to, self._make, ahead)
+
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """Dtype, shape, bytes of a tensor, from the header.
+
+        data_offsets are its first byte and the end in the data of its file.
+        """
+        model = self._open()
+        code, shape, nbytes, file, at = model.entry(_model.find(model, name))
+        if not self._bases:
+            entries = [model.entry(i) for i in reversed(range(len(model)))]
+            self._bases = {entry[3]: entry[4] for entry in entries}
+        at -= self._bases[file]
+        return TensorMeta(
+            _dtypes.BY_CODE[code].name, list(shape), (at, at + nbytes), nbytes
+        )
 
 
 def _check_device(device: object, framework: str) -> str:
