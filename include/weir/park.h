@@ -32,6 +32,12 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * tensor whose file has changed already is copied too.
  */
 #define WEIR_PARK_CONSTANT 0x01u
+/*
+ * The buffers that targets (weir_plan_add_tensors()) are in were allocated by
+ * weir_buf_alloc(), and nothing but these weights is in use in them: they are
+ * released too. Without this, weights with targets are refused.
+ */
+#define WEIR_PARK_TARGETS 0x02u
 
 /*
  * Copy what cannot be read again from the files of the model, then release the
@@ -46,7 +52,8 @@ WEIR__DECLARE_OPTS_INIT(weir_park_opts)
  * If the call fails, the weights are as before; if their device is lost while
  * it releases memory, their state is FAILED. -EALREADY: they are parked.
  * -EBUSY: another thread parks or unparks them, or starts a load into them.
- * -EINVAL: a tensor is in a buffer of the program; host memory without
+ * -EINVAL: a tensor is in a buffer of the program, and not a target of
+ * WEIR_PARK_TARGETS; host memory without
  * opts.buft and opts.folder; invalid options. -EOPNOTSUPP: the memory was not
  * allocated with WEIR_BUF_PARKABLE, or cannot be released, or is shared.
  * -ENOMEM, -ENOSPC and other errors of write(2): the copies have no room. The

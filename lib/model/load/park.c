@@ -128,11 +128,11 @@ static int check_bufs(const struct weir_weights *w)
 		const struct weir__record *rec;
 		int r = 0;
 
-		if (weir__weights_own(w, i))
+		if (weir__weights_park_buf(w, i))
 			r = weir__buf_check_parkable(w->buf[i]);
 		if (r < 0)
 			return r;
-		if (!b->given)
+		if (!b->given || !b->n || weir__weights_park_buf(w, i))
 			continue;
 		place = &w->layout->placement[w->layout->order[b->first]];
 		rec = &w->model->rec[place->record];
@@ -149,7 +149,7 @@ static int quiesce(struct weir_weights *w)
 	int r = 0;
 
 	for (size_t i = 0; i < w->layout->n_bufs && r >= 0; i++)
-		if (weir__weights_own(w, i))
+		if (weir__weights_park_buf(w, i))
 			r = weir__buf_quiesce(w->buf[i], 0, w->buf[i]->bytes,
 					      true);
 	return r;
@@ -168,7 +168,8 @@ static int release(struct weir_weights *w)
 		return r;
 	weir__error_save(&saved);
 	for (size_t i = 0; i < w->layout->n_bufs; i++) {
-		if (!weir__weights_own(w, i) || atomic_load(&w->buf[i]->parked))
+		if (!weir__weights_park_buf(w, i) ||
+		    atomic_load(&w->buf[i]->parked))
 			continue;
 		k = weir__buf_park(w->buf[i]);
 		if (k >= 0 || r < 0)
@@ -188,7 +189,8 @@ static int restore(struct weir_weights *w)
 	int r = 0;
 
 	for (size_t i = 0; i < w->layout->n_bufs && r >= 0; i++)
-		if (weir__weights_own(w, i) && atomic_load(&w->buf[i]->parked))
+		if (weir__weights_park_buf(w, i) &&
+		    atomic_load(&w->buf[i]->parked))
 			r = weir__buf_unpark(w->buf[i]);
 	if (r < 0) {
 		weir__error_save(&saved);
@@ -305,13 +307,26 @@ static int unpark(struct weir_weights *w, struct weir_event *event)
 	return r;
 }
 
+/* Fail if memory is parked that does not come back with the weights. */
+static int check_there(const struct weir_weights *w)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < w->layout->n_bufs && r >= 0; i++)
+		if (w->layout->buf[i].given &&
+		    !(w->parked && weir__weights_park_buf(w, i)))
+			r = weir__buf_check_there(w->buf[i], "their memory");
+	return r;
+}
+
 int weir__parked_take(struct weir_weights *w, struct weir__parked **ret_parked)
 {
 	int r = parking_begin(w);
 
 	if (r < 0)
 		return r;
-	if (w->parked)
+	r = check_there(w);
+	if (r >= 0 && w->parked)
 		r = take_memory(w);
 	if (r >= 0) {
 		pthread_mutex_lock(&w->lock);
@@ -373,7 +388,7 @@ int weir_weights_unpark(struct weir_weights *weights, struct weir_event *event)
 static int check_opts(const struct weir_weights *w,
 		      const struct weir_park_opts *o)
 {
-	if (o->flags & ~WEIR_PARK_CONSTANT || o->reserved)
+	if (o->flags & ~(WEIR_PARK_CONSTANT | WEIR_PARK_TARGETS) || o->reserved)
 		return weir__fail(-EINVAL, "unknown flags %#x", o->flags);
 	if (o->n_changed && !(o->flags & WEIR_PARK_CONSTANT))
 		return weir__fail(
@@ -411,6 +426,7 @@ static int park(struct weir_weights *w, const struct weir_park_opts *o)
 		return weir__fail(
 			-EOPNOTSUPP,
 			"weights of weir_weights_open() cannot be parked: their memory is that of other processes too");
+	w->targets_park = o->flags & WEIR_PARK_TARGETS;
 	r = check_bufs(w);
 	if (r < 0)
 		return r;

@@ -89,7 +89,7 @@ static int choose_kept(struct weir__parked *p, const struct weir_weights *w,
 		const struct weir__tensor_placement *t = &layout->placement[i];
 
 		p->keep[i] = !constant || t->buf == WEIR__NO_BUF ||
-			     !weir__weights_own(w, t->buf) ||
+			     !weir__weights_park_buf(w, t->buf) ||
 			     changed[w->model->rec[t->record].shard];
 	}
 	for (size_t i = 0; i < o->n_changed; i++)
@@ -175,10 +175,11 @@ static int list_ranges(struct weir__parked *p, const struct weir_weights *w,
 	for (size_t i = 0; i < layout->n_bufs && r >= 0; i++) {
 		const struct weir__layout_buf *b = &layout->buf[i];
 
-		if (!weir__weights_own(w, i))
+		if (!weir__weights_park_buf(w, i))
 			continue;
-		p->released += w->buf[i]->bytes;
-		if (!constant)
+		if (weir__weights_first(w, i))
+			p->released += w->buf[i]->bytes;
+		if (!constant && weir__weights_first(w, i))
 			r = add_range(p, w->buf[i], 0, w->buf[i]->bytes, false);
 		for (size_t k = 0; constant && k < b->n && r >= 0; k++) {
 			size_t t = layout->order[b->first + k];

@@ -35,15 +35,6 @@ struct weir__parked {
 	_Atomic bool returning;   /* event is recorded */
 };
 
-/* True if the library has allocated buffer @i for these weights. */
-static inline bool weir__weights_own(const struct weir_weights *w, size_t i)
-{
-	const struct weir__layout_buf *b = &w->layout->buf[i];
-
-	return !b->given && b->buft->desc.kind != WEIR_MEM_MAPPED &&
-	       w->buf[i]->bytes;
-}
-
 /*
  * Decide which bytes of @w must be copied, and make the memory or the file for
  * them. Nothing is copied yet. -EINVAL: there is no page-locked memory.

@@ -33,6 +33,7 @@ struct weir_weights {
 	 */
 	struct weir__parked *parked;
 	bool parking; /* a thread parks or unparks them, or starts a load */
+	bool targets_park; /* WEIR_PARK_TARGETS; changed like parked */
 	struct weir_tensor tensor[]; /* n_selected */
 };
 
@@ -41,6 +42,27 @@ weir__weights_tensor(const struct weir_weights *w, size_t i)
 {
 	return i < w->n_selected ? &w->tensor[i]
 				 : &w->targets->tensor[i - w->n_selected];
+}
+
+/*
+ * True if buffer @i is released when the weights are parked. Several buffers of
+ * the layout may be parts of one that has targets: weir__weights_first().
+ */
+static inline bool weir__weights_park_buf(const struct weir_weights *w,
+					  size_t i)
+{
+	const struct weir__layout_buf *b = &w->layout->buf[i];
+
+	if (b->given &&
+	    (!w->targets_park || i < w->layout->n_selected_bufs || b->foreign))
+		return false;
+	return b->buft->desc.kind != WEIR_MEM_MAPPED && w->buf[i]->bytes;
+}
+
+/* True if no buffer of the layout before @i is a part of the same one. */
+static inline bool weir__weights_first(const struct weir_weights *w, size_t i)
+{
+	return !i || w->buf[i] != w->buf[i - 1];
 }
 
 /* The number of the tensor of that name, or WEIR__NONE. Any thread. */

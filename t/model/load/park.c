@@ -105,6 +105,7 @@ static void round_trip(const char *what, const struct weir_park_opts *o,
 }
 
 #define ROUND_TRIP 13
+#define TARGETS (2 * 7 + 4)
 
 static void ways(void)
 {
@@ -214,6 +215,94 @@ static void given(void)
 	weir_weights_free(w);
 	weir_buf_free(buf);
 	weir_plan_free(p);
+	weir_model_close(m);
+}
+
+/* A target for each tensor of @m, in one buffer with gaps. */
+static struct weir_plan *plan_targets(struct weir_model *m,
+				      struct weir_buf *buf)
+{
+	struct weir_target targets[N] = { { .size = sizeof(targets[0]) } };
+	const int64_t shape[] = { EACH };
+	struct weir_plan *p = new_plan(m);
+	struct weir_tensor t[N];
+
+	for (size_t i = 0; i < N; i++) {
+		if (weir_tensor_init(&t[i], WEIR_DTYPE_F32, 1, shape) < 0 ||
+		    weir_tensor_place(&t[i], buf, (N - 1 - i) * MIB) < 0)
+			bail("%s", weir_error());
+		targets[i].tensor = i;
+		targets[i].dst = &t[i];
+	}
+	if (weir_plan_add_tensors(p, targets, N) < 0)
+		bail("%s", weir_error());
+	return p;
+}
+
+static void targets_round_trip(const char *what, struct weir_weights *w,
+			       const struct weir_park_opts *o, uint64_t copied)
+{
+	const char *data = weir_tensor_data(weir_weights_get(w, 0));
+	uint64_t before = used();
+
+	is_int(weir_weights_park(w, o), 0, "%s: targets are parked", what);
+	is_int(info_of(w).released, N * MIB,
+	       "%s: the memory of all is released, once", what);
+	is_int(info_of(w).copied, copied,
+	       "%s: what cannot be read again is copied, once", what);
+	ok(used() == before - N * MIB && !is_resident(data),
+	   "%s: it is there for others", what);
+	is_int(weir_weights_unpark(w, NULL), 0, "%s: they come back", what);
+	ok(weir_tensor_data(weir_weights_get(w, 0)) == data && used() == before,
+	   "%s: they are at the same addresses", what);
+	is_int(sample_wrong(w, 1), 0, "%s: all bytes are right", what);
+}
+
+/* Buffers that the program has allocated for targets alone. */
+static void targets(void)
+{
+	struct weir_park_opts o = WEIR_PARK_OPTS_INIT;
+	struct weir_buf *buf, *wrapped;
+	struct weir_plan *p, *other;
+	struct weir_weights *w;
+	struct weir_model *m;
+	void *memory;
+
+	n_tensors = 0;
+	for (size_t i = 0; i < N; i++)
+		add_tensor("F32", 4, EACH);
+	m = model();
+	buf = buffer(N * MIB);
+	p = plan_targets(m, buf);
+	w = load(p, NULL);
+	o.folder = dir;
+	is_err(weir_weights_park(w, &o), -EINVAL, "in a buffer of the program",
+	       "targets are not parked without WEIR_PARK_TARGETS");
+	o.flags = WEIR_PARK_TARGETS;
+	targets_round_trip("copies", w, &o, N * MIB);
+	o.flags |= WEIR_PARK_CONSTANT;
+	targets_round_trip("files", w, &o, 0);
+	weir_weights_park(w, &o);
+	is_err(load(p, NULL) ? 0 : -ENODATA, -ENODATA, "is parked",
+	       "other weights in parked buffers are refused");
+	weir_weights_free(load(p, w));
+	ok(info_of(w).state == WEIR_PARK_RESIDENT && !sample_wrong(w, 1),
+	   "a load into parked targets brings them back");
+	weir_weights_free(w);
+	memory = aligned_alloc(4096, N * MIB);
+	if (!memory ||
+	    weir_buf_wrap(kind, memory, N * MIB, NULL, NULL, &wrapped) < 0)
+		bail("%s", weir_error());
+	other = plan_targets(m, wrapped);
+	w = load(other, NULL);
+	is_err(weir_weights_park(w, &o), -EINVAL, "in a buffer of the program",
+	       "memory that the library has not allocated is never parked");
+	weir_weights_free(w);
+	weir_plan_free(other);
+	weir_plan_free(p);
+	weir_buf_free(wrapped);
+	free(memory);
+	weir_buf_free(buf);
 	weir_model_close(m);
 }
 
@@ -348,11 +437,12 @@ static void ends(void)
 
 int main(void)
 {
-	plans_begin(3 * ROUND_TRIP + 5 + 8 + 1 + 7 + 3 + 5 + 3 + 4);
+	plans_begin(3 * ROUND_TRIP + 5 + 8 + 1 + TARGETS + 7 + 3 + 5 + 3 + 4);
 	ways();
 	changed();
 	options();
 	given();
+	targets();
 	stale();
 	no_room();
 	taken();
