@@ -36,8 +36,9 @@ bool glue_dlpack_has(uint32_t dtype)
 }
 
 /*
- * What a consumer holds. It has a reference to the buffer and to no object of
- * Python, so a consumer may drop it on any thread and after the interpreter.
+ * What a consumer holds. A consumer may drop it on any thread and after the
+ * interpreter, so it has a reference to the buffer and, if that can be parked,
+ * an owner for the load, which parks it.
  */
 struct held {
 	union {
@@ -45,12 +46,15 @@ struct held {
 		struct dlpack_versioned versioned;
 	};
 	struct weir_buf *buf;
+	struct glue_owner *load; /* or NULL */
 	int64_t dims[2 * WEIR_MAX_DIMS];
 };
 
 static void held_free(struct held *held)
 {
 	weir_buf_free(held->buf);
+	if (held->load)
+		glue_owner_release(held->load);
 	free(held);
 }
 
@@ -92,6 +96,14 @@ static struct held *held_new(const struct glue_tensor *t)
 	if (!held) {
 		PyErr_NoMemory();
 		return NULL;
+	}
+	held->load = NULL;
+	if (t->memory->load) {
+		held->load = glue_owner_new((PyObject *)t->memory->load);
+		if (!held->load) {
+			free(held);
+			return NULL;
+		}
 	}
 	held->buf = weir_buf_ref(t->memory->buf);
 	return held;

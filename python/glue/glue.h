@@ -80,6 +80,8 @@ struct glue_memory {
 	int32_t device_id;
 	bool readonly;
 	bool parked; /* nothing is in it: weir_weights_park() */
+	/* The load that can park it, or NULL. Borrowed: the load clears it. */
+	struct glue_load *load;
 };
 
 struct glue_tensor {
@@ -113,6 +115,7 @@ struct glue_load {
 	size_t memories;
 	unsigned busy;                 /* threads that wait for it */
 	bool done;                     /* it has ended well */
+	bool parkable;                 /* its memory can be parked */
 	bool parked;                   /* its memory is */
 	struct weir_event *returning;  /* of a call of unpark that waits */
 	struct glue_load *prev, *next; /* in root->loads */
@@ -173,6 +176,8 @@ PyObject *glue_shutdown(PyObject *module, PyObject *unused);
 /* The buffer type of memory @kind of device @name. */
 struct weir_buft *glue_buft(struct glue_root *root, const char *name,
 			    unsigned kind);
+/* All open roots, the first of a list. */
+struct glue_root *glue_roots(void);
 
 /* model.c */
 /* The names of the tensors: a tuple, borrowed. */
@@ -193,7 +198,13 @@ struct glue_memory *glue_memory_new(struct weir_buf *buf);
  */
 int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *owner,
 	      struct weir_buf **ret_buf);
-/* Drop the owners whose buffers are gone. */
+/*
+ * Keep @object until glue_owner_release(), which any thread may call, with the
+ * GIL or without. NULL with an exception.
+ */
+struct glue_owner *glue_owner_new(PyObject *object);
+void glue_owner_release(void *owner);
+/* Drop the owners that were released. */
 void glue_owners_drop(void);
 /* Fail if @memory is parked; -1 with an exception. */
 int glue_memory_check(const struct glue_memory *memory);
@@ -240,6 +251,7 @@ PyObject *glue_load_manifest(PyObject *self, PyObject *unused);
 PyObject *glue_load_park(PyObject *self, PyObject *args);
 PyObject *glue_load_unpark(PyObject *self, PyObject *unused);
 PyObject *glue_load_park_info(PyObject *self, PyObject *unused);
+PyObject *glue_parkable_at(PyObject *module, PyObject *address);
 
 /* read.c */
 PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);

@@ -55,6 +55,7 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	self->model = rq.model;
 	Py_INCREF(rq.model->root);
 	self->root = rq.model->root;
+	self->parkable = rq.select.buf_flags & WEIR_BUF_PARKABLE;
 	self->count = weir_weights_count(self->weights);
 	self->index = rq.index;
 	rq.index = NULL;
@@ -79,8 +80,10 @@ static void load_close(struct glue_load *self)
 	self->returning = NULL;
 	weir_weights_free(self->weights);
 	self->weights = NULL;
-	for (size_t i = 0; i < self->memories; i++)
+	for (size_t i = 0; i < self->memories; i++) {
+		self->memory[i]->load = NULL;
 		Py_DECREF(self->memory[i]);
+	}
 	free(self->memory);
 	self->memory = NULL;
 	self->memories = 0;
@@ -136,6 +139,7 @@ static struct glue_memory *memory_of(struct glue_load *self,
 		PyErr_NoMemory();
 		return NULL;
 	}
+	memory->load = self->parkable ? self : NULL;
 	self->memory = list;
 	list[self->memories++] = memory;
 	return memory;

@@ -13,25 +13,24 @@ PyTypeObject *glue_memory_type;
 /* Freeing more than this lets other threads run. */
 #define LARGE (1 << 20)
 
-/* An object that owns memory which the library uses. */
-struct owner {
+/* An object that is kept until another thread has no use for it. */
+struct glue_owner {
 	PyObject *object;
-	struct owner *next;
+	struct glue_owner *next;
 };
 
 /*
- * Owners whose buffers are gone. Threads of the library add to it, without the
- * GIL; the interpreter drops them when it runs the pending call, or a load
- * starts.
+ * Owners that nobody needs any more. Threads without the GIL add to it; the
+ * interpreter drops them when it runs the pending call, or a load starts.
  */
-static _Atomic(struct owner *) gone;
+static _Atomic(struct glue_owner *) gone;
 
 void glue_owners_drop(void)
 {
-	struct owner *owner = atomic_exchange(&gone, NULL);
+	struct glue_owner *owner = atomic_exchange(&gone, NULL);
 
 	while (owner) {
-		struct owner *next = owner->next;
+		struct glue_owner *next = owner->next;
 
 		Py_DECREF(owner->object);
 		free(owner);
@@ -46,11 +45,23 @@ static int drop_pending(void *unused)
 	return 0;
 }
 
-/* Any thread may call it, with the GIL or without. */
-static void release(void *arg)
+struct glue_owner *glue_owner_new(PyObject *object)
 {
-	struct owner *owner = arg;
-	struct owner *head = atomic_load(&gone);
+	struct glue_owner *owner = malloc(sizeof(*owner));
+
+	if (!owner) {
+		PyErr_NoMemory();
+		return NULL;
+	}
+	Py_INCREF(object);
+	owner->object = object;
+	return owner;
+}
+
+void glue_owner_release(void *arg)
+{
+	struct glue_owner *owner = arg;
+	struct glue_owner *head = atomic_load(&gone);
 
 	do
 		owner->next = head;
@@ -61,35 +72,33 @@ static void release(void *arg)
 
 /* Wrap memory of the host, or of a CUDA device. */
 static int wrap(struct weir_buft *buft, void *ptr, size_t size,
-		struct owner *owner, struct weir_buf **ret_buf)
+		struct glue_owner *owner, struct weir_buf **ret_buf)
 {
 	struct weir_buft_info info = { .size = sizeof(info) };
 	int r = weir_buft_info(buft, &info);
 
 	if (r < 0 || info.flags & WEIR_BUFT_HOST)
-		return weir_buf_wrap(buft, ptr, size, release, owner, ret_buf);
-	return weir_cuda_buf_wrap(info.dev, (uintptr_t)ptr, size, release,
-				  owner, ret_buf);
+		return weir_buf_wrap(buft, ptr, size, glue_owner_release, owner,
+				     ret_buf);
+	return weir_cuda_buf_wrap(info.dev, (uintptr_t)ptr, size,
+				  glue_owner_release, owner, ret_buf);
 }
 
 int glue_wrap(struct weir_buft *buft, void *ptr, size_t size, PyObject *object,
 	      struct weir_buf **ret_buf)
 {
-	struct owner *owner = malloc(sizeof(*owner));
+	struct glue_owner *owner = glue_owner_new(object);
 	int r;
 
-	if (!owner) {
-		PyErr_NoMemory();
+	if (!owner)
 		return -1;
-	}
-	owner->object = object;
 	r = wrap(buft, ptr, size, owner, ret_buf);
 	if (r < 0) {
-		free(owner);
 		glue_fail(r);
+		Py_DECREF(object);
+		free(owner);
 		return -1;
 	}
-	Py_INCREF(object);
 	return 0;
 }
 

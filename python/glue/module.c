@@ -78,6 +78,8 @@ static PyMethodDef functions[] = {
 	  "alignment)." },
 	{ "exchange_api", exchange_api, METH_O,
 	  "True if the class has DLPack's C exchange." },
+	{ "parkable_at", glue_parkable_at, METH_O,
+	  "The load with parkable memory at this address, or None." },
 	{ "convertible", convertible, METH_VARARGS,
 	  "True if weir converts dtype FROM to dtype TO." },
 	{ NULL, NULL, 0, NULL },

@@ -63,7 +63,8 @@ PyObject *glue_load_park(PyObject *o, PyObject *args)
 	if (read_changed(changed, &numbers, &opts.n_changed) < 0)
 		return NULL;
 	opts.changed = opts.n_changed ? numbers : NULL;
-	opts.flags = unchanged ? WEIR_PARK_CONSTANT : 0;
+	/* The only targets that weir.load() parks are in memory of the load. */
+	opts.flags = WEIR_PARK_TARGETS | (unchanged ? WEIR_PARK_CONSTANT : 0);
 	self->busy++;
 	glue_root_enter(self->root);
 	Py_BEGIN_ALLOW_THREADS r = weir_weights_park(self->weights, &opts);
@@ -150,4 +151,33 @@ PyObject *glue_load_park_info(PyObject *o, PyObject *unused)
 			     "released", (unsigned long long)info.released,
 			     "copied", (unsigned long long)info.copied, "again",
 			     (unsigned long long)info.again);
+}
+
+static bool has_address(const struct glue_load *load, uintptr_t address)
+{
+	for (size_t i = 0; i < load->memories; i++) {
+		const struct glue_memory *memory = load->memory[i];
+
+		if (address >= (uintptr_t)memory->data &&
+		    address - (uintptr_t)memory->data < memory->bytes)
+			return true;
+	}
+	return false;
+}
+
+/* What a framework made of tensors keeps their load, so it is found here. */
+PyObject *glue_parkable_at(PyObject *module, PyObject *o)
+{
+	uintptr_t address = (uintptr_t)PyLong_AsVoidPtr(o);
+
+	(void)module;
+	if (PyErr_Occurred())
+		return NULL;
+	for (struct glue_root *root = glue_roots(); root; root = root->next)
+		for (struct glue_load *l = root->loads; l; l = l->next)
+			if (l->parkable && has_address(l, address)) {
+				Py_INCREF(l);
+				return (PyObject *)l;
+			}
+	Py_RETURN_NONE;
 }

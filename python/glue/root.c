@@ -8,6 +8,11 @@ PyTypeObject *glue_root_type;
 /* All open roots. */
 static struct glue_root *roots;
 
+struct glue_root *glue_roots(void)
+{
+	return roots;
+}
+
 static PyObject *root_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
 	static char *names[] = { "io",          "reactors",      "depth",

@@ -19,8 +19,9 @@ class Tensors(Dict[str, Any]):
     Those of ``weir.load(..., parkable=True)`` can be parked: their bytes leave
     the memory, and later come back to the same addresses, so that all tensors
     over it stay valid. Until then they must not be used. weir refuses to hand
-    them out; other frameworks know nothing of it: on a GPU a use is an error
-    of the device, on the host it reads zeros or ends the process.
+    them out; other frameworks know nothing of it: on the host a use ends the
+    process (SIGSEGV), on a GPU it is an error of the device. Neither ever
+    reads other bytes.
     """
 
     report: Report
@@ -52,12 +53,7 @@ class Tensors(Dict[str, Any]):
         are then as before.
         """
         running = self._parkable()
-        to = os.fspath(to)
-        if isinstance(changed, str):
-            changed = [changed]
-        wanted = list(changed)
-        if wanted and not unchanged:
-            raise _errors.make(22, "changed= is of use with unchanged=True only")
+        wanted = list_changed(changed, unchanged)
         numbers: List[int] = []
         if wanted:
             of = {self._names[running.index(i)]: i for i in range(len(running))}
@@ -65,8 +61,7 @@ class Tensors(Dict[str, Any]):
             if unknown:
                 raise _errors.make(22, f"{unknown[0]!r} was not loaded")
             numbers = [of[name] for name in wanted]
-        folder = None if to == "host" else to
-        running.park(self._on_host and not folder, folder, unchanged, numbers)
+        park(running, self._on_host, to, unchanged, numbers)
 
     def unpark(self) -> None:
         """Bring parked tensors back to their addresses; blocks.
@@ -92,6 +87,27 @@ class Tensors(Dict[str, Any]):
         return self._parkable().park_info()
 
 
+def list_changed(changed: Iterable[str], unchanged: bool) -> List[str]:
+    """The names of ``changed=``."""
+    names = [changed] if isinstance(changed, str) else list(changed)
+    if names and not unchanged:
+        raise _errors.make(22, "changed= is of use with unchanged=True only")
+    return names
+
+
+def park(
+    running: _weir.Load,
+    on_host: bool,
+    to: Path,
+    unchanged: bool,
+    numbers: List[int],
+) -> None:
+    """Park the tensors of a load; those of NUMBERS have changed."""
+    to = os.fspath(to)
+    folder = None if to == "host" else to
+    running.park(on_host and not folder, folder, unchanged, numbers)
+
+
 def start(
     model: _weir.Model,
     device: object,
@@ -108,10 +124,6 @@ def start(
     indices = _model.choose(model, only)
     if parkable and way == "map":
         raise _errors.make(22, "mapped tensors are not parked")
-    if parkable and (only is not None or slices):
-        raise _errors.make(
-            22, "parkable=True is for whole models: neither only= nor slices="
-        )
     if slices and indices is None:
         indices = list(range(len(model)))
     return _weir.Load(
@@ -155,7 +167,8 @@ def load(
     way: "auto", "direct", "buffered", or "map" (no copy, read-only).
     verify: a manifest, as ``weir.verify`` takes it: each tensor is checked as
     it is read. Needs whole tensors.
-    parkable: the tensors can be parked, see ``Tensors.park``; whole models.
+    parkable: the tensors can be parked: see ``Tensors.park``, and
+    ``weir.torch.park`` for a module that has them. They keep the files open.
     progress: True for a bar of tqdm, where it is installed, or a function that
     gets {"bytes", "total", "tensors", "failed", "count", "elapsed"} every
     0.1 s and at the end.

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The calls of safetensors.torch."""
+"""The calls of safetensors.torch; modules that are parked."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple, Union
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Set,
+    Tuple,
+    Union,
+)
 
-from . import _frameworks, _load, _serialize
+from . import _errors, _frameworks, _load, _serialize, _weir
 from ._model import Path
 from ._open import safe_open
 
@@ -214,3 +225,108 @@ def _duplicates(
         kept = min(whole & wanted or whole)
         found[kept] = sorted(group - {kept})
     return found
+
+
+def _tensors_of(module: Any) -> Dict[str, Any]:
+    """Its parameters and buffers by name; those of tied weights too."""
+    found = dict(module.named_parameters(remove_duplicate=False))
+    found.update(module.named_buffers(remove_duplicate=False))
+    return found
+
+
+def _load_of(tensor: Any) -> Optional[_weir.Load]:
+    """The load that can park a tensor."""
+    if tensor.device.type not in ("cpu", "cuda") or not tensor.numel():
+        return None
+    return _weir.parkable_at(tensor.untyped_storage().data_ptr())
+
+
+def _loads_of(module: Any) -> List[Tuple[_weir.Load, Any, List[Any]]]:
+    """The loads that can park tensors of a module: (load, device, tensors)."""
+    found: Dict[int, Tuple[_weir.Load, Any, List[Any]]] = {}
+    for name, tensor in _tensors_of(module).items():
+        load = _load_of(tensor)
+        if load is not None:
+            entry = found.setdefault(id(load), (load, tensor.device, []))
+            entry[2].append((name, tensor))
+    if not found:
+        raise _errors.make(
+            22,
+            "no tensor of the module is of weir.load(..., parkable=True): load "
+            "its state_dict so, and assign it with "
+            "load_state_dict(tensors, assign=True)",
+        )
+    return list(found.values())
+
+
+def park(
+    module: Any,
+    to: Path = "host",
+    *,
+    unchanged: bool = False,
+    changed: Iterable[str] = (),
+) -> None:
+    """Release the memory of a module's weights; ``unpark`` brings them back.
+
+        tensors = weir.load(path, device="cuda:0", parkable=True)
+        module.load_state_dict(tensors, assign=True)
+        with weir.torch.parked(module, unchanged=True):
+            ...                                # others use the memory
+
+    The arguments are those of ``Tensors.park``; changed has names of the
+    module. All parameters and buffers of the module that are of
+    ``weir.load(..., parkable=True)`` are parked, and with them all other
+    tensors of the same loads. Their addresses stay, so the module, views and
+    CUDA graphs are valid when the weights are back; until then nobody may use
+    them. Other tensors stay where they are. Waits for the streams of the
+    device. Raises ``weir.Error``: then all are as before.
+    """
+    loads = _loads_of(module)
+    names = set(_load.list_changed(changed, unchanged))
+    unknown = names.difference(_tensors_of(module))
+    if unknown:
+        raise _errors.make(22, f"the module has no {sorted(unknown)[0]!r}")
+    parked: List[_weir.Load] = []
+    try:
+        for load, device, tensors in loads:
+            numbers = _numbers(load, [t for n, t in tensors if n in names])
+            if device.type == "cuda":
+                import torch
+
+                torch.cuda.synchronize(device)
+            on_host = device.type == "cpu"
+            _load.park(load, on_host, to, unchanged, numbers)
+            parked.append(load)
+    except BaseException:
+        for load in parked:
+            load.unpark()
+        raise
+
+
+def _numbers(load: _weir.Load, tensors: List[Any]) -> List[int]:
+    """The numbers of tensors in their load."""
+    if not tensors:
+        return []
+    number = {load.tensor(i, True).address: i for i in range(len(load))}
+    return [number[t.untyped_storage().data_ptr()] for t in tensors]
+
+
+def unpark(module: Any) -> None:
+    """Bring the parked weights of a module back to their addresses; blocks.
+
+    Raises ``weir.Error`` if there is no memory, or a file has changed; call it
+    again when that is mended.
+    """
+    for load, _, _ in _loads_of(module):
+        if load.park_info()["state"] != "resident":
+            load.unpark()
+
+
+@contextlib.contextmanager
+def parked(module: Any, to: Path = "host", **options: Any) -> Iterator[None]:
+    """``with weir.torch.parked(module):`` parks, and unparks at its end."""
+    park(module, to, **options)
+    try:
+        yield
+    finally:
+        unpark(module)
