@@ -32,8 +32,9 @@ struct weir_file_info {
 	uint32_t mem_align; /* bytes: alignment of memory for O_DIRECT */
 	uint32_t off_align; /* bytes: the same for offsets and lengths */
 	uint32_t network;   /* 1: on a network file system, or on FUSE */
-	uint32_t reserved;
-	char why[120]; /* why O_DIRECT is not used; "" if it is */
+	uint32_t changed;   /* 1: its size or its time of modification is not
+			       what it was when it was opened */
+	char why[120];      /* why O_DIRECT is not used; "" if it is */
 };
 
 /*

@@ -173,13 +173,14 @@ WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
 
 /*
- * Map bytes [@off, @off + @size) of a file read-only into a buffer. @buft is
- * of kind MAPPED; @off need not be aligned. The file must not change while the
- * buffer exists: if it shrinks, an access to the lost pages kills the process
- * (SIGBUS).
+ * Map bytes [@off, @off + @size) of a file into a buffer: read-only if @buft
+ * is of kind MAPPED; if it is of kind PLAIN, a write copies the page, which
+ * then takes memory, and does not change the file. @off need not be aligned.
+ * The file must not change while the buffer exists: if it shrinks, an access
+ * to the lost pages kills the process (SIGBUS).
  *
- * -EINVAL: the range exceeds the file, @buft is not of kind MAPPED, or @file
- * is of another root. -ENOMEM and other errors of mmap(2).
+ * -EINVAL: the range exceeds the file, @buft is of another kind, or @file is
+ * of another root. -ENOMEM and other errors of mmap(2).
  */
 WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
 			  uint64_t off, size_t size, struct weir_buf **ret_buf)

@@ -101,6 +101,17 @@ int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr)
 	return 0;
 }
 
+int weir__sys_map_private(size_t len, int fd, uint64_t off, void **ret_addr)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_NORESERVE, fd, (off_t)off);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret_addr = p;
+	return 0;
+}
+
 int weir__sys_map_at(void *addr, size_t len, int fd)
 {
 	void *p = mmap(addr, len, PROT_READ | PROT_WRITE,

@@ -28,6 +28,8 @@ char *weir__strdup(const char *s);
 void weir__free(void *p);
 
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
+/* Map a part of a file; a write copies the page, and takes memory only then. */
+int weir__sys_map_private(size_t len, int fd, uint64_t off, void **ret_addr);
 /* Map @len bytes of @fd, from its beginning, at @addr; shared and writable. */
 int weir__sys_map_at(void *addr, size_t len, int fd);
 void weir__sys_unmap(void *addr, size_t len);

@@ -564,12 +564,17 @@ int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
 		.off_align = file->off_align,
 		.network = file->network,
 	};
+	struct weir__file_id now;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(file->weir);
+	if (r >= 0)
+		r = file_look(file, &now);
 	if (r < 0)
 		return r;
+	info.changed = now.bytes != file->id.bytes ||
+		       !same_time(&now.mtime, &file->id.mtime);
 	if (!info.direct)
 		snprintf(info.why, sizeof(info.why), "%s",
 			 *file->why ? file->why : "a direct read was refused");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of kind MAPPED: each maps a range of a file. */
+/*
+ * Buffers that map a range of a file: read-only those of kind MAPPED, private
+ * and writable those of kind PLAIN.
+ */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,10 +30,11 @@ static void map_release(void *arg)
 
 static int map_check(struct weir_buft *buft, struct weir_file *file)
 {
-	if (buft->desc.kind != WEIR_MEM_MAPPED)
+	if (buft->desc.kind != WEIR_MEM_MAPPED &&
+	    buft->desc.kind != WEIR_MEM_PLAIN)
 		return weir__fail(
 			-EINVAL,
-			"%s: cannot be mapped to %s, which is not of kind WEIR_MEM_MAPPED",
+			"%s: cannot be mapped to %s, which is neither of kind WEIR_MEM_MAPPED nor WEIR_MEM_PLAIN",
 			file->base, buft->desc.name);
 	if (file->weir != buft->dev->weir)
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
@@ -76,7 +80,10 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 				  file->base, size);
 	m->len = (size_t)(off - from) + size;
 	m->len += !m->len; /* an empty range needs an address too */
-	r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);
+	if (buft->desc.kind == WEIR_MEM_MAPPED)
+		r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);
+	else
+		r = weir__sys_map_private(m->len, file->fd, from, &m->addr);
 	if (r < 0) {
 		weir__free(m);
 		return weir__fail_sys(r, "%s: mapping %zu bytes at %llu",

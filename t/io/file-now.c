@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,7 +121,64 @@ static void changed_size(void)
 	is_err(weir_buf_map(mapped, file, 0, 8192, &buf), -EINVAL,
 	       "which has 4096",
 	       "bytes that a file has lost since it was opened are refused");
+	is_err(weir_buf_map(memory_of(WEIR_MEM_HUGE), file, 0, 4096, &buf),
+	       -EINVAL, "neither of kind WEIR_MEM_MAPPED nor WEIR_MEM_PLAIN",
+	       "memory of another kind maps no file");
 	weir_file_close(file);
+	close(fd);
+}
+
+static uint32_t is_changed(struct weir_file *file)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+
+	if (weir_file_info(file, &info) < 0)
+		bail("%s", weir_error());
+	return info.changed;
+}
+
+/* What weir_file_info() says of a file that is written to, and cut off. */
+static void changed_info(void)
+{
+	static const struct timespec long_ago[2] = { { 1, 0 }, { 1, 0 } };
+	struct weir_file *file;
+	int fd = fd_of("watched");
+
+	if (ftruncate(fd, 4096) < 0 || futimens(fd, long_ago) < 0 ||
+	    weir_file_open(root, files_path("watched"), NULL, &file) < 0)
+		bail("%s", weir_error());
+	is_int(is_changed(file), 0, "a file that was opened has not changed");
+	if (pwrite(fd, "x", 1, 0) != 1)
+		bail("pwrite");
+	is_int(is_changed(file), 1, "a file that was written to has changed");
+	if (ftruncate(fd, 1) < 0 || futimens(fd, long_ago) < 0)
+		bail("ftruncate");
+	is_int(is_changed(file), 1, "so has one that was cut off");
+	weir_file_close(file);
+	close(fd);
+}
+
+/* A private mapping of a file is memory that can be written to. */
+static void private_map(void)
+{
+	struct weir_file *file;
+	struct weir_buf *buf;
+	char *data, got[8] = "";
+	int fd = fd_of("private");
+
+	if (pwrite(fd, "0123456789", 10, 4090) != 10 ||
+	    weir_file_open(root, files_path("private"), NULL, &file) < 0 ||
+	    weir_buf_map(plain, file, 4093, 7, &buf) < 0)
+		bail("%s", weir_error());
+	weir_file_close(file);
+	data = weir_buf_data(buf);
+	is_mem(data, "3456789", 7, "memory of kind PLAIN maps a file");
+	memcpy(data, "abcdefg", 7);
+	if (pread(fd, got, 7, 4093) != 7)
+		bail("pread");
+	is_mem(got, "3456789", 7, "a write to it does not change the file");
+	is_mem(data, "abcdefg", 7, "the memory has what was written");
+	weir_buf_free(buf);
 	close(fd);
 }
 
@@ -192,7 +250,7 @@ static void signalled(void)
 
 int main(void)
 {
-	plan(7);
+	plan(14);
 	files_begin();
 	files_text("leased", "content");
 	if (weir_open(NULL, &root) < 0)
@@ -203,6 +261,8 @@ int main(void)
 	leased(F_RDLCK, WEIR_FILE_WRITE,
 	       "opening a file with a read lease for writing");
 	changed_size();
+	changed_info();
+	private_map();
 	cut_off();
 	signalled();
 	weir_close(root);
