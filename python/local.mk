@@ -16,6 +16,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/glue/load.c %D%/glue/maker.c %D%/glue/manifest.c %D%/glue/park.c \
 	 %D%/glue/memory.c %D%/glue/model.c \
 	%D%/glue/module.c %D%/glue/read.c %D%/glue/request.c \
+	%D%/glue/index.c %D%/glue/map.c %D%/glue/part.c %D%/glue/part.h \
 	%D%/glue/request.h %D%/glue/root.c %D%/glue/save.c %D%/glue/tensor.c \
 	%D%/weir/__init__.py %D%/weir/__main__.py %D%/weir/_command.py \
 	%D%/weir/_digest.py %D%/weir/_report.py %D%/weir/cuda.py \
@@ -32,7 +33,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/tests/conftest.py %D%/tests/test_command.py \
 	%D%/tests/test_digest.py %D%/tests/test_park.py \
 	%D%/tests/test_prefetch.py \
-	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
+	 %D%/tests/test_native.py %D%/tests/test_numpy.py %D%/tests/test_open.py \
 	%D%/tests/test_recording.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_dlpack.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py

@@ -62,7 +62,8 @@ setup(
         Extension(
             "weir._weir",
             sources,
-            depends=["glue/glue.h", "glue/request.h", "glue/dlpack.h"],
+            depends=["glue/glue.h", "glue/request.h", "glue/dlpack.h",
+                     "glue/part.h"],
             define_macros=[("Py_LIMITED_API", "0x03090000")] if LIMITED else [],
             extra_compile_args=["-std=gnu11", "-fvisibility=hidden",
                                 *ask("WEIR_CFLAGS", "--cflags")],

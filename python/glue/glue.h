@@ -63,10 +63,18 @@ struct glue_root {
 	unsigned busy;           /* calls that use it without the GIL */
 };
 
+/* A file of a model in memory: map.c. */
+struct glue_map {
+	struct glue_memory *memory; /* NULL: the file is not mapped */
+	bool tried;
+};
+
 struct glue_model {
 	PyObject_HEAD struct glue_root *root;
 	struct weir_model *model; /* NULL: closed */
 	PyObject *names;          /* tuple in the order of the model, or NULL */
+	struct glue_map *map;     /* of each shard, from the first one on */
+	size_t maps;              /* so many */
 	unsigned busy;            /* calls that use it without the GIL */
 	bool closing;             /* the last of them closes it */
 };
@@ -232,6 +240,13 @@ void *glue_exchange_api(PyObject *cls);
 /* maker.c */
 /* @tensor as an object of a framework. */
 PyObject *glue_make(struct glue_maker *maker, struct glue_tensor *tensor);
+/* An array of NumPy with the dtype and shape of @tensor, in @memory. */
+PyObject *glue_make_array(struct glue_maker *maker, struct glue_tensor *tensor,
+			  PyObject *memory, Py_ssize_t offset);
+/* True if a tensor of a file is given out in memory of its own. */
+bool glue_maker_copies(const struct glue_maker *maker);
+/* True if objects of it may have strides. */
+bool glue_maker_strides(const struct glue_maker *maker, uint32_t dtype);
 PyObject *glue_load_all(PyObject *self, PyObject *args);
 PyObject *glue_load_make(PyObject *self, PyObject *args);
 
@@ -255,8 +270,17 @@ PyObject *glue_parkable_at(PyObject *module, PyObject *address);
 
 /* read.c */
 PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);
-PyObject *glue_model_get(PyObject *self, PyObject *args);
 PyObject *glue_model_read_slice(PyObject *self, PyObject *args);
+
+/* part.c */
+PyObject *glue_model_get(PyObject *self, PyObject *args);
+PyObject *glue_model_part(PyObject *self, PyObject *args);
+PyObject *glue_model_views(PyObject *self, PyObject *args);
+PyObject *glue_model_resident(PyObject *self, PyObject *unused);
+
+/* map.c */
+/* Drop the mappings of the files; tensors in them keep theirs. */
+void glue_maps_free(struct glue_model *self);
 
 /* Each adds its type to @module. */
 int glue_root_init(PyObject *module);

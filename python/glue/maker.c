@@ -84,11 +84,28 @@ static PyObject *lookup(PyObject *table, uint32_t code)
 	return value;
 }
 
-static PyObject *make_array(struct glue_maker *self, struct glue_tensor *t)
+bool glue_maker_copies(const struct glue_maker *self)
+{
+	return self->mode == MAKE_ARRAY;
+}
+
+bool glue_maker_strides(const struct glue_maker *self, uint32_t dtype)
+{
+	PyObject *view;
+
+	if (self->mode != MAKE_EXCHANGE && self->mode != MAKE_CAPSULE)
+		return false;
+	view = lookup(self->views, dtype);
+	Py_XDECREF(view);
+	PyErr_Clear();
+	return !view && glue_dlpack_has(dtype);
+}
+
+PyObject *glue_make_array(struct glue_maker *self, struct glue_tensor *t,
+			  PyObject *memory, Py_ssize_t offset)
 {
 	PyObject *dtype = lookup(self->dtypes, t->dtype);
 	PyObject *array, *shape;
-	Py_ssize_t offset = t->data - (char *)t->memory->data;
 	int64_t bytes[WEIR_MAX_DIMS];
 
 	if (!dtype && !PyErr_Occurred())
@@ -97,7 +114,7 @@ static PyObject *make_array(struct glue_maker *self, struct glue_tensor *t)
 		bytes[i] = t->view_shape[i];
 	shape = dtype ? glue_shape_tuple(bytes, (unsigned)t->view_ndim) : NULL;
 	array = shape ? PyObject_CallFunction(self->make, "OOOn", shape, dtype,
-					      t->memory, offset)
+					      memory, offset)
 		      : NULL;
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
@@ -112,7 +129,8 @@ static PyObject *make_plain(struct glue_maker *self, struct glue_tensor *t)
 	case MAKE_EXCHANGE:
 		return glue_exchange(t, self->exchange);
 	case MAKE_ARRAY:
-		return make_array(self, t);
+		return glue_make_array(self, t, (PyObject *)t->memory,
+				       t->data - (char *)t->memory->data);
 	case MAKE_TENSOR:
 		return PyObject_CallFunctionObjArgs(self->make, t, NULL);
 	default:
@@ -208,12 +226,25 @@ PyObject *glue_load_all(PyObject *self, PyObject *args)
 	return dict;
 }
 
+static PyObject *get_copies(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(glue_maker_copies((struct glue_maker *)self));
+}
+
+static PyGetSetDef members[] = {
+	{ "copies", get_copies, NULL,
+	  "True if a tensor of a file gets memory of its own.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
 static PyType_Slot slots[] = {
 	{ Py_tp_doc,
 	  "Makes objects of a framework of tensors of the library." },
 	{ Py_tp_new, maker_new },
 	{ Py_tp_dealloc, maker_dealloc },
 	{ Py_tp_call, maker_call },
+	{ Py_tp_getset, members },
 	{ 0, NULL },
 };
 

@@ -125,6 +125,7 @@ static void model_dealloc(PyObject *o)
 {
 	struct glue_model *self = (struct glue_model *)o;
 
+	glue_maps_free(self);
 	weir_model_close(self->model);
 	Py_XDECREF(self->names);
 	Py_XDECREF(self->root);
@@ -161,6 +162,7 @@ static PyObject *model_close(PyObject *o, PyObject *unused)
 	(void)unused;
 	self->closing = true;
 	Py_CLEAR(self->names);
+	glue_maps_free(self);
 	if (self->busy)
 		Py_RETURN_NONE;
 	weir_model_close(self->model);
@@ -392,8 +394,17 @@ static PyMethodDef methods[] = {
 	  METH_VARARGS | METH_KEYWORDS,
 	  "read(i, device=None, kind=0, way=0, dtype=0): tensor i." },
 	{ "get", glue_model_get, METH_VARARGS,
-	  "get(name, device, maker): the tensor of this name as MAKER makes it, "
-	  "or None." },
+	  "get(name, device, maker, want): the tensor of this name as MAKER makes "
+	  "it, or None. WANT: PART_READ, PART_VIEW or PART_COPY of a mapping of "
+	  "its file, where that is possible, for memory of the CPU." },
+	{ "part", glue_model_part, METH_VARARGS,
+	  "part(i, index, device, maker, want): the part of tensor i that "
+	  "INDEX means." },
+	{ "views", glue_model_views, METH_VARARGS,
+	  "views(maker): after resident(), all tensors as views of mappings of "
+	  "the files, by name; None: they have to be loaded." },
+	{ "resident", glue_model_resident, METH_NOARGS,
+	  "True if the files can be mapped, and are in the page cache." },
 	{ "read_slice", glue_model_read_slice, METH_VARARGS,
 	  "read_slice(i, ranges, device=None): a part of tensor i; RANGES has "
 	  "(start, number, step) for each dimension." },

@@ -2,6 +2,7 @@
 /* The module weir._weir: its functions, and what all types need. */
 #include "glue.h"
 #include "dlpack.h"
+#include "part.h"
 
 PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec)
 {
@@ -110,6 +111,9 @@ static int add_constants(PyObject *module)
 		{ "WAY_BUFFERED", WEIR_WAY_BUFFERED },
 		{ "WAY_DIRECT", WEIR_WAY_DIRECT },
 		{ "MODEL_LENIENT", WEIR_MODEL_LENIENT },
+		{ "PART_READ", WANT_READ },
+		{ "PART_VIEW", WANT_VIEW },
+		{ "PART_COPY", WANT_COPY },
 		{ "SAVE_NEW", WEIR_SAVE_NEW },
 		{ "SAVE_NOSYNC", WEIR_SAVE_NOSYNC },
 		{ "SAVE_DROP", WEIR_SAVE_DROP },

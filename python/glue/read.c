@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One tensor, or any part of one, read at once. */
-#include "glue.h"
+#include "part.h"
 #include "request.h"
 
 static int attempt_wait(void *load, int64_t ns)
@@ -84,78 +84,12 @@ PyObject *glue_model_read(PyObject *o, PyObject *args, PyObject *kw)
 	return (PyObject *)read_one(self, (size_t)i, device, kind, &rq);
 }
 
-PyObject *glue_model_get(PyObject *o, PyObject *args)
+struct glue_tensor *glue_read_whole(struct glue_model *self, size_t i,
+				    const char *device)
 {
-	struct glue_model *self = (struct glue_model *)o;
-	struct glue_tensor *tensor;
 	struct request rq = { 0 };
-	PyObject *maker, *object;
-	const char *device;
-	const char *name;
-	size_t i;
 
-	if (!PyArg_ParseTuple(args, "szO!:get", &name, &device, glue_maker_type,
-			      &maker) ||
-	    !glue_model_of(self) || !glue_root_of((PyObject *)self->root))
-		return NULL;
-	if (weir_model_find(self->model, name, &i) < 0)
-		Py_RETURN_NONE;
-	tensor = read_one(self, i, device, 0, &rq);
-	object = tensor ? glue_make((struct glue_maker *)maker, tensor) : NULL;
-	Py_XDECREF(tensor);
-	return object;
-}
-
-/* A range of indices of one dimension. */
-struct range {
-	int64_t start, n, step;
-};
-
-/*
- * The bytes of a part of a tensor: rows of width bytes. The innermost level of
- * rows is a rectangle; the levels around it are counted through.
- */
-struct rows {
-	uint64_t width, first;
-	unsigned levels;
-	uint64_t n[WEIR_MAX_DIMS], pitch[WEIR_MAX_DIMS];
-};
-
-/*
- * Divide @e by @range into rows. Neighbouring levels become one if all their
- * rows have the same distance.
- */
-static void find_rows(const struct weir_entry *e, const struct range *range,
-		      uint64_t block_bytes, uint64_t block, struct rows *ret)
-{
-	uint64_t stride = block_bytes;
-	bool inside = true;
-
-	ret->width = block_bytes;
-	ret->first = 0;
-	ret->levels = 0;
-	for (int d = (int)e->ndim - 1; d >= 0; d--) {
-		uint64_t per = d == (int)e->ndim - 1 ? block : 1;
-		uint64_t size = (uint64_t)e->shape[d] / per;
-		uint64_t n = (uint64_t)range[d].n / per;
-		uint64_t pitch = stride * (uint64_t)range[d].step;
-		unsigned top = ret->levels;
-
-		ret->first += stride * ((uint64_t)range[d].start / per);
-		if (n == 1)
-			inside = inside && size == 1;
-		else if (inside && range[d].step == 1)
-			ret->width *= n;
-		else if (top && pitch == ret->n[top - 1] * ret->pitch[top - 1])
-			ret->n[top - 1] *= n;
-		else {
-			ret->n[top] = n;
-			ret->pitch[top] = pitch;
-			ret->levels++;
-		}
-		inside = inside && range[d].step == 1 && n == size;
-		stride *= size;
-	}
+	return read_one(self, i, device, 0, &rq);
 }
 
 /* Queue the rectangles of @rows into @dst. */
@@ -261,14 +195,35 @@ static int alloc_part(struct glue_model *self, const struct weir_entry *e,
 	return r < 0 ? -1 : 0;
 }
 
-/* One range for each dimension of @e, inside it and in whole blocks. */
+struct glue_tensor *glue_read_rows(struct glue_model *self,
+				   const struct weir_entry *e,
+				   const struct range *range,
+				   const struct rows *rows, const char *device)
+{
+	struct glue_memory *memory = NULL;
+	struct glue_tensor *tensor = NULL;
+	struct weir_tensor t;
+	size_t bytes;
+
+	if (alloc_part(self, e, range, device, &t) < 0)
+		return NULL;
+	(void)weir_tensor_bytes(&t, &bytes);
+	if (!bytes || !read_rows(self, e, rows, &t))
+		memory = glue_memory_new(t.buf);
+	if (memory)
+		tensor = glue_tensor_new(memory, &t);
+	Py_XDECREF(memory);
+	weir_buf_free(t.buf);
+	return tensor;
+}
+
+/* One range for each dimension of @e, inside it. */
 static int read_ranges(PyObject *ranges, const struct weir_entry *e,
-		       unsigned block, struct range *ret)
+		       struct range *ret)
 {
 	for (unsigned i = 0; i < e->ndim; i++) {
 		PyObject *item = PySequence_GetItem(ranges, i);
 		long long start, n, step;
-		unsigned per = i == e->ndim - 1 ? block : 1;
 		int r;
 
 		r = item && PyArg_ParseTuple(item, "LLL", &start, &n, &step);
@@ -281,14 +236,7 @@ static int read_ranges(PyObject *ranges, const struct weir_entry *e,
 				       "a range exceeds its dimension");
 			return -1;
 		}
-		if (start % per || n % per || (per > 1 && step > 1)) {
-			glue_fail_text(-EINVAL, "a range divides the blocks of "
-						"the dtype");
-			return -1;
-		}
-		ret[i].start = start;
-		ret[i].n = n;
-		ret[i].step = step;
+		ret[i] = (struct range){ start, n, step };
 	}
 	return 0;
 }
@@ -298,14 +246,11 @@ PyObject *glue_model_read_slice(PyObject *o, PyObject *args)
 	struct glue_model *self = (struct glue_model *)o;
 	struct weir_dtype_info info = { .size = sizeof(info) };
 	struct weir_entry e = { .size = sizeof(e) };
-	struct glue_memory *memory = NULL;
 	struct range range[WEIR_MAX_DIMS];
-	PyObject *ranges, *tensor = NULL;
 	const char *device = NULL;
-	struct weir_tensor t;
 	struct rows rows;
+	PyObject *ranges;
 	Py_ssize_t i;
-	size_t bytes;
 	int r;
 
 	if (!PyArg_ParseTuple(args, "nO|z:read_slice", &i, &ranges, &device) ||
@@ -316,16 +261,9 @@ PyObject *glue_model_read_slice(PyObject *o, PyObject *args)
 		r = weir_dtype_info(e.dtype, &info);
 	if (r < 0)
 		return glue_fail(r);
-	if (read_ranges(ranges, &e, info.block, range) < 0 ||
-	    alloc_part(self, &e, range, device, &t) < 0)
+	if (read_ranges(ranges, &e, range) < 0 ||
+	    glue_range_check(range, &e, info.block) < 0)
 		return NULL;
-	find_rows(&e, range, info.bytes, info.block, &rows);
-	(void)weir_tensor_bytes(&t, &bytes);
-	if (!bytes || !read_rows(self, &e, &rows, &t))
-		memory = glue_memory_new(t.buf);
-	if (memory)
-		tensor = (PyObject *)glue_tensor_new(memory, &t);
-	Py_XDECREF(memory);
-	weir_buf_free(t.buf);
-	return tensor;
+	glue_rows(&e, range, &info, &rows);
+	return (PyObject *)glue_read_rows(self, &e, range, &rows, device);
 }

@@ -85,13 +85,25 @@ def test_slice(tmp_path: Path, index: Any) -> None:
     array = np.arange(4 * 6 * 10, dtype=np.int32).reshape(4, 6, 10)
     path = tmp_path / "x.safetensors"
     path.write_bytes(header([("x", "I32", array.shape, array.tobytes())]))
-    with weir.safe_open(path, "np") as file:
-        part = file.get_slice("x")
-        assert part.get_shape() == [4, 6, 10] and part.get_dtype() == "I32"
-        found = part[index]
     wanted = array[int(index) if index is True else index]
-    assert found.shape == wanted.shape
-    assert (found == wanted).all()
+    for backend in ("mmap", "pread"):
+        with weir.safe_open(path, "np", backend=backend) as file:
+            part = file.get_slice("x")
+            assert part.get_shape() == [4, 6, 10] and part.get_dtype() == "I32"
+            found = part[index]
+        assert found.shape == wanted.shape
+        assert (found == wanted).all()
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_own_memory(small: Path, backend: str) -> None:
+    """An array can be written to, and later calls do not see it."""
+    with weir.safe_open(small, "np", backend=backend) as file:
+        file.get_tensor("a")[:] = 0
+        file.get_slice("a")[1:][:] = 0
+        file.get_slice("b")[:, 1:, ::2][:] = 0
+        assert file.get_tensor("a").tobytes() == content(24, 2)
+        assert file.get_slice("b")[...].tobytes() == content(96)
 
 
 BAD = [

@@ -110,6 +110,28 @@ def test_slice(tmp_path: Path) -> None:
         assert part[0, 0].shape == ()
 
 
+def test_as_theirs(tmp_path: Path) -> None:
+    """Views and copies have the strides of safetensors, and share as they do."""
+    theirs = pytest.importorskip("safetensors")
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_file({"w": torch.arange(96.0).reshape(4, 6, 4)}, path)
+    for backend in ("mmap", "pread"):
+        with theirs.safe_open(path, "pt", backend=backend) as a, weir.safe_open(
+            path, "pt", backend=backend
+        ) as b:
+            for index in (
+                ..., slice(1, 3), 2, (slice(None), 2), (..., slice(0, 4, 2)),
+                (slice(0, 4, 3), slice(2, 4)), (1, 2, 3), (slice(2, 2), 1),
+            ):
+                x, y = a.get_slice("w")[index], b.get_slice("w")[index]
+                assert x.shape == y.shape and torch.equal(x, y)
+                if x.numel():
+                    assert x.stride() == y.stride()
+            for file in (a, b):
+                file.get_tensor("w")[0] = 7
+            assert torch.equal(a.get_tensor("w"), b.get_tensor("w"))
+
+
 def test_refused(tmp_path: Path) -> None:
     """Tensors that a file cannot hold are refused as safetensors does."""
     shared = torch.zeros(8)
@@ -151,7 +173,7 @@ def test_model(tmp_path: Path) -> None:
 
 def test_ahead(many: Path) -> None:
     """Slices of all tensors, read whole one by one, are one load."""
-    with weir.safe_open(many, "pt") as file:
+    with weir.safe_open(many, "pt", backend="pread") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}
         found = {name: part[...] for name, part in slices.items()}
         again = slices["layers.3.w"][...]

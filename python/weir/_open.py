@@ -7,21 +7,11 @@ import errno
 import operator
 import os
 import threading
-from typing import (
-    Any,
-    Dict,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    Union,
-)
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 from . import _dtypes, _errors, _frameworks, _model, _prefetch, _root, _weir
 
-_BACKENDS = {"mmap": "auto", "pread": "auto", "weir": "auto"}
+_BACKENDS = {"mmap": _weir.PART_VIEW, "pread": _weir.PART_COPY}
 
 
 class TensorMeta(NamedTuple):
@@ -39,7 +29,15 @@ class safe_open:
     filename: a safetensors or GGUF file, an index of shards, or a folder.
     framework: "pt", "np", "jax" or "flax" (as safetensors has them), or "weir".
     device: where the tensors are needed, as the framework names it.
-    backend: accepted as safetensors has it; weir chooses how to read.
+    backend: "mmap": tensors of torch on the CPU are views of a private mapping
+    of the file, where its bytes are in the page cache and aligned; a write to
+    one copies its page, and tensors of one name share memory. Others, and all
+    tensors with "pread", are read into memory of their own.
+
+    A file that is written to or cut off while it is open raises
+    ``weir.ChangedError`` at the next call. A view of it, as one of safetensors,
+    may then have other bytes, and ends the process (SIGBUS) where the file has
+    none any more. To replace a file by ``os.replace`` is safe.
 
     A context manager, but it works without ``with`` too.
     """
@@ -63,6 +61,12 @@ class safe_open:
         self._framework = _frameworks.name_of(framework)
         self._device = _check_device(device, self._framework)
         self._make = _frameworks.maker(self._framework)
+        self._want = _weir.PART_READ
+        if self._device == "CPU":
+            self._want = _BACKENDS[backend]
+        self._views = (
+            self._want == _weir.PART_VIEW and not self._make.copies
+        )
         self._model: Optional[_weir.Model] = self._find(filename, root)
         self._ahead: Optional[_Ahead] = None
         # Where the data of a file begins, which is where its first tensor does.
@@ -108,22 +112,26 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """Read one tensor."""
-        tensor = self._open().get(name, self._device, self._make)
+        tensor = self._open().get(name, self._device, self._make, self._want)
         if tensor is None:
             raise _errors.fail(f"File does not contain tensor {name}")
         return tensor
 
     def get_tensors(self) -> Dict[str, Any]:
         """Read all tensors, at once and in the order of the file."""
-        running = _weir.Load(self._open(), device=self._device)
-        return running.all(self._make)
+        model = self._open()
+        if self._views and model.resident():
+            views = model.views(self._make)
+            if views is not None:
+                return views
+        return _weir.Load(model, device=self._device).all(self._make)
 
     def get_slice(self, name: str) -> "Slice":
         """A tensor of which parts are read by an index: ``s[:, 8:16]``."""
         model = self._open()
         i = _model.find(model, name)
         if self._ahead is None:
-            self._ahead = _Ahead(model, self._device)
+            self._ahead = _Ahead(model, self._device, self._views)
         self._ahead.asked.add(i)
         return Slice(self, model, i, self._ahead)
 
@@ -210,23 +218,31 @@ class _Ahead:
     A program that has asked for a slice of each tensor, as transformers does,
     then reads them all, one by one: the first whole tensor that it reads starts
     the load of all. Each is given out once, since its user may change it.
+    With VIEWS, a file in the page cache is not loaded.
     """
 
-    def __init__(self, model: _weir.Model, device: str) -> None:
+    def __init__(self, model: _weir.Model, device: str, views: bool) -> None:
         self.asked: Set[int] = set()
         self._model = model
+        self._count = len(model)
         self._device = device
+        self._views = views
         self._load: Optional[_weir.Load] = None
         self._taken: Set[int] = set()
         self._lock = threading.Lock()
 
     def take(self, i: int) -> Optional[_weir.Tensor]:
         """Tensor i, whose users wait for it; None: it is not in this load."""
+        if not 1 < self._count == len(self.asked):
+            return None
         with self._lock:
-            if i in self._taken or not 1 < len(self._model) == len(self.asked):
+            if i in self._taken:
                 return None
             if self._load is None:
                 if self._taken:
+                    return None
+                if self._views and self._model.resident():
+                    self._count = 0
                     return None
                 self._load = _weir.Load(self._model, device=self._device)
             self._taken.add(i)
@@ -236,11 +252,13 @@ class _Ahead:
             return tensor
 
 
-Range = Tuple[int, int, int]
+_ALL = slice(None)
 
 
 class Slice:
     """A tensor in a file, of which an index reads a part."""
+
+    __slots__ = ("_file", "_model", "_i", "_ahead")
 
     def __init__(
         self, file: safe_open, model: _weir.Model, i: int, ahead: "_Ahead"
@@ -249,119 +267,23 @@ class Slice:
         self._model = model
         self._i = i
         self._ahead = ahead
-        self._code, self._shape, _, _, _ = model.entry(i)
 
     def get_shape(self) -> List[int]:
         """The shape of the whole tensor."""
-        return list(self._shape)
+        return list(self._model.entry(self._i)[1])
 
     def get_dtype(self) -> str:
         """The dtype, as safetensors names it: "BF16"."""
-        return _dtypes.BY_CODE[self._code].name
+        return _dtypes.BY_CODE[self._model.entry(self._i)[0]].name
 
     def __getitem__(self, index: Any) -> Any:
-        ranges, shape = find_ranges(index, self._shape)
-        if list(ranges) == [(0, n, 1) for n in self._shape]:
-            tensor = self._ahead.take(self._i) or self._model.read(
-                self._i, self._file._device
-            )
-        else:
-            tensor = self._read(ranges)
-        if shape != tensor.shape:
-            tensor.wait()
-            offset = tensor.address - tensor.memory.address
-            tensor = tensor.memory.tensor(offset, self._code, shape)
-        return self._file._make(tensor)
-
-    def _read(self, ranges: Sequence[Range]) -> _weir.Tensor:
-        return self._model.read_slice(self._i, ranges, self._file._device)
-
-
-def _spell(index: Sequence[Any]) -> str:
-    """An index as one writes it: "[0, 1:3]"."""
-    parts = []
-    for item in index:
-        if isinstance(item, slice):
-            start = "" if item.start is None else item.start
-            stop = "" if item.stop is None else item.stop
-            parts.append(f"{start}:{stop}")
-        else:
-            parts.append(str(item))
-    return f"[{', '.join(parts)}]"
-
-
-def find_ranges(
-    index: Any, shape: Tuple[int, ...]
-) -> Tuple[List[Range], Tuple[int, ...]]:
-    """(first, number, step) of each dimension, and the shape of the result."""
-    if isinstance(index, list):
-        if index:
-            raise _errors.fail("Non empty lists are not implemented")
-        index = slice(0, 0)
-    items = list(index) if isinstance(index, tuple) else [index]
-    if sum(1 for item in items if item is Ellipsis) > 1:
-        raise _errors.fail("Only one ellipsis (...) is allowed in slice index")
-    given = sum(1 for item in items if item is not Ellipsis)
-    if given > len(shape):
-        raise _errors.fail(
-            f"Error during slicing {_spell(items)} with shape {list(shape)}: "
-            "more slicing indexes than dimensions in tensor"
+        file = self._file
+        if index is Ellipsis or (
+            isinstance(index, slice) and index == _ALL and self.get_shape()
+        ):
+            tensor = self._ahead.take(self._i)
+            if tensor is not None:
+                return file._make(tensor)
+        return self._model.part(
+            self._i, index, file._device, file._make, file._want
         )
-    ranges: List[Range] = []
-    kept: List[int] = []
-    for at, item in enumerate(items):
-        if item is Ellipsis:
-            for n in shape[len(ranges) : len(ranges) + len(shape) - given]:
-                ranges.append((0, n, 1))
-                kept.append(n)
-            continue
-        dim = len(ranges)
-        found = _range(item, at, dim, shape, items)
-        ranges.append(found)
-        if isinstance(item, slice):
-            kept.append(found[1])
-    for n in shape[len(ranges) :]:
-        ranges.append((0, n, 1))
-        kept.append(n)
-    return ranges, tuple(kept)
-
-
-def _range(
-    item: Any, at: int, dim: int, shape: Tuple[int, ...], items: Sequence[Any]
-) -> Range:
-    """The range that one index of dimension ``dim`` means."""
-    size = shape[dim]
-    if isinstance(item, slice):
-        step = 1 if item.step is None else operator.index(item.step)
-        if step < 1:
-            raise _errors.fail(
-                f"Slice step must be a positive integer, got {step}"
-            )
-        if item.stop is not None and operator.index(item.stop) > size:
-            raise _out_of_bounds(items, shape, dim, item.stop - 1)
-        start, stop, step = item.indices(size)
-        return start, len(range(start, stop, step)), step
-    try:
-        number = operator.index(item)
-    except TypeError:
-        raise _errors.fail(
-            f"Unsupported slice index at position {at}: expected slice, int, "
-            "or ellipsis"
-        ) from None
-    if number < -size:
-        raise _errors.fail(
-            f"Invalid index {number} for dimension {dim} of size {size}"
-        )
-    if number >= size:
-        raise _out_of_bounds(items, shape, dim, number)
-    return number % size, 1, 1
-
-
-def _out_of_bounds(
-    items: Sequence[Any], shape: Tuple[int, ...], dim: int, number: int
-) -> _errors.Error:
-    return _errors.fail(
-        f"Error during slicing {_spell(items)} with shape {list(shape)}: "
-        f"index {number} out of bounds for tensor dimension #{dim} of size "
-        f"{shape[dim]}"
-    )

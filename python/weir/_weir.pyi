@@ -26,6 +26,9 @@ WAY_MAP: int
 WAY_BUFFERED: int
 WAY_DIRECT: int
 MODEL_LENIENT: int
+PART_READ: int
+PART_VIEW: int
+PART_COPY: int
 SAVE_NEW: int
 SAVE_NOSYNC: int
 SAVE_DROP: int
@@ -101,7 +104,14 @@ class Model:
         way: int = ...,
         dtype: int = ...,
     ) -> Tensor: ...
-    def get(self, name: str, device: Optional[str], maker: Maker) -> Any: ...
+    def get(
+        self, name: str, device: str, maker: Maker, want: int
+    ) -> Any: ...
+    def part(
+        self, i: int, index: object, device: str, maker: Maker, want: int
+    ) -> Any: ...
+    def views(self, maker: Maker) -> Optional[Dict[str, Any]]: ...
+    def resident(self) -> bool: ...
     def read_slice(
         self,
         i: int,
@@ -157,6 +167,8 @@ class Tensor:
     def __dlpack_device__(self) -> Tuple[int, int]: ...
 
 class Maker:
+    @property
+    def copies(self) -> bool: ...
     def __init__(
         self,
         make: Callable[..., Any],

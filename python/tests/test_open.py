@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Tensors of safe_open: views of the file, copies, and when which."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weir
+
+from conftest import content, header
+
+
+def raw(tensor: Any) -> bytes:
+    return memoryview(tensor).tobytes()
+
+
+def address(tensor: Any) -> int:
+    return int(tensor.address)
+
+
+def test_view(small: Path) -> None:
+    """A tensor of "mmap" is a view of the file, which a write leaves alone."""
+    before = small.read_bytes()
+    with weir.safe_open(small, "weir") as file:
+        first, again = file.get_tensor("b"), file.get_tensor("b")
+        everything = file.get_tensors()
+    assert address(first) == address(again) == address(everything["b"])
+    assert not first.readonly
+    memoryview(first).cast("B")[:4] = b"\xaa" * 4
+    del first, everything
+    assert raw(again) == b"\xaa" * 4 + content(96)[4:]
+    assert small.read_bytes() == before
+    with weir.safe_open(small, "weir") as file:
+        assert raw(file.get_tensor("b")) == content(96)
+
+
+def test_copy(small: Path) -> None:
+    """A tensor of "pread" has memory of its own."""
+    with weir.safe_open(small, "weir", backend="pread") as file:
+        first, again = file.get_tensor("b"), file.get_tensor("b")
+        memoryview(first).cast("B")[:4] = b"\xaa" * 4
+        assert raw(again) == raw(file.get_tensors()["b"]) == content(96)
+        assert raw(file.get_slice("b")[1]) == content(96)[48:]
+        assert raw(file.get_tensor("e")) == b""
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_all_kinds(small: Path, backend: str) -> None:
+    """Both backends have the shapes and bytes of all tensors."""
+    wanted = weir.load(small, framework="weir")
+    with weir.safe_open(small, "weir", backend=backend) as file:
+        for name, tensor in file.get_tensors().items():
+            for found in (tensor, file.get_tensor(name), file.get_slice(name)[...]):
+                assert found.shape == wanted[name].shape
+                assert found.dtype == wanted[name].dtype
+                assert raw(found) == raw(wanted[name])
+
+
+def test_unaligned(tmp_path: Path) -> None:
+    """A tensor at an odd address of the file is copied to an aligned one."""
+    path = tmp_path / "odd.safetensors"
+    path.write_bytes(header([
+        ("byte", "U8", (1,), b"x"), ("w", "F32", (4, 4), content(64)),
+    ]))
+    with weir.safe_open(path, "weir") as file:
+        for found in (
+            file.get_tensor("w"), file.get_slice("w")[:], file.get_tensors()["w"],
+        ):
+            assert address(found) % 4 == 0 and raw(found) == content(64)
+        assert raw(file.get_slice("w")[1:3]) == content(64)[16:48]
+
+
+def _is_cached(fd: int, offset: int) -> bool:
+    """True if the page is in the page cache, or the file system does not say."""
+    try:
+        os.preadv(fd, [bytearray(1)], offset, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def test_large(tmp_path: Path) -> None:
+    """A large tensor is a view if it is in the page cache, otherwise read."""
+    path = tmp_path / "large.safetensors"
+    data = content(4 << 20)
+    path.write_bytes(header([("w", "U8", (4, 1 << 20), data)]))
+    with weir.safe_open(path, "weir") as file:
+        first, again = file.get_tensor("w"), file.get_tensor("w")
+        assert address(first) == address(again) and raw(first) == data
+        rows = file.get_slice("w")[1:3]
+        assert address(rows) == address(first) + (1 << 20)
+    del first, again, rows
+    with open(path, "rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if _is_cached(opened.fileno(), 1 << 20):
+            pytest.skip("the file cannot be evicted from the page cache")
+    with weir.safe_open(path, "weir") as file:
+        first, again = file.get_tensor("w"), file.get_tensors()["w"]
+        assert address(first) != address(again)
+        assert raw(first) == raw(again) == data
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+@pytest.mark.parametrize("change", ["write", "truncate"])
+def test_changed(small: Path, change: str, backend: str) -> None:
+    """A file that is written to or cut off is noticed at the next call."""
+    with weir.safe_open(small, "weir", backend=backend) as file:
+        assert raw(file.get_tensor("a")) == content(24, 2)
+        part = file.get_slice("a")
+        if change == "write":
+            with open(small, "r+b") as opened:
+                opened.write(b"x")
+        else:
+            os.truncate(small, 16)
+        for use in (
+            lambda: file.get_tensor("a"), lambda: part[1:], file.get_tensors,
+        ):
+            with pytest.raises(weir.ChangedError):
+                use()
+
+
+def test_replaced(small: Path) -> None:
+    """A file that another replaces keeps its tensors."""
+    with weir.safe_open(small, "weir") as file:
+        view = file.get_tensor("a")
+        other = small.with_suffix(".new")
+        other.write_bytes(b"other")
+        os.replace(other, small)
+        assert raw(view) == raw(file.get_tensor("a")) == content(24, 2)
+
+
+def test_exit(small: Path) -> None:
+    """Views may be the last objects of the interpreter."""
+    program = (
+        "import sys, weir\n"
+        "sys.kept = weir.safe_open(sys.argv[1], 'weir').get_tensors()\n"
+        "print(memoryview(sys.kept['a']).nbytes)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(small)],
+        capture_output=True, text=True, check=True,
+    )
+    assert done.stdout == "24\n" and not done.stderr
+
+
+def test_slice_bytes(tmp_path: Path) -> None:
+    """Parts of all dimensions have the bytes of the same part of a list."""
+    shape = (3, 4, 5, 6)
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(header([("x", "U8", shape, bytes(range(90)) * 4)]))
+    whole = memoryview(bytes(range(90)) * 4).cast("B", shape)
+    for index in (
+        (slice(None), 2), (slice(None, None, 2), slice(1, 3), 0),
+        (..., slice(0, 6, 5)), (slice(0, 0), slice(None, None, 2), slice(1, 3)),
+        (1, slice(3), slice(4), slice(5)), (slice(2), ..., slice(2, 4)),
+    ):
+        for backend in ("mmap", "pread"):
+            with weir.safe_open(path, "weir", backend=backend) as file:
+                found = file.get_slice("x")[index]
+            picked = _pick(whole, index, shape)
+            assert raw(found) == picked
+
+
+def _pick(whole: memoryview, index: Any, shape: Any) -> bytes:
+    """The bytes of a part, one by one."""
+    import itertools
+
+    items = list(index)
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        rest = len(shape) - len(items) + 1
+        items[at : at + 1] = [slice(None)] * rest
+    items += [slice(None)] * (len(shape) - len(items))
+    ranges = [
+        range(size)[item] if isinstance(item, slice) else [item]
+        for item, size in zip(items, shape)
+    ]
+    return bytes(whole[at] for at in itertools.product(*ranges))
