@@ -157,7 +157,7 @@ struct weir__call_record;
 
 struct weir_heap {
 	_Atomic uint32_t refs; /* the caller's, and one of each waiter */
-	/* How often others have got memory that this heap did not use. */
+	/* How often memory that it did not use was taken from this heap. */
 	_Atomic uint32_t n_given;
 	struct weir *weir; /* referenced */
 	struct weir_buft *buft;

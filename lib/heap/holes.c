@@ -405,6 +405,7 @@ static void hold_granules(struct weir_heap *h, uint64_t keep, uint32_t *first)
 		if (hi - lo > over)
 			lo = hi - over;
 		left -= hi - lo;
+		h->n_given++;
 		hold_free(h, b, lo, hi, first);
 	}
 }

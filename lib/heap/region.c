@@ -188,6 +188,7 @@ static struct weir_buf *region_del(struct weir_heap *h,
 		weir__block_drop(&h->root.spares, b);
 	}
 	h->region[region->index] = NULL;
+	h->n_given++;
 	h->n_regions--;
 	h->reserved -= buf->bytes;
 	h->span += region->top - region->lo;

@@ -12,8 +12,16 @@
 
 struct weir__heaps {
 	struct weir__part part;
-	pthread_mutex_t lock; /* guards the list; taken last */
+	pthread_mutex_t lock; /* guards what follows; taken last */
 	struct weir_heap *first;
+	/*
+	 * Calls that give back the memory of a heap which is being destroyed:
+	 * meanwhile it is in no heap, and not free. [epoch % 2]: calls that
+	 * began in this epoch, [1 - epoch % 2]: in the one before.
+	 */
+	unsigned n_ending[2];
+	unsigned epoch;
+	pthread_cond_t ended; /* signalled when an n_ending becomes 0 */
 	/*
 	 * Held by a call that gives back what a heap does not use, so a call
 	 * that relieves others finds memory in its heap or freed. A second one,
@@ -108,7 +116,7 @@ static void visit_end(struct visit *v)
  */
 static uint64_t give_back(struct weir_heap *h, uint64_t bytes)
 {
-	uint64_t reserved, given;
+	uint64_t reserved;
 
 	weir__lock(&h->root.lock);
 	reserved = h->reserved;
@@ -117,10 +125,7 @@ static uint64_t give_back(struct weir_heap *h, uint64_t bytes)
 		return 0;
 	weir__caches_flush(h);
 	weir__free_events_drain(h);
-	given = weir__regions_trim(h, reserved > bytes ? reserved - bytes : 0);
-	if (given)
-		atomic_fetch_add(&h->n_given, 1);
-	return given;
+	return weir__regions_trim(h, reserved > bytes ? reserved - bytes : 0);
 }
 
 static struct weir__heaps *heaps_with(const struct weir_heap *h)
@@ -137,6 +142,21 @@ uint64_t weir__heap_give_back(struct weir_heap *h, uint64_t keep)
 	given = weir__regions_trim(h, keep);
 	pthread_mutex_unlock(&all->relieving);
 	return given;
+}
+
+/*
+ * Wait for the memory of heaps whose end has begun, but not for that of heaps
+ * whose end begins meanwhile. `relieving` is held, so there is one that waits.
+ */
+static void await_ends(struct weir__heaps *all)
+{
+	unsigned last;
+
+	pthread_mutex_lock(&all->lock);
+	last = all->epoch++ % 2;
+	while (all->n_ending[last])
+		pthread_cond_wait(&all->ended, &all->lock);
+	pthread_mutex_unlock(&all->lock);
 }
 
 static uint64_t heaps_relieve(struct weir__part *part,
@@ -158,6 +178,8 @@ static uint64_t heaps_relieve(struct weir__part *part,
 	if (given)
 		atomic_fetch_add(&all->relieved, 1);
 	visit_end(&v);
+	if (given < bytes)
+		await_ends(all);
 	pthread_mutex_unlock(&all->relieving);
 	return given;
 }
@@ -195,6 +217,7 @@ static void heaps_free(struct weir__part *part)
 
 	pthread_mutex_destroy(&all->lock);
 	pthread_mutex_destroy(&all->relieving);
+	pthread_cond_destroy(&all->ended);
 	weir__free(all);
 }
 
@@ -210,6 +233,7 @@ static int heaps_make(struct weir *weir, struct weir__part **ret_part)
 	all->part.free = heaps_free;
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_mutex_init(&all->relieving, NULL);
+	pthread_cond_init(&all->ended, NULL);
 	*ret_part = &all->part;
 	return 0;
 }
@@ -236,15 +260,19 @@ int weir__heap_list(struct weir_heap *h)
 void weir__heap_delist(struct weir_heap *h)
 {
 	struct weir__heaps *all = heaps_with(h);
+	unsigned epoch;
 
 	/* To destroy a heap does not wait for a visit of another thread. */
-	if (!pthread_mutex_trylock(&all->relieving)) {
-		give_back(h, UINT64_MAX);
-		pthread_mutex_unlock(&all->relieving);
-	}
+	pthread_mutex_lock(&all->lock);
+	epoch = all->epoch % 2;
+	all->n_ending[epoch]++;
+	pthread_mutex_unlock(&all->lock);
+	give_back(h, UINT64_MAX);
 	pthread_mutex_lock(&all->lock);
 	h->delisted = true;
 	if (!h->visitors)
 		list_remove(all, h);
+	if (!--all->n_ending[epoch])
+		pthread_cond_signal(&all->ended);
 	pthread_mutex_unlock(&all->lock);
 }
