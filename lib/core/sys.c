@@ -408,6 +408,18 @@ int weir__sys_stat_at(int dir, const char *name, bool follow, struct stat *st)
 	return fstatat(dir, name, st, flags) < 0 ? -errno : 0;
 }
 
+int weir__sys_readlink(const char *path, char *ret_text, size_t room)
+{
+	ssize_t n = readlink(path, ret_text, room);
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == room)
+		return -ENAMETOOLONG;
+	ret_text[n] = '\0';
+	return 0;
+}
+
 int weir__sys_realpath(const char *path, char *ret_real)
 {
 	return realpath(path, ret_real) ? 0 : -errno;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -33,6 +34,7 @@ static void file_identify(const struct stat *st, struct weir__file_id *id)
 	id->dev = st->st_dev;
 	id->ino = st->st_ino;
 	id->bytes = (uint64_t)st->st_size;
+	id->links = st->st_nlink;
 	id->mtime = st->st_mtim;
 	id->ctime = st->st_ctim;
 }
@@ -120,6 +122,11 @@ out:
 	return r;
 }
 
+static bool is_inode(const struct weir_file *f, const struct stat *st)
+{
+	return st->st_dev == f->id.dev && st->st_ino == f->id.ino;
+}
+
 /* Open a second descriptor of the very same file, with O_DIRECT. */
 static int reopen_direct(struct weir_file *f)
 {
@@ -135,8 +142,8 @@ static int reopen_direct(struct weir_file *f)
 	fd = weir__sys_open(f->path, how | O_NONBLOCK, 0); /* no /proc */
 	if (fd < 0)
 		return fd;
-	if (weir__sys_fstat(fd, &st) == 0 && st.st_ino == f->id.ino &&
-	    st.st_dev == f->id.dev && !weir__sys_set_flags(fd, how))
+	if (weir__sys_fstat(fd, &st) == 0 && is_inode(f, &st) &&
+	    !weir__sys_set_flags(fd, how))
 		return fd;
 	weir__sys_close(fd);
 	return -ESTALE;
@@ -173,10 +180,33 @@ static void open_direct(struct weir_file *f, const struct weir__fs *fs)
 	atomic_init(&f->direct_ok, true);
 }
 
-static void file_fill(struct weir_file *f, uint32_t flags)
+/*
+ * Where the file is. f->path would not do: it may be relative, and the program
+ * may change its folder, or be only a name. The file of a descriptor that
+ * another process has sent may be in a mount that this one does not have.
+ */
+static int file_locate(struct weir_file *f)
+{
+	char proc[40], where[PATH_MAX];
+	struct stat st;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", f->fd);
+	if (weir__sys_readlink(proc, where, sizeof(where)) < 0 ||
+	    weir__sys_stat(where, &st) < 0 || !is_inode(f, &st))
+		return 0;
+	f->where = weir__strdup(where);
+	return f->where ? 0
+			: weir__fail(-ENOMEM, "%s: no memory for its path",
+				     f->path);
+}
+
+static int file_fill(struct weir_file *f, uint32_t flags)
 {
 	struct weir__fs fs;
+	int r = file_locate(f);
 
+	if (r < 0)
+		return r;
 	weir__sys_fs(f->fd, &fs);
 	f->nowait = weir__sys_nowait(f->fd);
 	f->ours = weir__sys_may_write(f->fd);
@@ -189,6 +219,22 @@ static void file_fill(struct weir_file *f, uint32_t flags)
 	} else {
 		open_direct(f, &fs);
 	}
+	return 0;
+}
+
+/* The last step of opening @f, which has its descriptor. */
+static int file_finish(struct weir_file *f, const struct stat *st,
+		       uint32_t flags, struct weir_file **ret_file)
+{
+	int r;
+
+	file_identify(st, &f->id);
+	r = file_fill(f, flags);
+	if (r < 0)
+		weir__file_put(f);
+	else
+		*ret_file = f;
+	return r;
 }
 
 /* A file object without descriptors. */
@@ -234,10 +280,7 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 	f->fd = r;
 	f->has_path = true;
 	f->writable = flags & WEIR_FILE_WRITE;
-	file_identify(&st, &f->id);
-	file_fill(f, flags);
-	*ret_file = f;
-	return 0;
+	return file_finish(f, &st, flags, ret_file);
 }
 
 int weir__file_take(struct weir *weir, int fd, const char *path,
@@ -259,10 +302,7 @@ int weir__file_take(struct weir *weir, int fd, const char *path,
 	}
 	f->has_path = true;
 	f->writable = true;
-	file_identify(&st, &f->id);
-	file_fill(f, 0);
-	*ret_file = f;
-	return 0;
+	return file_finish(f, &st, 0, ret_file);
 }
 
 /* Check that @fd can be read. Returns its flags. */
@@ -351,10 +391,7 @@ int weir__file_open_fd(struct weir *weir, int fd, const char *name,
 		return r;
 	}
 	f->fd = r;
-	file_identify(&st, &f->id);
-	file_fill(f, 0);
-	*ret_file = f;
-	return 0;
+	return file_finish(f, &st, 0, ret_file);
 }
 
 int weir_file_open(struct weir *weir, const char *path,
@@ -420,6 +457,7 @@ void weir__file_put(struct weir_file *file)
 				   0, UINT64_MAX);
 	weir__root_put(file->weir);
 	weir__free(file->path);
+	weir__free(file->where);
 	weir__free(file);
 }
 
@@ -516,6 +554,24 @@ int weir__file_settle(struct weir_file *file)
 	return r;
 }
 
+/*
+ * The file was linked, unlinked or renamed, which changes the ctime. A write
+ * that was hidden by restoring the mtime is not noticed then.
+ */
+static bool names_changed(const struct weir_file *file,
+			  const struct weir__file_id *now)
+{
+	struct stat st;
+	int r;
+
+	if (now->links != file->id.links)
+		return true;
+	if (!file->where)
+		return false;
+	r = weir__sys_stat(file->where, &st);
+	return r < 0 ? r == -ENOENT || r == -ENOTDIR : !is_inode(file, &st);
+}
+
 int weir__file_unchanged(struct weir_file *file)
 {
 	struct weir__file_id now, *id = &file->id;
@@ -538,11 +594,11 @@ int weir__file_unchanged(struct weir_file *file)
 		return weir__fail(-ESTALE,
 				  "%s: was written to while it was read",
 				  file->base);
-	/* A write whose mtime was restored looks like any change of ctime. */
-	if (!same_time(&now.ctime, &id->ctime))
+	/* A write whose mtime was restored looks like a change of the mode. */
+	if (!same_time(&now.ctime, &id->ctime) && !names_changed(file, &now))
 		return weir__fail(
 			-ESTALE,
-			"%s: its ctime changed while it was read: it was written to and its mtime restored, or renamed, linked, removed or given other attributes",
+			"%s: its ctime changed while it was read, its name did not: it was written to and its mtime restored, or given another mode or owner",
 			file->base);
 	return 0;
 }

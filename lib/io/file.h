@@ -18,7 +18,7 @@
 
 /* Identifies the content of a file: compared after a load. */
 struct weir__file_id {
-	uint64_t dev, ino, bytes;
+	uint64_t dev, ino, bytes, links;
 	struct timespec mtime, ctime;
 };
 
@@ -29,6 +29,8 @@ struct weir_file {
 	struct weir *weir;
 	char *path;       /* or the caller's name for the descriptor */
 	const char *base; /* last component of path: for messages */
+	char *where;      /* absolute path of the file as opened. NULL: it has
+			     none, or none that this process can follow */
 	int fd;           /* buffered */
 	int direct_fd;    /* -1: none */
 	bool has_path;    /* path can be opened again */
@@ -94,8 +96,13 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 int weir__file_settle(struct weir_file *file);
 
 /*
- * Check that the file has not changed. -ESTALE with a sentence: device, inode,
- * size, mtime or ctime differ from @file->id.
+ * Check that the content of the file has not changed. -ESTALE with a sentence:
+ * device, inode, size or mtime differ from @file->id, or the ctime does, and
+ * the names of the file do not explain it.
+ *
+ * A file that was removed, renamed, linked or replaced by rename(2) has another
+ * ctime and the same bytes, and the descriptor still reads them. Such a file
+ * has another number of links, or its path does not lead to it any more.
  */
 int weir__file_unchanged(struct weir_file *file);
 

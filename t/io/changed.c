@@ -28,6 +28,14 @@ static struct weir *root;
 static _Atomic bool block, whole_seconds;
 static _Atomic unsigned n_blocked;
 static uint64_t failed; /* the number of the last failure */
+static size_t wrong;    /* tensors of the last load that differ */
+
+/* How the model is opened. */
+enum by {
+	PATH,
+	RELATIVE,
+	DESCRIPTOR
+};
 
 /* The library, too, calls these two in place of the C library's. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
@@ -49,6 +57,13 @@ __attribute__((visibility("default"))) int fstat(int fd, struct stat *st)
 	if (!r && atomic_load(&whole_seconds))
 		st->st_mtim.tv_nsec = st->st_ctim.tv_nsec = 0;
 	return r;
+}
+
+static void write_sample(const char *to, unsigned salt)
+{
+	static const struct sample_tensor t = { "a", "F32", BYTES / 4, 4 };
+
+	sample_write(to, &t, 1, 8, salt);
 }
 
 static int open_model(void)
@@ -128,10 +143,15 @@ static void make_hole(void)
 	close(fd);
 }
 
+static void rename_over(const char *from, const char *to)
+{
+	if (rename(from, to) < 0)
+		bail("rename: %s", strerror(errno));
+}
+
 static void rename_it(void)
 {
-	if (rename(path, other) < 0)
-		bail("rename: %s", strerror(errno));
+	rename_over(path, other);
 }
 
 static void link_it(void)
@@ -143,6 +163,42 @@ static void link_it(void)
 static void remove_it(void)
 {
 	unlink(path);
+}
+
+/* As programs do that write a new file in the place of an old one. */
+static void replace_it(void)
+{
+	write_sample(other, 2);
+	rename_over(other, path);
+}
+
+static void rename_and_back(void)
+{
+	rename_it();
+	rename_over(other, path);
+}
+
+static void write_and_rename(void)
+{
+	write_to();
+	rename_it();
+}
+
+static void touch(void)
+{
+	int fd = open_model();
+	struct stat st;
+
+	fstatat(fd, "", &st, AT_EMPTY_PATH);
+	put_time_back(fd, &st);
+	close(fd);
+}
+
+/* Relative paths lead elsewhere after this. */
+static void change_mode_and_folder(void)
+{
+	if (chmod(path, 0640) < 0 || chdir("/") < 0)
+		bail("chdir: %s", strerror(errno));
 }
 
 static void change_mode(void)
@@ -186,23 +242,36 @@ static struct weir_load *start(struct weir_model *m, uint32_t flags)
 	return l;
 }
 
-static struct weir_model *fresh_model(void)
+static struct weir_model *fresh_model(enum by by)
 {
-	static const struct sample_tensor t = { "a", "F32", BYTES / 4, 4 };
+	struct weir_model_fd file = { .name = NULL };
 	struct weir_model *m;
+	int r;
 
 	unlink(other);
 	unlink(path);
-	sample_write(path, &t, 1, 8, 1);
-	if (weir_model_open(root, path, NULL, &m) < 0)
+	write_sample(path, 1);
+	if (by == DESCRIPTOR) {
+		file.fd = open_model();
+		r = weir_model_open_fds(root, &file, 1, NULL, &m);
+		close(file.fd);
+	} else {
+		if (chdir(dir) < 0)
+			bail("chdir: %s", strerror(errno));
+		r = weir_model_open(root,
+				    by == PATH ? path : strrchr(path, '/') + 1,
+				    NULL, &m);
+	}
+	if (r < 0)
 		bail("%s", weir_error());
 	return m;
 }
 
 /* The result of a load during which @change is made. */
-static int load_and(void (*change)(void), uint32_t flags)
+static int load_and(void (*change)(void), enum by by, uint32_t flags)
 {
-	struct weir_model *m = fresh_model();
+	struct weir_model *m = fresh_model(by);
+	struct weir_weights *w;
 	struct weir_failure f;
 	struct weir_load *l;
 	int r;
@@ -217,10 +286,16 @@ static int load_and(void (*change)(void), uint32_t flags)
 	r = weir_load_wait(l, -1);
 	weir_load_error(l, WEIR_ALL, &f);
 	failed = f.number;
+	if (weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	wrong = sample_wrong(w, 1);
+	weir_weights_free(w);
 	weir_load_free(l);
 	weir_model_close(m);
 	return r;
 }
+
+#define NOT_BY_NAME "ctime changed while it was read, its name did not"
 
 static const struct {
 	void (*change)(void);
@@ -228,34 +303,67 @@ static const struct {
 } changes[] = {
 	{ write_to, "written to", "was written to" },
 	{ write_and_put_time_back, "written to and its mtime set back",
-	  "ctime changed" },
+	  NOT_BY_NAME },
 	{ write_by_mapping, "written to through a mapping", "was written to" },
-	{ cut_and_restore, "cut and made as long as it was", "ctime changed" },
+	{ cut_and_restore, "cut and made as long as it was", NOT_BY_NAME },
 	{ make_hole, "given a hole", "was written to" },
+	{ write_and_rename, "written to and renamed", "was written to" },
 	/* The bytes stay the same, but the times do not show that. */
-	{ rename_it, "renamed", "ctime changed" },
-	{ link_it, "linked", "ctime changed" },
-	{ remove_it, "removed", "ctime changed" },
-	{ change_mode, "given another mode", "ctime changed" },
+	{ touch, "given the mtime that it has", NOT_BY_NAME },
+	{ rename_and_back, "renamed and renamed back", NOT_BY_NAME },
+	{ change_mode, "given another mode", NOT_BY_NAME },
 };
 #define CHANGES (sizeof(changes) / sizeof(changes[0]))
 
 static void changes_fail_the_load(void)
 {
 	for (size_t i = 0; i < CHANGES; i++) {
-		is_err(load_and(changes[i].change, 0), -ESTALE, changes[i].says,
-		       "a load fails if its file is %s", changes[i].what);
+		is_err(load_and(changes[i].change, PATH, 0), -ESTALE,
+		       changes[i].says, "a load fails if its file is %s",
+		       changes[i].what);
 		is_int(failed, 1,
 		       "a load whose file is %s fails as a whole, not by a tensor",
 		       changes[i].what);
-		is_int(load_and(changes[i].change, WEIR_LOAD_UNCHECKED), 0,
+		is_int(load_and(changes[i].change, PATH, WEIR_LOAD_UNCHECKED),
+		       0,
 		       "with WEIR_LOAD_UNCHECKED a load succeeds if its file is %s",
 		       changes[i].what);
 	}
-	is_int(load_and(read_it, 0), 0,
+	is_int(load_and(read_it, PATH, 0), 0,
 	       "a load succeeds if others only read its file");
-	is_int(load_and(nothing, 0), 0,
+	is_int(load_and(nothing, PATH, 0), 0,
 	       "a load succeeds if its file is left alone");
+	is_err(load_and(change_mode_and_folder, RELATIVE, 0), -ESTALE,
+	       NOT_BY_NAME,
+	       "a folder that the program changes does not explain a ctime");
+	is_err(load_and(change_mode, DESCRIPTOR, 0), -ESTALE, NOT_BY_NAME,
+	       "a load by a descriptor fails if its file is given another mode");
+}
+
+/* The descriptor reads what it has read before. */
+static const struct {
+	void (*change)(void);
+	const char *what;
+} names[] = {
+	{ rename_it, "renamed" },
+	{ link_it, "linked" },
+	{ remove_it, "removed" },
+	{ replace_it, "replaced by rename" },
+};
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+static void changes_of_names_are_accepted(void)
+{
+	static const char *const how[] = { "a path", "a relative path",
+					   "a descriptor" };
+
+	for (enum by by = PATH; by <= DESCRIPTOR; by++)
+		for (size_t i = 0; i < NAMES; i++) {
+			is_int(load_and(names[i].change, by, 0), 0,
+			       "a load by %s succeeds if its file is %s",
+			       how[by], names[i].what);
+			is_int(wrong, 0, "and has the bytes of that file");
+		}
 }
 
 /* A write right after opening, in the same second as the write before it. */
@@ -265,7 +373,7 @@ static void a_write_in_the_same_second_is_noticed(void)
 	struct weir_load *l;
 
 	atomic_store(&whole_seconds, true);
-	m = fresh_model();
+	m = fresh_model(PATH);
 	write_to();
 	l = start(m, 0);
 	is_err(weir_load_wait(l, -1), -ESTALE, "was written to",
@@ -279,7 +387,7 @@ int main(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 
-	plan(3 * CHANGES + 3);
+	plan(3 * CHANGES + 5 + 3 * 2 * NAMES);
 	if (!mkdtemp(dir))
 		skip_all("%s cannot be made", dir);
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
@@ -288,6 +396,7 @@ int main(void)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	changes_fail_the_load();
+	changes_of_names_are_accepted();
 	a_write_in_the_same_second_is_noticed();
 	weir_close(root);
 	unlink(other);

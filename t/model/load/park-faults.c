@@ -254,7 +254,17 @@ static void replace_model(void)
 		bail("rename: %s", strerror(errno));
 }
 
-static void replaced(void)
+/* Write to a model that stays the same file. */
+static void write_to_model(void)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (pwrite(fd, "changed", 7, 4096) != 7)
+		bail("pwrite: %s", strerror(errno));
+	close(fd);
+}
+
+static void written_to(void)
 {
 	struct weir_park_opts o = WEIR_PARK_OPTS_INIT;
 	struct weir_weights *w = weights_with(0);
@@ -266,10 +276,11 @@ static void replaced(void)
 
 	o.flags = WEIR_PARK_CONSTANT;
 	weir_weights_park(w, &o);
-	replace_model();
+	write_to_model();
 	is_err(weir_weights_unpark(w, NULL), -ESTALE, strrchr(path, '/') + 1,
-	       "a file that was replaced meanwhile is named");
+	       "a file that was written to meanwhile is named");
 	is_int(state_of(w), WEIR_PARK_PARKED, "the weights stay parked");
+	replace_model();
 	if (weir_model_open(root, path, NULL, &m) < 0)
 		bail("%s", weir_error());
 	p = new_plan(m);
@@ -293,8 +304,7 @@ static void replaced(void)
 	weir_weights_free(w);
 }
 
-/* A removed file: the bytes are still there, but its ctime has changed. */
-static void removed(void)
+static void fails_to_return(void)
 {
 	struct weir_park_opts o = WEIR_PARK_OPTS_INIT;
 	struct weir_weights *w = weights_with(0);
@@ -302,17 +312,47 @@ static void removed(void)
 
 	o.flags = WEIR_PARK_CONSTANT;
 	weir_weights_park(w, &o);
-	unlink(path);
+	write_to_model();
 	if (weir_event_new(root, 0, &event) < 0)
 		bail("%s", weir_error());
 	is_int(weir_weights_unpark(w, event), 0, "an unpark starts");
 	is_int(weir_event_wait(event, -1), -ESTALE,
-	       "its event fails if the file was removed");
+	       "its event fails if the file was written to");
 	is_int(state_of(w), WEIR_PARK_FAILED, "the state says so");
 	is_int(weir_weights_park(w, NULL), 0,
 	       "the weights can be parked again");
 	is_int(state_of(w), WEIR_PARK_PARKED, "then they are parked");
 	weir_event_free(event);
+	weir_weights_free(w);
+}
+
+static void remove_model(void)
+{
+	if (unlink(path) < 0)
+		bail("unlink: %s", strerror(errno));
+}
+
+/* The model still has the file open that @change takes the name from. */
+static void unnamed(void (*change)(void), const char *what)
+{
+	struct weir_park_opts o = WEIR_PARK_OPTS_INIT;
+	struct weir_park_info info = { .size = sizeof(info) };
+	struct weir_weights *w = weights_with(0);
+
+	o.flags = WEIR_PARK_CONSTANT;
+	weir_weights_park(w, &o);
+	change();
+	is_int(weir_weights_unpark(w, NULL), 0,
+	       "weights whose file was %s while they were parked come back",
+	       what);
+	is_int(sample_wrong(w, 1), 0, "with the bytes of that file");
+	weir_weights_park(w, &o);
+	if (weir_weights_park_info(w, &info) < 0)
+		bail("%s", weir_error());
+	is_int((long long)info.copied, 0,
+	       "weights whose file was %s are parked without copies", what);
+	is_int(weir_weights_unpark(w, NULL), 0, "and come back again");
+	is_int(sample_wrong(w, 1), 0, "with the same bytes");
 	weir_weights_free(w);
 }
 
@@ -331,12 +371,13 @@ static void loaded_after_failure(void)
 	o.changed = some_changed;
 	o.n_changed = 1;
 	weir_weights_park(w, &o);
-	replace_model();
+	write_to_model();
 	if (weir_event_new(root, 0, &event) < 0 ||
 	    weir_weights_unpark(w, event) < 0)
 		bail("%s", weir_error());
 	weir_event_wait(event, -1);
 	is_int(state_of(w), WEIR_PARK_FAILED, "weights fail to come back");
+	replace_model();
 	if (weir_model_open(root, path, NULL, &m) < 0)
 		bail("%s", weir_error());
 	p = new_plan(m);
@@ -602,15 +643,17 @@ int main(int argc, char **argv)
 {
 	if (argc == 4)
 		return killed_child(argv);
-	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 4 + 3 + 1 + 4 + 3 + 7 + 3 + 3 +
-		    1);
+	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 2 * 5 + 4 + 3 + 1 + 4 + 3 + 7 +
+		    3 + 3 + 1);
 	no_room();
 	with_names();
 	weir_weights_free(weights_with(0)); /* writes the model */
 	leftovers(argv[0], "unnamed");
 	leftovers(argv[0], "named");
-	replaced();
-	removed();
+	written_to();
+	fails_to_return();
+	unnamed(remove_model, "removed");
+	unnamed(replace_model, "replaced");
 	loaded_after_failure();
 	shared();
 	in_heap();
