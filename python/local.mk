@@ -26,14 +26,20 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/weir/_open.py %D%/weir/_pending.py %D%/weir/_prefetch.py \
 	%D%/weir/_ranks.py %D%/weir/_replace.py %D%/weir/run.py \
 	%D%/weir/_recording.py %D%/weir/_root.py %D%/weir/_serialize.py \
-	%D%/weir/_source.py %D%/weir/_weir.pyi %D%/weir/numpy.py %D%/weir/py.typed \
-	%D%/weir/torch.py %D%/weir/engines/__init__.py \
+	%D%/weir/_source.py %D%/weir/_weir.pyi %D%/weir/flax.py \
+	%D%/weir/numpy.py %D%/weir/py.typed %D%/weir/torch.py \
+	%D%/weir/engines/__init__.py \
 	%D%/weir/engines/_loader.py %D%/weir/engines/sglang.py \
 	%D%/weir/engines/vllm.py \
 	%D%/tests/conftest.py %D%/tests/test_command.py \
 	%D%/tests/test_digest.py %D%/tests/test_park.py \
+<<<<<<< HEAD
 	%D%/tests/test_prefetch.py \
 	 %D%/tests/test_native.py %D%/tests/test_numpy.py %D%/tests/test_open.py \
+=======
+	%D%/tests/test_prefetch.py %D%/tests/test_flax.py \
+	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
+>>>>>>> dd25122c (x)
 	%D%/tests/test_recording.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_dlpack.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py

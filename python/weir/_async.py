@@ -42,9 +42,13 @@ async def stream_async(
     root: Optional[_weir.Root] = None,
 ) -> AsyncIterator[Tuple[str, Any]]:
     """``stream`` for ``async for``. Cancelling the task cancels the load."""
-    make = _frameworks.maker(_frameworks.name_of(framework))
+    to = _frameworks.name_of(framework)
+    make = _frameworks.maker(to)
     model = _model.open_model(path, root)
-    running = _load.start(model, device, only, dtype, slices, way, verify)
+    align = _frameworks.align_of(to)
+    running = _load.start(
+        model, device, only, dtype, slices, way, verify, align=align
+    )
     names = model.names()
     try:
         while True:

@@ -140,14 +140,38 @@ def _torch_maker() -> _weir.Maker:
     return _weir.Maker(make, mode, views or None)
 
 
+def _jax_takes(make: Callable[[Any], Any], code: int) -> bool:
+    """True if this release of JAX takes the dtype through DLPack."""
+    memory = _weir.Memory(_root.default(), 64)
+    try:
+        make(memory.tensor(0, code, (2,)))
+    except (RuntimeError, BufferError, TypeError, ValueError):
+        return False
+    return True
+
+
 def _jax_maker() -> _weir.Maker:
-    numpy = importlib.import_module("jax.numpy")
+    asarray = importlib.import_module("jax.numpy").asarray
+    from_dlpack = importlib.import_module("jax.dlpack").from_dlpack
     arrays = maker("numpy")
+    copied = {
+        code
+        for code in _numpy_dtypes()
+        if _dtypes.BY_CODE[code].block == 1
+        and not _jax_takes(from_dlpack, code)
+    }
 
     def make(tensor: _weir.Tensor) -> Any:
-        return numpy.asarray(arrays(tensor))
+        if tensor.code in copied:
+            return asarray(arrays(tensor))
+        return from_dlpack(tensor)
 
     return _weir.Maker(make)
+
+
+def align_of(name: str) -> int:
+    """The alignment that a framework wants in memory of the host; 0: any."""
+    return 64 if name == "jax" else 0
 
 
 _NEW: Dict[str, Callable[[], _weir.Maker]] = {

@@ -117,6 +117,7 @@ def start(
     way: str,
     verify: Optional[Manifest] = None,
     parkable: bool = False,
+    align: int = 0,
 ) -> _weir.Load:
     """Start a load with the options of ``load``."""
     name = _root.device_name(device)
@@ -136,6 +137,7 @@ def start(
         dtype=_model.dtype_code(dtype),
         verify=None if verify is None else _digest.manifest(verify, model.root),
         buf_flags=_weir.BUF_PARKABLE if parkable else 0,
+        align=align if name == "CPU" and way != "map" else 0,
     )
 
 
@@ -178,13 +180,17 @@ def load(
 
     Blocks; other threads run, and Ctrl-C cancels. Raises ``weir.Error``.
     """
-    make = _frameworks.maker(_frameworks.name_of(framework))
+    to = _frameworks.name_of(framework)
+    make = _frameworks.maker(to)
     model = _model.open_model(path, root)
     if not wait and (framework != "weir" or progress or parkable):
         raise _errors.make(
             22, 'wait=False needs framework="weir", no progress and no parkable'
         )
-    running = start(model, device, only, dtype, slices, way, verify, parkable)
+    align = _frameworks.align_of(to)
+    running = start(
+        model, device, only, dtype, slices, way, verify, parkable, align
+    )
     if not wait:
         tensors = _coming(model.names(), running)
     else:
@@ -224,9 +230,13 @@ def stream(
     The arguments are those of ``load``. The load starts with the call. Leaving
     the loop early cancels what has not been read.
     """
-    make = _frameworks.maker(_frameworks.name_of(framework))
+    to = _frameworks.name_of(framework)
+    make = _frameworks.maker(to)
     model = _model.open_model(path, root)
-    running = start(model, device, only, dtype, slices, way, verify)
+    align = _frameworks.align_of(to)
+    running = start(
+        model, device, only, dtype, slices, way, verify, align=align
+    )
     return _arrivals(model.names(), running, make)
 
 

@@ -64,8 +64,11 @@ class safe_open:
         self._want = _weir.PART_READ
         if self._device == "CPU":
             self._want = _BACKENDS[backend]
+        self._align = _frameworks.align_of(self._framework)
         self._views = (
-            self._want == _weir.PART_VIEW and not self._make.copies
+            self._want == _weir.PART_VIEW
+            and not self._make.copies
+            and not self._align
         )
         self._model: Optional[_weir.Model] = self._find(filename, root)
         self._ahead: Optional[_Ahead] = None
@@ -124,7 +127,8 @@ class safe_open:
             views = model.views(self._make)
             if views is not None:
                 return views
-        return _weir.Load(model, device=self._device).all(self._make)
+        running = _weir.Load(model, device=self._device, align=self._align)
+        return running.all(self._make)
 
     def get_slice(self, name: str) -> "Slice":
         """A tensor of which parts are read by an index: ``s[:, 8:16]``."""
@@ -167,7 +171,10 @@ class safe_open:
         if device is not None:
             to = _check_device(device, self._framework)
         wanted = _prefetch.wanted_of(model, plan)
-        return _prefetch.PrefetchLoader(model, wanted, to, self._make, ahead)
+        align = self._align if to == "CPU" else 0
+        return _prefetch.PrefetchLoader(
+            model, wanted, to, self._make, ahead, align
+        )
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
         """Dtype, shape, bytes of a tensor, from the header.

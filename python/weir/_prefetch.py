@@ -75,11 +75,13 @@ class PrefetchLoader:
         device: str,
         make: _weir.Maker,
         ahead: Optional[int],
+        align: int,
     ) -> None:
         self._model = model
         self._device = device
         self._make = make
         self._ahead = ahead
+        self._align = align
         self._lock = threading.Lock()
         self._closed = False
         self._taken: Set[str] = set()
@@ -115,6 +117,7 @@ class PrefetchLoader:
                 [w.i for w in group.wanted],
                 parts if any(parts) else None,
                 device=self._device,
+                align=self._align,
             )
             self._waiting.remove(group)
             self._running.append(group)

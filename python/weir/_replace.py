@@ -17,7 +17,8 @@ _replaced: List[Tuple[types.ModuleType, str, Any]] = []
 _made: List[str] = []
 
 _CALLS = ("load_file", "load", "save_file", "save", "save_model", "load_model")
-_MODULES = {"numpy": "numpy", "torch": "torch"}
+# Modules of safetensors and of weir, and what they import.
+_MODULES = {"numpy": "numpy", "torch": "torch", "flax": "jax"}
 
 
 def replace_safetensors() -> None:
@@ -38,9 +39,11 @@ def replace_safetensors() -> None:
     swap: Dict[int, Any] = {}
     _put(safetensors, "safe_open", _open.safe_open, swap)
     _put(safetensors, "_safe_open_handle", _open.safe_open_handle, swap)
-    for name in _MODULES:
-        if importlib.util.find_spec(name) is None:
+    for name, needed in _MODULES.items():
+        if importlib.util.find_spec(needed) is None:
             continue
+        if needed == "jax" and needed not in sys.modules:
+            continue  # safetensors.flax calls safe_open and numpy, as they are
         ours = importlib.import_module(f"weir.{name}")
         theirs = importlib.import_module(f"safetensors.{name}")
         _put(theirs, "safe_open", _open.safe_open, swap)
@@ -97,8 +100,8 @@ def _make_modules() -> None:
     package.SafetensorError = _errors.SafetensorError
     package.weir = weir
     made = {"safetensors": package}
-    for name in _MODULES:
-        if importlib.util.find_spec(name) is not None:
+    for name, needed in _MODULES.items():
+        if importlib.util.find_spec(needed) is not None:
             module = importlib.import_module(f"weir.{name}")
             made[f"safetensors.{name}"] = module
             setattr(package, name, module)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
+import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import _dtypes, _errors, _root, _weir
@@ -22,7 +24,7 @@ class Spec(NamedTuple):
 
 
 def describe(name: str, tensor: Any) -> Spec:
-    """Where a tensor of torch, NumPy or weir is."""
+    """Where a tensor of torch, NumPy, JAX or weir is."""
     if isinstance(tensor, _weir.Tensor):
         tensor.wait()
         return Spec(
@@ -32,6 +34,10 @@ def describe(name: str, tensor: Any) -> Spec:
         return _describe_torch(name, tensor)
     if hasattr(tensor, "__array_interface__"):
         return _describe_numpy(name, tensor)
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(tensor, jax.Array):
+        asarray = importlib.import_module("numpy").asarray
+        return _describe_numpy(name, asarray(tensor))
     raise _errors.make(22, f"{name!r} is {type(tensor).__name__}, no tensor")
 
 
@@ -107,13 +113,16 @@ def serialize(
     return b"".join(out)
 
 
-def deserialize(data: Any, root: Optional[_weir.Root] = None) -> _weir.Load:
+def deserialize(
+    data: Any, root: Optional[_weir.Root] = None, align: int = 0
+) -> _weir.Load:
     """A load of all tensors of a safetensors file whose bytes are given."""
     fd = os.memfd_create("weir", os.MFD_CLOEXEC)
     try:
         view = memoryview(data).cast("B")
         while view:
             view = view[os.write(fd, view) :]
-        return _weir.Load(_weir.Model(root or _root.default(), None, [fd]))
+        model = _weir.Model(root or _root.default(), None, [fd])
+        return _weir.Load(model, align=align)
     finally:
         os.close(fd)
