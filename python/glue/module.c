@@ -3,6 +3,7 @@
 #include "glue.h"
 #include "dlpack.h"
 #include "part.h"
+#include <dlfcn.h>
 
 PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec)
 {
@@ -132,6 +133,21 @@ static int add_constants(PyObject *module)
 					  weir_version_string());
 }
 
+/* The path of the library, for what is installed beside it. */
+static int add_library(PyObject *module)
+{
+	PyObject *path;
+	Dl_info info;
+
+	if (!dladdr((void *)(uintptr_t)weir_version_string, &info))
+		return PyModule_AddStringConstant(module, "library", "");
+	path = PyUnicode_DecodeFSDefault(info.dli_fname);
+	if (path && PyModule_AddObject(module, "library", path) >= 0)
+		return 0;
+	Py_XDECREF(path);
+	return -1;
+}
+
 PyMODINIT_FUNC PyInit__weir(void);
 
 PyMODINIT_FUNC PyInit__weir(void)
@@ -140,11 +156,11 @@ PyMODINIT_FUNC PyInit__weir(void)
 
 	if (!module)
 		return NULL;
-	if (add_constants(module) < 0 || glue_root_init(module) < 0 ||
-	    glue_model_init(module) < 0 || glue_memory_init(module) < 0 ||
-	    glue_tensor_init(module) < 0 || glue_load_init(module) < 0 ||
-	    glue_maker_init(module) < 0 || glue_save_init(module) < 0 ||
-	    glue_manifest_init(module) < 0) {
+	if (add_constants(module) < 0 || add_library(module) < 0 ||
+	    glue_root_init(module) < 0 || glue_model_init(module) < 0 ||
+	    glue_memory_init(module) < 0 || glue_tensor_init(module) < 0 ||
+	    glue_load_init(module) < 0 || glue_maker_init(module) < 0 ||
+	    glue_save_init(module) < 0 || glue_manifest_init(module) < 0) {
 		Py_DECREF(module);
 		return NULL;
 	}

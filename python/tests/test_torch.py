@@ -220,3 +220,29 @@ def test_into(tmp_path: Path) -> None:
     meta = torch.nn.Linear(8, 4, device="meta")
     with pytest.raises(weir.InvalidError, match="meta device"):
         weir.load_into(path, meta.state_dict())
+
+
+def test_allocator() -> None:
+    """torch takes weir's heaps as its allocator, without a GPU too."""
+    import subprocess
+    import sys
+
+    if not hasattr(torch._C, "_cuda_customAllocator"):
+        pytest.skip("this torch was built without CUDA")
+    try:
+        weir.torch.hooks()
+    except weir.UnsupportedError as error:
+        pytest.skip(str(error))
+    code = """
+import torch, weir.torch
+weir.torch.use_allocator()
+try:
+    weir.torch.use_allocator()
+except RuntimeError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert "already initialized allocator" in done.stdout

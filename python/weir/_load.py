@@ -49,8 +49,9 @@ class Tensors(Dict[str, Any]):
         to: "host" (page-locked memory for tensors of a GPU), or a folder for a
         file without a name. unchanged: the program has written to no tensor
         but those that changed names; the others are not copied, but read again
-        from the files of the model. Blocks. Raises ``weir.Error``: the tensors
-        are then as before.
+        from the files of the model. Waits for work that weir has queued on a
+        GPU; that of others must be done (``torch.cuda.synchronize()``). Blocks.
+        Raises ``weir.Error``: the tensors are then as before.
         """
         running = self._parkable()
         wanted = list_changed(changed, unchanged)

@@ -15,6 +15,7 @@ from typing import (
 import os
 
 version: str
+library: str
 MEM_DEVICE: int
 MEM_PLAIN: int
 MEM_HUGE: int

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The calls of safetensors.torch; modules that are parked."""
+"""The calls of safetensors.torch; modules that are parked; weir's heaps."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 from collections import defaultdict
 from typing import (
     Any,
@@ -330,3 +332,51 @@ def parked(module: Any, to: Path = "host", **options: Any) -> Iterator[None]:
         yield
     finally:
         unpark(module)
+
+
+def hooks() -> ctypes.CDLL:
+    """libweir-torch, which is installed beside the library: weir-hooks(7)."""
+    folder = os.path.dirname(os.path.realpath(_weir.library))
+    path = os.path.join(folder, "libweir-torch.so")
+    if not os.path.exists(path):
+        raise _errors.make(
+            95, f"{path}: there is none, this weir was built without CUDA"
+        )
+    return ctypes.CDLL(path)
+
+
+def allocator() -> Any:
+    """A ``torch.cuda.memory.CUDAPluggableAllocator`` of weir's heaps.
+
+    ``torch.cuda.MemPool(weir.torch.allocator().allocator())`` is a pool for a
+    part of a program; ``use_allocator`` is for all of it.
+    """
+    from torch.cuda import memory
+
+    library = hooks()
+    made = memory.CUDAPluggableAllocator(
+        library._name, "weir_torch_alloc", "weir_torch_free"
+    )
+    functions = made.allocator()
+    # Tensor.record_stream() and torch.cuda.empty_cache() call these.
+    for name, set_function in (
+        ("weir_torch_record_stream", functions.set_record_stream_fn),
+        ("weir_torch_empty_cache", functions.set_reset_fn),
+    ):
+        function = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+        set_function(function.value)
+    return made
+
+
+def use_allocator() -> None:
+    """Let torch allocate all memory of GPUs from weir's heaps.
+
+    Call it before a tensor of a GPU is made: later torch refuses. The device
+    must be one that weir has ("CUDA0" of ``weir.devices()`` is ``cuda:0``).
+    Memory that was freed in a stream is used again there at once, and in other
+    streams when the queued work is done. With it torch has no statistics, no
+    snapshots and no memory that processes share; weir-hooks(7) has the limits.
+    """
+    from torch.cuda import memory
+
+    memory.change_current_allocator(allocator())

@@ -9,4 +9,4 @@ find_python pytest setuptools auditwheel
 build_python
 unset WEIR_MODULE_PATH
 with_gpu env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" \
-	"$python" "$srcdir/python/tests/cuda_dlpack.py" "$tmp"
+	"$python" "$srcdir/python/tests/cuda_tests.py" "$tmp"
