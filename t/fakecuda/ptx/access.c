@@ -380,7 +380,8 @@ void ptx_do_load(struct warp *w, const struct ins *in, uint32_t m)
 		if (in->order >= O_RELAXED)
 			ptx_acquire(w, lane, address);
 	}
-	if (in->space != S_LOCAL && in->space != S_CONST)
+	if (in->space != S_LOCAL && in->space != S_CONST &&
+	    in->space != S_PARAM)
 		traffic_end(w->block->machine, &t, bytes, true);
 }
 
