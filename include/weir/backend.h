@@ -618,7 +618,8 @@ struct weir_backend_compute {
 
 /*
  * Operations of graphs. A backend without this table only moves memory, and
- * its devices do not have WEIR_CAP_COMPUTE.
+ * its devices do not have WEIR_CAP_COMPUTE. The table is not used for devices
+ * without it, such as a GPU that is too old for the kernels.
  */
 struct weir_backend_compute_ops {
 	size_t size;
@@ -645,8 +646,8 @@ struct weir_backend_compute_ops {
 	void (*release)(struct weir_dev *dev, void *prepared);
 	/*
 	 * True if @dev can run nodes whose tensors are in memory of the kind
-	 * @desc of @owner. Optional: NULL means only in its own memory. Any
-	 * thread; does not block.
+	 * @desc of @owner, which may be @dev. Optional: NULL means in all its
+	 * own memory, and no other. Any thread; does not block.
 	 */
 	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir_backend_buft *desc);

@@ -409,7 +409,7 @@ bool weir__rates_are_sound(const struct weir_rates *rates)
 /* Returns the common rates if the measurement fails. */
 static struct weir_rates rates_measure(struct weir_dev *dev)
 {
-	const struct weir_backend_compute_ops *compute = dev->backend->compute;
+	const struct weir_backend_compute_ops *compute = weir__dev_compute(dev);
 	struct weir_rates rates = defaults[dev->desc.type];
 	struct weir__error_saved saved;
 	int r = 0;
@@ -454,7 +454,7 @@ struct weir_rates weir__dev_rates(struct weir_dev *dev)
 int weir_dev_set_threads(struct weir_dev *dev,
 			 const struct weir_threads *threads)
 {
-	const struct weir_backend_compute_ops *compute = dev->backend->compute;
+	const struct weir_backend_compute_ops *compute = weir__dev_compute(dev);
 	struct weir_threads own;
 	int r;
 

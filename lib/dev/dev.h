@@ -57,6 +57,12 @@ struct weir_rates weir__dev_rates(struct weir_dev *dev);
 bool weir__rates_are_sound(const struct weir_rates *rates);
 /* -EIO with a sentence: @what returned @r. */
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
+/* The table of a device that computes; NULL: it does not. */
+static inline const struct weir_backend_compute_ops *
+weir__dev_compute(const struct weir_dev *dev)
+{
+	return dev->desc.caps & WEIR_CAP_COMPUTE ? dev->backend->compute : NULL;
+}
 /*
  * The result of the backend's function @what, as the library passes it on: a
  * number that is neither 0 nor an errno becomes -EIO.

@@ -510,20 +510,14 @@ static int arrays_alloc(struct device_facts *a, const struct weir_graph *g)
 			  g->n);
 }
 
-static const struct weir_backend_compute_ops *
-compute_of(const struct weir_dev *dev)
-{
-	return dev->backend->compute;
-}
-
 static uint64_t supports_of(struct weir_dev *const *devs, uint32_t n_devs,
 			    const struct weir_backend_node *node)
 {
 	uint64_t mask = 0;
 
 	for (uint32_t d = 0; d < n_devs; d++)
-		if (compute_of(devs[d]) &&
-		    compute_of(devs[d])->supports(devs[d], node) == 0)
+		if (weir__dev_compute(devs[d]) &&
+		    weir__dev_compute(devs[d])->supports(devs[d], node) == 0)
 			mask |= UINT64_C(1) << d;
 	return mask;
 }
@@ -566,10 +560,10 @@ static int arrays_fill(struct device_facts *a, const struct weir_graph *g,
 static void add_reason(char *text, struct weir_dev *dev,
 		       const struct weir_backend_node *node)
 {
-	if (!compute_of(dev))
+	if (!weir__dev_compute(dev))
 		weir__append(text, WEIR__ERROR_MAX, "; %s does not compute",
 			     dev->desc.name);
-	else if (compute_of(dev)->supports(dev, node) < 0)
+	else if (weir__dev_compute(dev)->supports(dev, node) < 0)
 		weir__append(text, WEIR__ERROR_MAX, "; %s: %s", dev->desc.name,
 			     weir__error_text());
 }

@@ -16,9 +16,9 @@ bool weir__compiler_dev_can_use(const struct weir__compiler_dev *d,
 {
 	if (!d->compute)
 		return false;
-	return buft->dev == d->dev ||
-	       (d->compute->supports_buft &&
-		d->compute->supports_buft(d->dev, buft->dev, &buft->desc));
+	if (!d->compute->supports_buft)
+		return buft->dev == d->dev;
+	return d->compute->supports_buft(d->dev, buft->dev, &buft->desc);
 }
 
 uint32_t weir__compiler_dev_index(const struct weir__compiler *c,
@@ -43,7 +43,7 @@ static int compiler_devices(struct weir__compiler *c,
 
 		d->dev = devs[i];
 		d->buft = &devs[i]->buft[0];
-		d->compute = devs[i]->backend->compute;
+		d->compute = weir__dev_compute(devs[i]);
 		d->budget = opts->budgets ? opts->budgets[i] : 0;
 	}
 	for (uint32_t i = c->n_devs; i-- > 0;) {

@@ -64,7 +64,7 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 			       n, WEIR__LANES);
 	for (unsigned i = 0; i < n && !r; i++) {
 		r = check_device(devs, i);
-		computes |= devs[i]->backend->compute != NULL;
+		computes |= weir__dev_compute(devs[i]) != NULL;
 	}
 	if (r == 0 && !computes)
 		r = weir__fail(-EOPNOTSUPP, "%s does not compute",
