@@ -2,8 +2,8 @@
 /*
  * The parts of a model: the layers in their order, divided evenly among the
  * devices. The embeddings belong to the first part, the norm and the matrix
- * after the last layer to the last one. A device that cannot compute only has
- * weights.
+ * after the last layer to the last one. A device that cannot compute, or not
+ * with weights of these dtypes, only has weights.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,6 +35,73 @@ static unsigned part_of_tensor(const struct llama *l, size_t i)
 	if (order > l->config.layers)
 		return l->n_parts - 1;
 	return order ? part_of_layer(l, order - 1) : 0;
+}
+
+/* A product with rows of weights of @dtype, as a layer has it. */
+static int make_product(struct weir_graph *g, enum weir_dtype dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	struct weir_node *w, *ids;
+	int64_t shape[2] = { 1, 1 };
+	int ret = weir_dtype_info(dtype, &info);
+
+	if (ret < 0)
+		return ret;
+	shape[1] = info.block;
+	w = weir_graph_input(g, "w", dtype, 2, shape);
+	ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, shape);
+	weir_graph_output(g, weir_mul_mat(g, w, weir_get_rows(g, w, ids)));
+	return weir_graph_error(g, NULL);
+}
+
+/* Set *@ret to whether the device computes with weights of @dtype. */
+static int can_multiply(struct weir_dev *dev, enum weir_dtype dtype, bool *ret)
+{
+	struct weir_graph *g = NULL;
+	struct weir_sched *sched = NULL;
+	struct weir_exec *exec = NULL;
+	int err;
+
+	if ((err = weir_graph_new(&g)) == 0 &&
+	    (err = make_product(g, dtype)) == 0 &&
+	    (err = weir_sched_new(&dev, 1, NULL, &sched)) == 0)
+		err = weir_exec_new(sched, g, &exec);
+	*ret = err == 0;
+	weir_exec_free(exec);
+	weir_sched_free(sched);
+	weir_graph_free(g);
+	return err == -EOPNOTSUPP ? 0 : err;
+}
+
+/* True if a weight before @i of the same part has its dtype. */
+static bool is_known(const struct llama *l, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (l->weights.source[k].part == l->weights.source[i].part &&
+		    l->weights.tensor[k].ndim > 1 &&
+		    l->weights.tensor[k].dtype == l->weights.tensor[i].dtype)
+			return true;
+	return false;
+}
+
+/* Devices that compute may lack some dtypes of weights; CPUs have all. */
+static int check_dtypes(struct llama *l)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	int ret = 0;
+
+	for (size_t i = 0; i < l->weights.n && ret == 0; i++) {
+		const struct weir_tensor *t = &l->weights.tensor[i];
+		struct llama_part *part = &l->part[l->weights.source[i].part];
+
+		if (t->ndim < 2 || !part->computes || is_known(l, i))
+			continue;
+		ret = weir_dev_info(part->dev, &info);
+		if (ret == 0 && info.type != WEIR_DEV_CPU)
+			ret = can_multiply(part->dev, t->dtype,
+					   &part->computes);
+	}
+	return ret;
 }
 
 static int init_part(struct llama_part *part, struct weir_dev *dev)
@@ -86,9 +153,11 @@ int llama_divide(struct llama *l)
 	l->n_parts = n;
 	for (unsigned i = 0; i < n && ret == 0; i++)
 		ret = init_part(&l->part[i], dev[i]);
-	choose_computers(l);
 	for (size_t i = 0; i < l->weights.n; i++)
 		l->weights.source[i].part = part_of_tensor(l, i);
+	if (ret == 0)
+		ret = check_dtypes(l);
+	choose_computers(l);
 	return ret;
 }
 

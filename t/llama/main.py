@@ -263,7 +263,8 @@ def invariant():
                        options=("-p", "f32"))
 
 
-# GPUs of the stand-in driver: they have memory, and compute nothing.
+# GPUs of the stand-in driver. They compute if the build has kernels, and only
+# have memory if the driver is older than what the kernels need.
 
 GPUS = ("CUDA0,CPU", "CPU,CUDA0", "CUDA0,CUDA1,CPU",
         "CUDA0,CPU:devices=2,apart=1,CUDA1,CPU1")
@@ -282,11 +283,44 @@ def stand_in():
             "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
 
 
+def have_kernels():
+    return any(os.path.exists(f"{os.environ[top]}/lib/cuda/kernels/rows.ptx")
+               for top in ("builddir", "srcdir"))
+
+
+def on_gpus():
+    """Logits that GPUs compute."""
+    env = stand_in()
+    if not env or not have_kernels():
+        yield "no stand-in driver, or no kernels for it", None
+        return
+
+    def gpu(what, limit, write, devices="CUDA0", **changed):
+        def test():
+            path = write(**changed)
+            want = Session(open_model(path)).logits(TOKENS)
+            for way in ((), ("-b", 5, "-a", 8)):
+                near(f"with {way}",
+                     logits(path, "-d", devices, *way, **env), want, limit)
+        return f"{what}: logits of a GPU are those of the reference", test
+    for kind in (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
+        yield gpu(f"GGUF, {kind.name}", ROUNDED_ERROR, of_gguf(kind))
+    yield gpu("GGUF, Q4_K with some Q6_K", ROUNDED_ERROR, of_gguf(Type.Q4_K),
+              embedding=256, head=64, inner=256)
+    yield gpu("safetensors, F32, Llama 3's scaling of RoPE", CACHE_ERROR,
+              of_hf("F32"), rope=LLAMA3)
+    yield gpu("GGUF, Q8_0, layers on two GPUs and the CPU", ROUNDED_ERROR,
+              of_gguf(Type.Q8_0), devices="CUDA0,CUDA1,CPU", layers=5)
+    yield gpu("GGUF, Q5_1, with which GPUs do not compute", ROUNDED_ERROR,
+              of_gguf(Type.Q5_1), devices="CUDA0,CPU")
+
+
 def in_gpus():
     env = stand_in()
     if not env:
         yield "no stand-in driver, or no module for it", None
         return
+    env["FAKECUDA_VERSION"] = "11030"
     ways = [("-d", d) for d in GPUS]
     for name, write in (("GGUF", of_gguf(Type.Q8_0)),
                         ("safetensors", of_hf("F16"))):
@@ -322,6 +356,7 @@ def cases():
     yield from divided()
     yield from invariant()
     yield from in_gpus()
+    yield from on_gpus()
     for case in refused.CASES:
         yield refuses(*case)
 
