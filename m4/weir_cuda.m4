@@ -42,3 +42,49 @@ AS_IF([test "x$with_cuda" != xno],
      [AC_MSG_ERROR([--with-cuda=$with_cuda: there is no cuda.h of CUDA 13.0 or newer in $weir_cuda_dirs])])])])
 AC_SUBST([CUDA_CPPFLAGS])
 AM_CONDITIONAL([HAVE_CUDA],[test "x$weir_cuda" = xyes])])
+
+# WEIR_CHECK_NVCC
+# ---------------
+# --with-nvcc=FILE|no|auto: does the CUDA compiler of release 13 or newer work?
+# auto looks in the toolkit of cuda.h and in PATH. Without it the module gets the
+# kernels that an archive of a release has as PTX, and without these it computes
+# nothing. Sets weir_kernels to nvcc, ptx or no, NVCC, and the conditionals
+# HAVE_NVCC and HAVE_KERNELS. After WEIR_CHECK_CUDA.
+AC_DEFUN([WEIR_CHECK_NVCC],
+[AC_ARG_WITH([nvcc],
+  [AS_HELP_STRING([--with-nvcc@<:@=FILE|no|auto@:>@],
+   [compile the kernels for CUDA devices with this nvcc of CUDA 13.0 or newer;
+    auto looks beside cuda.h and in PATH @<:@auto@:>@])],
+  [],[with_nvcc=auto])
+weir_kernels=no
+NVCC=
+AS_CASE([$with_nvcc],
+ [no],[weir_nvccs=],
+ [yes|auto],[weir_nvccs="$weir_cuda_dir/bin/nvcc nvcc"],
+ [weir_nvccs=$with_nvcc])
+AS_IF([test $weir_cuda = yes && test "x$with_nvcc" != xno],
+ [AC_MSG_CHECKING([for a working nvcc of CUDA 13.0 or newer])
+  AS_ECHO(['#if __CUDACC_VER_MAJOR__ < 13
+#error too old
+#endif
+extern "C" __global__ void k(int *p) { *p = 1; }']) >conftest.cu
+  for weir_nvcc in $weir_nvccs; do
+    AS_IF(["$weir_nvcc" -fatbin -arch=sm_80 -o conftest.cubins conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+     [NVCC=$weir_nvcc
+      weir_kernels=nvcc
+      break])
+  done
+  rm -f conftest.cu conftest.cubins
+  AS_IF([test $weir_kernels = nvcc],
+   [AC_MSG_RESULT([$NVCC])],
+   [AC_MSG_RESULT([no])
+    AS_IF([test "x$with_nvcc" != xauto],
+     [AC_MSG_ERROR([--with-nvcc=$with_nvcc: this compiler is not there, does not work (config.log) or is older than CUDA 13.0])])])])
+AS_IF([test $weir_cuda = yes && test $weir_kernels = no],
+ [AS_IF([test -f "$srcdir/lib/cuda/kernels/elements.ptx"],
+   [weir_kernels=ptx],
+   [AC_MSG_NOTICE([no nvcc: the module for CUDA devices will move bytes and compute nothing])])])
+AC_SUBST([NVCC])
+AC_SUBST([weir_kernels])
+AM_CONDITIONAL([HAVE_NVCC],[test $weir_kernels = nvcc])
+AM_CONDITIONAL([HAVE_KERNELS],[test $weir_kernels != no])])

@@ -125,8 +125,10 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 T_LEAF = t/leaf.c t/leaf.h
 T_NAIVE = t/naive.c t/naive.h t/naive_model.c t/naive_ops.c \
 	t/naive_ops.h t/naive_store.c t/naive_store.h
-T_TRIAL = t/kernels/trial.c t/kernels/trial.h t/dtypes.h t/kernels/trial_ways.c t/kernels/trial_ways.h \
+T_TRIALS = t/kernels/trial.c t/kernels/trial.h t/dtypes.h t/kernels/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
+T_TRIAL = $(T_TRIALS) t/kernels/trial_ways.c
+T_CUDA_TRIAL = $(T_TRIALS) t/cuda/ways_cuda.c $(T_GPU)
 T_GDEV = t/gdev.c t/gdev.h $(T_STREAMS)
 T_NET = t/graph/compile/net.c t/graph/compile/net.h
 T_PLACED = t/place/placed.c t/place/placed.h

@@ -140,6 +140,7 @@ static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
 {
 	struct weir_backend_dev *d = &ret_desc->dev;
 	size_t total;
+	char why[160];
 	CUdevice device;
 	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
 
@@ -160,6 +161,8 @@ static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
 			  : WEIR_DEV_GPU;
 	d->caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_PINNED |
 		  WEIR_CAP_WRAP_HOST;
+	if (!weir__cuda_image_unfit(device, why, sizeof(why)))
+		d->caps |= WEIR_CAP_COMPUTE;
 	d->node = nearest_node(device, d->pci);
 	describe_memory(ret_desc, total);
 	return 0;
@@ -352,6 +355,8 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 		pthread_mutex_init(&c->mover[i].lock, NULL);
 	}
 	pthread_mutex_init(&c->bounce_lock, NULL);
+	pthread_mutex_init(&c->loaded.lock, NULL);
+	pthread_mutex_init(&c->found_lock, NULL);
 	*ret_state = c;
 	return 0;
 }
@@ -378,12 +383,22 @@ void weir__cuda_trim(struct weir_dev *dev)
 	free_bounces(weir__cuda_of(dev));
 }
 
+static void free_compute(struct weir__cuda *c)
+{
+	if (weir__cuda_push(c))
+		return;
+	weir__cuda_image_unload(c);
+	weir__cuda_found_free(c);
+	weir__cuda_leave();
+}
+
 static void cuda_dev_close(struct weir_dev *dev, void *state)
 {
 	struct weir__cuda *c = state;
 	CUresult r = CUDA_SUCCESS;
 
 	free_bounces(c);
+	free_compute(c);
 	/* On a lost device any call may hang. */
 	if (!atomic_load(&c->lost)) {
 		for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++) {
@@ -404,6 +419,8 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 				     c->host->dev_name(dev));
 	}
 	pthread_mutex_destroy(&c->bounce_lock);
+	pthread_mutex_destroy(&c->loaded.lock);
+	pthread_mutex_destroy(&c->found_lock);
 	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++)
 		pthread_mutex_destroy(&c->mover[i].lock);
 	weir__cuda_host.free(c);
@@ -528,6 +545,7 @@ static const struct weir_backend backend = {
 	.proc = cuda_proc,
 	.mem = &weir__cuda_mem_ops,
 	.queue = &weir__cuda_queue_ops,
+	.compute = &weir__cuda_compute_ops,
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "cuda/driver.h"
+#include "cuda/image.h"
 #include <weir/backend.h>
 
 #define WEIR__CUDA_ALIGN ((size_t)256)
@@ -56,7 +57,10 @@ struct weir__cuda {
 	void *bounces;
 	/* While the move of one thread runs, that of another is queued. */
 	struct weir__cuda_mover mover[WEIR__CUDA_MOVERS];
-	_Atomic unsigned moves; /* that have found no mover unused */
+	_Atomic unsigned moves;          /* that have found no mover unused */
+	struct weir__cuda_loaded loaded; /* the kernels */
+	pthread_mutex_t found_lock;      /* guards found; taken last */
+	struct weir__cuda_found *found;  /* compute.c: those no run uses */
 };
 
 /* The library's functions: a copy of its host table, for all roots. */
@@ -130,6 +134,10 @@ int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
 CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      struct weir__cuda *src_dev, const void *src,
 			      size_t n, CUstream stream);
+/* compute.c */
+extern const struct weir_backend_compute_ops weir__cuda_compute_ops;
+/* Free what runs have used; a context is current. */
+void weir__cuda_found_free(struct weir__cuda *c);
 /* queue.c */
 extern const struct weir_backend_queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which the caller still owns. */

@@ -45,6 +45,10 @@ struct weir_backend_host;
 	X(cuMemcpy3DPeerAsync, 4000)        \
 	X(cuMemsetD8Async, 3020)            \
 	X(cuMemsetD2D8Async, 3020)          \
+	X(cuModuleLoadDataEx, 2010)         \
+	X(cuModuleUnload, 2000)             \
+	X(cuModuleGetFunction, 2000)        \
+	X(cuLaunchKernel, 4000)             \
 	X(cuStreamCreate, 2000)             \
 	X(cuStreamDestroy, 4000)            \
 	X(cuStreamQuery, 2000)              \

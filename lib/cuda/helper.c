@@ -2,8 +2,9 @@
 /*
  * The helper of a queue: a thread for work that would block its caller or the
  * device: host functions, moves of memory that is not page-locked (through a
- * bounce buffer that is), and moves inside host memory. Work that is submitted
- * after such work goes through it too, so that the order is kept.
+ * bounce buffer that is), moves inside host memory, and launches of kernels.
+ * Work that is submitted after such work goes through it too, so that the order
+ * is kept.
  */
 #include "cuda/queue.h"
 
@@ -167,10 +168,13 @@ static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 
 /* Do the work, or issue it. A context is current, no lock is held. */
 static CUresult helper_run(struct weir__cuda_queue *q,
-			   struct weir_backend_work *w)
+			   struct weir_backend_work *w,
+			   struct weir__cuda_computed *computed)
 {
 	CUresult r;
 
+	if (w->kind == WEIR_WORK_COMPUTE)
+		return weir__cuda_compute(q, w, computed);
 	if (weir__cuda_on_host(w)) {
 		r = drv.cuStreamSynchronize(q->stream);
 		if (!r)
@@ -203,15 +207,16 @@ static void helper_call(struct weir__cuda_queue *q, struct weir_backend_work *w)
 static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 {
 	unsigned unknown_errors = atomic_load(&q->c->unknown_errors);
+	struct weir__cuda_computed computed = { 0 };
 	CUresult r = weir__cuda_push(q->c);
 	bool entered = !r;
 	int ret;
 
 	if (entered)
-		r = helper_run(q, w);
+		r = helper_run(q, w, &computed);
 	pthread_mutex_lock(&q->lock);
 	q->n_with_helper--;
-	ret = weir__cuda_track(q, w, unknown_errors, entered, r);
+	ret = weir__cuda_track(q, w, unknown_errors, entered, r, &computed);
 	if (ret < 0) {
 		/* There is no memory for a flight: wait here. */
 		if (entered)
@@ -221,8 +226,11 @@ static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 	pthread_mutex_unlock(&q->lock);
 	if (entered)
 		weir__cuda_leave();
-	if (ret < 0)
+	if (ret < 0) {
+		if (w->kind == WEIR_WORK_COMPUTE)
+			weir__cuda_computed(q->c, w, &computed, false);
 		w->done(w, ret, 0);
+	}
 }
 
 /* Wait for the next work; NULL: the queue was closed. q->lock is held. */

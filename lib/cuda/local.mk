@@ -8,11 +8,17 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/memory.c %D%/memory.h %D%/virtual.c %D%/granules.c \
 	%D%/queue.c %D%/queue.h \
 	%D%/copy.c %D%/helper.c %D%/nvml.c lib/interop/cuda_ext.h
-%C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_weir_cuda_la_SOURCES += %D%/compute.c %D%/image.c %D%/image.h \
+	%D%/launches.c %D%/launches.h %D%/operations.c %D%/operations.h \
+	%D%/operation_copies.c %D%/operation_products.c %D%/operation_rows.c \
+	%D%/operation_elements.c %D%/kernels/params.h
+%C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
+	$(CUDA_KERNELS_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/module.map
-%C%_weir_cuda_la_LIBADD = -ldl
+%C%_weir_cuda_la_LIBADD = -ldl -lm
 EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map libdirs.stamp
 endif
 EXTRA_DIST += %D%/module.map %D%/README.md
+include %D%/kernels/local.mk

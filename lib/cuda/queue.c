@@ -310,7 +310,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q,
 		return queue_wait(q, w->arg, w->until);
 	case WEIR_WORK_MARK:
 	case WEIR_WORK_CALL:
-	case WEIR_WORK_COMPUTE: /* not submitted without a compute table */
+	case WEIR_WORK_COMPUTE: /* by weir__cuda_compute() */
 		break;
 	}
 	return CUDA_SUCCESS;
@@ -331,6 +331,7 @@ static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 	}
 	f->next = NULL;
 	f->call = NULL;
+	f->computed = (struct weir__cuda_computed){ 0 };
 	f->unknown_errors = atomic_load(&q->c->unknown_errors);
 	return f;
 }
@@ -372,13 +373,15 @@ static void flight_track(struct weir__cuda_queue *q,
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *w,
-		     unsigned unknown_errors, bool submitted, CUresult err)
+		     unsigned unknown_errors, bool submitted, CUresult err,
+		     const struct weir__cuda_computed *computed)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
 		return -ENOMEM;
 	f->unknown_errors = unknown_errors;
+	f->computed = *computed;
 	flight_track(q, f, w, submitted, err);
 	return 0;
 }
@@ -415,12 +418,14 @@ static int submit(struct weir__cuda_queue *q, struct weir_backend_work *w)
  */
 static CUresult issue_native(struct weir__cuda_queue *q,
 			     struct weir_backend_work *w,
-			     struct weir__cuda_call **ret_call)
+			     struct weir__cuda_flight *f)
 {
 	CUresult r;
 
 	if (w->kind == WEIR_WORK_CALL)
-		return call_launch(q, w, ret_call);
+		return call_launch(q, w, &f->call);
+	if (w->kind == WEIR_WORK_COMPUTE)
+		return weir__cuda_compute(q, w, &f->computed);
 	if (!weir__cuda_on_host(w))
 		return weir__cuda_issue(q, w);
 	r = drv.cuStreamSynchronize(q->stream);
@@ -459,7 +464,7 @@ static int submit_native(struct weir__cuda_queue *q,
 		r = check_capturing(q->stream);
 	issued = !r;
 	if (issued)
-		r = issue_native(q, w, &f->call);
+		r = issue_native(q, w, f);
 	if (is_refused(w, r)) {
 		if (entered)
 			weir__cuda_leave();
@@ -486,7 +491,8 @@ static bool needs_help(struct weir__cuda_queue *q,
 {
 	bool blocks;
 
-	if (w->kind == WEIR_WORK_CALL || q->n_with_helper)
+	if (w->kind == WEIR_WORK_CALL || w->kind == WEIR_WORK_COMPUTE ||
+	    q->n_with_helper)
 		return true;
 	if (weir__cuda_push(q->c))
 		return false;
@@ -615,6 +621,15 @@ static struct weir__cuda_flight *pop_ended(struct weir__cuda_queue *q)
 	return chain;
 }
 
+/* The result of what the driver does not know of. */
+static int flight_end(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+{
+	if (f->work->kind == WEIR_WORK_COMPUTE)
+		return weir__cuda_computed(q->c, f->work, &f->computed,
+					   f->work->leaked);
+	return f->call ? call_end(f->call) : 0;
+}
+
 static int cuda_queue_poll(void *queue)
 {
 	struct weir__cuda_queue *q = queue;
@@ -626,7 +641,7 @@ static int cuda_queue_poll(void *queue)
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
-		int res = f->call ? call_end(f->call) : 0;
+		int res = flight_end(q, f);
 
 		f->work->done(f->work,
 			      f->err ? weir__cuda_result(q->c, f->err) : res,

@@ -5,6 +5,12 @@
 
 #include "cuda/cuda.h"
 
+/* What a COMPUTE work has left for its end. */
+struct weir__cuda_computed {
+	int res;                        /* -ECANCELED: it was stopped */
+	struct weir__cuda_found *found; /* what kernels found, or NULL */
+};
+
 /*
  * Work that was given to the driver, which may have refused it. Flights end in
  * the order in which they were given.
@@ -19,6 +25,7 @@ struct weir__cuda_flight {
 	CUresult err;            /* the driver's result for it, if no success */
 	unsigned unknown_errors; /* those of the device when it was submitted */
 	struct weir__cuda_call *call; /* queue.c: a host function, or NULL */
+	struct weir__cuda_computed computed; /* COMPUTE */
 };
 
 struct weir__cuda_queue {
@@ -55,11 +62,13 @@ struct weir__cuda_queue {
 /*
  * Make a flight of @work, which was given to the driver already, perhaps in
  * part (@submitted), or which failed with @err. @unknown_errors: the device's
- * before that. q->lock is held. -ENOMEM: there is no flight.
+ * before that. @computed: of COMPUTE. q->lock is held. -ENOMEM: there is no
+ * flight.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *work,
-		     unsigned unknown_errors, bool submitted, CUresult err);
-/* The copy or fill itself; a context is current. */
+		     unsigned unknown_errors, bool submitted, CUresult err,
+		     const struct weir__cuda_computed *computed);
+/* A copy, fill or wait itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q,
 			  struct weir_backend_work *work);
 
@@ -69,6 +78,21 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q,
  */
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir_backend_work *work);
+
+/*
+ * compute.c. Queue the launches of a COMPUTE work; a context is current. May
+ * block, since a driver has room for some thousand launches. On failure some
+ * may have been queued. *@ret is 0 before.
+ */
+CUresult weir__cuda_compute(struct weir__cuda_queue *q,
+			    struct weir_backend_work *work,
+			    struct weir__cuda_computed *ret);
+/*
+ * The work has ended; @leaked: the device may still write to its memory.
+ * Returns 0, -ECANCELED, or -EINVAL after writing what a kernel found.
+ */
+int weir__cuda_computed(struct weir__cuda *c, struct weir_backend_work *work,
+			struct weir__cuda_computed *computed, bool leaked);
 
 /* helper.c. True if the driver's call for @work would block. */
 bool weir__cuda_blocks(struct weir__cuda *c,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executable graphs over the CPU and a CUDA device that computes nothing:
- * leaves in its memory are copied to where they are used, in each run.
+ * Executable graphs over the CPU and a CUDA device that computes nothing,
+ * because its driver is too old for the kernels: leaves in its memory are
+ * copied to where they are used, in each run.
  */
 #include "gpu.h"
 
@@ -47,6 +48,18 @@ static float result(struct weir_run *run)
 	must(weir_run_output(run, out, &t));
 	must(weir_tensor_get(&t, 0, v, sizeof(v)));
 	return v[N - 1];
+}
+
+static void old_driver(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	struct weir_sched *none;
+
+	must(weir_dev_info(dev[1], &info));
+	ok(!(info.caps & WEIR_CAP_COMPUTE),
+	   "a device of a driver before CUDA 11.4 does not compute");
+	is_err(weir_sched_new(&dev[1], 1, NULL, &none), -EOPNOTSUPP,
+	       "does not compute", "no scheduler is made for it alone");
 }
 
 static void copies(void)
@@ -185,6 +198,8 @@ static struct weir_buf *begin(void)
 	struct weir_buft *kind;
 	struct weir_buf *buf;
 
+	/* A driver that is too old for the kernels. */
+	fake.set("VERSION", "11030");
 	weir = open_cuda();
 	dev[0] = cpu_of(weir);
 	dev[1] = gpu(weir);
@@ -213,9 +228,10 @@ int main(void)
 {
 	struct weir_buf *buf;
 
-	open_driver();
+	open_fake();
 	plan(0);
 	buf = begin();
+	old_driver();
 	copies();
 	describes();
 	writes();

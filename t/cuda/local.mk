@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/hooks.sh
+dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
+	%D%/hooks.sh
 if HAVE_CUDA
 T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
@@ -9,8 +10,10 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-park-ends.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
-	%D%/cuda-wrong.t
-T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/hooks.sh
+	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-elements.t %D%/cuda-whole-rows.t \
+	%D%/cuda-rows-by-index.t %D%/cuda-copies.t %D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t
+T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
+	%D%/cuda-kernels.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C)
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_save_t_SOURCES = %D%/cuda-save.c $(T_FILES) $(T_GPU) $(T_LEAKS)
@@ -76,4 +79,28 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_files_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)
 %C%_cuda_opening_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_compute_t_SOURCES = %D%/cuda-compute.c $(T_GPU)
+%C%_cuda_compute_t_LDADD = lib/libweir.la t/libtap.la -ldl
+# The trials of the kernels of the CPU, on CUDA0.
+%C%_cuda_elements_t_SOURCES = t/kernels/kernel-elements.c $(T_CUDA_TRIAL)
+%C%_cuda_elements_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_elements_t_LDADD = $(LDADD) -ldl
+%C%_cuda_whole_rows_t_SOURCES = t/kernels/kernel-whole-rows.c $(T_CUDA_TRIAL)
+%C%_cuda_whole_rows_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_whole_rows_t_LDADD = $(LDADD) -ldl
+%C%_cuda_rows_by_index_t_SOURCES = t/kernels/kernel-rows.c $(T_CUDA_TRIAL)
+%C%_cuda_rows_by_index_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_rows_by_index_t_LDADD = $(LDADD) -ldl
+%C%_cuda_copies_t_SOURCES = t/kernels/kernel-copies.c $(T_CUDA_TRIAL)
+%C%_cuda_copies_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_copies_t_LDADD = $(LDADD) -ldl
+%C%_cuda_rope_t_SOURCES = t/kernels/kernel-rope.c $(T_CUDA_TRIAL)
+%C%_cuda_rope_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_rope_t_LDADD = $(LDADD) -ldl
+%C%_cuda_attention_t_SOURCES = t/kernels/kernel-attention.c $(T_CUDA_TRIAL)
+%C%_cuda_attention_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_attention_t_LDADD = $(LDADD) -ldl
+%C%_cuda_products_t_SOURCES = t/kernels/kernel-products.c $(T_CUDA_TRIAL)
+%C%_cuda_products_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_products_t_LDADD = $(LDADD) -ldl
 endif

@@ -17,7 +17,6 @@
 
 struct weir_graph *g;
 
-static struct weir *weir;
 static struct weir_buft *memory;
 static struct weir_buf *leaves[MOST_LEAVES];
 static unsigned n_leaves;
@@ -25,11 +24,12 @@ static uint64_t seed = 1;
 
 void trials_begin(void)
 {
+	struct weir *weir = ways_begin();
+
 	plan(0);
-	if (weir_open(NULL, &weir) < 0 || weir_graph_new(&g) < 0)
+	if (weir_graph_new(&g) < 0)
 		bail("%s", weir_error());
 	memory = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
-	ways_begin(weir);
 }
 
 static void trial_reset(void)
@@ -44,7 +44,6 @@ int trials_end(void)
 	trial_reset();
 	weir_graph_free(g);
 	ways_end();
-	weir_close(weir);
 	return done_testing();
 }
 
@@ -189,6 +188,15 @@ struct weir_node *put_values(enum weir_dtype dtype, const double *v,
 	return weir_graph_leaf(g, &t, NULL);
 }
 
+static bool trial_skip(const struct trial *t)
+{
+	if (!t->skipped)
+		return false;
+	skip(1, "%s", t->why);
+	trial_reset();
+	return true;
+}
+
 #define TITLE(title)                                \
 	char text[256];                             \
 	va_list args;                               \
@@ -206,6 +214,8 @@ void same(struct weir_node *node, double nmse, const char *title, ...)
 
 	TITLE(title);
 	ways_try(&t);
+	if (trial_skip(&t))
+		return;
 	ok(!t.err && !t.wrong[0], "%s", text);
 	if (t.err)
 		diag("%s: %s", t.way, t.why);
@@ -221,6 +231,8 @@ void fails(struct weir_node *node, int err, const char *part, const char *title,
 
 	TITLE(title);
 	ways_try(&t);
+	if (trial_skip(&t))
+		return;
 	ok(t.err == err && strstr(t.why, part), "%s", text);
 	if (t.err != err || !strstr(t.why, part))
 		diag("%s: %d, %s", t.way, t.err, t.why);
@@ -230,6 +242,7 @@ void fails(struct weir_node *node, int err, const char *part, const char *title,
 void refuses(struct weir_node *node, const char *part, const char *title, ...)
 {
 	TITLE(title);
-	is_err(ways_supports(node), -95, part, "%s", text);
+	if (ways_refuse_alike())
+		is_err(ways_supports(node), -95, part, "%s", text);
 	trial_reset();
 }

@@ -10,6 +10,8 @@
  *   and with source 0 from a reader, if its kernel takes one, and one that
  *   fails;
  * - all of it by an executable graph.
+ *
+ * t/cuda has the same trials on a CUDA device (ways_cuda.c).
  */
 #ifndef TRIAL_H
 #define TRIAL_H

@@ -13,19 +13,30 @@
 #include "tap.h"
 #include "trial.h"
 
+static struct weir *weir;
 static struct weir_sched *sched;
 
-void ways_begin(struct weir *weir)
+struct weir *ways_begin(void)
 {
-	struct weir_dev *cpu = weir_dev_get(weir, 0);
+	struct weir_dev *cpu;
 
+	if (weir_open(NULL, &weir) < 0)
+		bail("%s", weir_error());
+	cpu = weir_dev_get(weir, 0);
 	if (weir_sched_new(&cpu, 1, NULL, &sched) < 0)
 		bail("%s", weir_error());
+	return weir;
 }
 
 void ways_end(void)
 {
 	weir_sched_free(sched);
+	weir_close(weir);
+}
+
+bool ways_refuse_alike(void)
+{
+	return true;
 }
 
 /* A node as kernels see it. */

@@ -17,12 +17,17 @@ struct trial {
 	int err;
 	char why[256];   /* the sentence of err */
 	char wrong[256]; /* what differs; "": nothing */
+	bool skipped;    /* the device does not compute it; why says more */
 };
 
-void ways_begin(struct weir *weir);
+/* Returns the root of the trials. */
+struct weir *ways_begin(void);
+/* Closes it. */
 void ways_end(void);
 void ways_try(struct trial *t);
-/* What the CPU says of the node by itself: 0, or -EOPNOTSUPP. */
+/* What the device says of the node by itself: 0, or -EOPNOTSUPP. */
 int ways_supports(const struct weir_node *node);
+/* Whether the device refuses what the CPU refuses, in its words. */
+bool ways_refuse_alike(void);
 
 #endif

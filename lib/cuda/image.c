@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The images in this module, and how they are loaded. An image is code for
+ * several GPUs, compressed by fatbinary, and PTX, which the driver compiles for
+ * a GPU that the code is not for.
+ */
+#include "cuda/image.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cuda/cuda.h"
+
+#define drv weir__cuda_drv
+#define LEAST_GPU 80       /* .target of the PTX: sm_80 */
+#define LEAST_DRIVER 11040 /* the first that takes PTX of version 7.4 */
+#define PTX_VERSION "7.4"
+#define LOG 160
+
+#ifdef WEIR__CUDA_PTX
+#ifdef WEIR__CUDA_CUBINS
+#define CUBINS(name) ".incbin \"" WEIR__CUDA_CUBINS #name ".cubins\"\n"
+#define HAVE_CUBINS true
+#else
+#define CUBINS(name) ""
+#define HAVE_CUBINS false
+#endif
+/* A symbol for each, and one after the code. */
+#define CONTAIN(name)                                                   \
+	__asm__(".pushsection .rodata\n"                                \
+		".balign 16\n"                                          \
+		".hidden weir__cuda_cubins_" #name "\n"                 \
+		".globl weir__cuda_cubins_" #name "\n"                  \
+		"weir__cuda_cubins_" #name                              \
+		":\n" CUBINS(name) ".hidden weir__cuda_ptx_" #name "\n" \
+				   ".globl weir__cuda_ptx_" #name "\n"  \
+				   "weir__cuda_ptx_" #name ":\n"        \
+				   ".incbin \"" WEIR__CUDA_PTX #name    \
+				   ".ptx\"\n"                           \
+				   ".byte 0\n"                          \
+				   ".popsection\n");                    \
+	extern const char weir__cuda_cubins_##name[]                    \
+		__attribute__((visibility("hidden")));                  \
+	extern const char weir__cuda_ptx_##name[]                       \
+		__attribute__((visibility("hidden")));
+#define IMAGE(name) { #name, weir__cuda_cubins_##name, weir__cuda_ptx_##name },
+#define HAVE_IMAGES true
+#else
+#define CONTAIN(name)
+#define IMAGE(name) { #name, "", "" },
+#define HAVE_IMAGES false
+#define HAVE_CUBINS false
+#endif
+
+/* clang-format off */
+WEIR__CUDA_IMAGES(CONTAIN)
+
+static const struct {
+	const char *name;
+	const char *cubins; /* only if HAVE_CUBINS */
+	const char *ptx;
+} images[] = { WEIR__CUDA_IMAGES(IMAGE) };
+
+#define KERNEL(image, name) { WEIR__CUDA_IMAGE_##image, "weir_kernel_" #name },
+static const struct {
+	enum weir__cuda_image_id image;
+	const char *name;
+} kernels[] = { WEIR__CUDA_KERNELS(KERNEL) };
+/* clang-format on */
+
+const char *weir__cuda_kernel_name(enum weir__cuda_kernel_id id)
+{
+	return kernels[id].name;
+}
+
+/* Compute capability of the device, as in sm_90: 90; 0: not known. */
+static int capability(CUdevice device)
+{
+	int major, minor;
+
+	if (drv.cuDeviceGetAttribute(
+		    &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+		    device) ||
+	    drv.cuDeviceGetAttribute(
+		    &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+		    device))
+		return 0;
+	return 10 * major + minor;
+}
+
+const char *weir__cuda_image_unfit(CUdevice device, char *text, size_t room)
+{
+	int gpu = capability(device);
+
+	if (!HAVE_IMAGES)
+		snprintf(
+			text, room,
+			"weir was built without nvcc, so it has no kernels for CUDA devices");
+	else if (drv.version < LEAST_DRIVER)
+		snprintf(
+			text, room,
+			"the kernels are PTX " PTX_VERSION
+			", which needs a driver of CUDA 11.4; this one is of CUDA %d.%d",
+			drv.version / 1000, drv.version % 1000 / 10);
+	else if (gpu < LEAST_GPU)
+		snprintf(
+			text, room,
+			"the kernels need a GPU of compute capability 8.0; this one has %d.%d",
+			gpu / 10, gpu % 10);
+	else
+		return NULL;
+	return text;
+}
+
+/* The driver's result is about the image, and not about the moment. */
+static bool is_refusal(CUresult r)
+{
+	switch (r) {
+	case CUDA_ERROR_INVALID_IMAGE:
+	case CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case CUDA_ERROR_INVALID_PTX:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+	case CUDA_ERROR_INVALID_SOURCE:
+	case CUDA_ERROR_NOT_FOUND:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* loaded.lock is held. */
+static int refuse(struct weir__cuda *c, CUresult r, const char *image,
+		  const char *log)
+{
+	char words[160];
+	int gpu = capability(c->device);
+
+	weir__cuda_note(c, r);
+	if (!is_refusal(r))
+		return weir__cuda_fail(c, r, "loading the kernels '%s'", image);
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
+	snprintf(
+		c->loaded.refused, sizeof(c->loaded.refused),
+		"the driver (CUDA %d.%d) refuses the kernels '%s' (PTX " PTX_VERSION
+		") for this GPU (sm_%d): %s%s%.60s",
+		drv.version / 1000, drv.version % 1000 / 10, image, gpu, words,
+		*log ? ": " : "", log);
+	return c->host->fail(-EOPNOTSUPP, "%s: %s", c->host->dev_name(c->dev),
+			     c->loaded.refused);
+}
+
+static CUresult load_ptx(const char *ptx, CUmodule *ret, char log[LOG])
+{
+	CUjit_option option[] = { CU_JIT_ERROR_LOG_BUFFER,
+				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+	void *value[] = { log, (void *)(uintptr_t)LOG };
+
+	return drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
+}
+
+/* loaded.lock is held, and a context is current. */
+static int load(struct weir__cuda *c, enum weir__cuda_image_id id)
+{
+	CUresult r = CUDA_ERROR_NO_BINARY_FOR_GPU;
+	char log[LOG] = "";
+	CUmodule module;
+
+	if (c->loaded.module[id])
+		return 0;
+	if (HAVE_CUBINS)
+		r = drv.cuModuleLoadDataEx(&module, images[id].cubins, 0, NULL,
+					   NULL);
+	if (r && is_refusal(r))
+		r = load_ptx(images[id].ptx, &module, log);
+	if (r)
+		return refuse(c, r, images[id].name, log);
+	c->loaded.module[id] = module;
+	return 0;
+}
+
+/* loaded.lock is held, and a context is current. */
+static int kernel_get(struct weir__cuda *c, enum weir__cuda_kernel_id id)
+{
+	enum weir__cuda_image_id image = kernels[id].image;
+	int ret = load(c, image);
+	CUresult r;
+
+	if (ret < 0)
+		return ret;
+	r = drv.cuModuleGetFunction(&c->loaded.kernel[id],
+				    c->loaded.module[image], kernels[id].name);
+	return r ? refuse(c, r, images[image].name, "") : 0;
+}
+
+int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
+			    CUfunction *ret_kernel)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&c->loaded.lock);
+	if (!c->loaded.kernel[id]) {
+		r = weir__cuda_enter(c);
+		if (r >= 0) {
+			r = kernel_get(c, id);
+			weir__cuda_leave();
+		}
+	}
+	*ret_kernel = c->loaded.kernel[id];
+	pthread_mutex_unlock(&c->loaded.lock);
+	return r;
+}
+
+void weir__cuda_image_unload(struct weir__cuda *c)
+{
+	for (unsigned i = 0; i < WEIR__CUDA_N_IMAGES; i++)
+		if (c->loaded.module[i])
+			weir__cuda_note(
+				c, drv.cuModuleUnload(c->loaded.module[i]));
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The images, which contain the kernels of kernels/: each is loaded into the
+ * context of a device when one of its kernels is first needed.
+ */
+#ifndef WEIR__CUDA_IMAGE_H
+#define WEIR__CUDA_IMAGE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "cuda/driver.h"
+
+struct weir__cuda;
+
+/* kernels/NAME.cu */
+#define WEIR__CUDA_IMAGES(X) \
+	X(elements)          \
+	X(rows)              \
+	X(copies)            \
+	X(products)          \
+	X(attention)
+
+/* The kernels: their image, their name without "weir_kernel_". */
+#define WEIR__CUDA_KERNELS(X)        \
+	X(elements, elements)        \
+	X(rows, rms_norm)            \
+	X(rows, norm)                \
+	X(rows, soft_max)            \
+	X(rows, rope)                \
+	X(copies, copy_units)        \
+	X(copies, copy_floats)       \
+	X(copies, get_rows)          \
+	X(copies, set_rows)          \
+	X(products, mul_mat_f32)     \
+	X(products, mul_mat_f16)     \
+	X(products, mul_mat_bf16)    \
+	X(products, mul_mat_q8_0)    \
+	X(products, mul_mat_q4_0)    \
+	X(products, mul_mat_q4_k)    \
+	X(products, mul_mat_q6_k)    \
+	X(attention, attention_f32)  \
+	X(attention, attention_f16)  \
+	X(attention, attention_bf16) \
+	X(attention, attention_any)
+
+#define WEIR__CUDA_IMAGE_ID(name) WEIR__CUDA_IMAGE_##name,
+#define WEIR__CUDA_KERNEL_ID(image, name) WEIR__CUDA_KERNEL_##name,
+
+enum weir__cuda_image_id {
+	WEIR__CUDA_IMAGES(WEIR__CUDA_IMAGE_ID) WEIR__CUDA_N_IMAGES
+};
+enum weir__cuda_kernel_id {
+	WEIR__CUDA_KERNELS(WEIR__CUDA_KERNEL_ID) WEIR__CUDA_N_KERNELS
+};
+
+/* What a device has loaded. */
+struct weir__cuda_loaded {
+	pthread_mutex_t lock; /* guards what follows */
+	CUmodule module[WEIR__CUDA_N_IMAGES];
+	CUfunction kernel[WEIR__CUDA_N_KERNELS];
+	/*
+	 * Why the driver refused an image, "": it has not. From then on the
+	 * device supports no operation.
+	 */
+	char refused[400];
+};
+
+/*
+ * Returns NULL if a device of this driver can compute, or the reason why it
+ * cannot, in @room bytes of @text. Loads nothing.
+ */
+const char *weir__cuda_image_unfit(CUdevice device, char *text, size_t room);
+/*
+ * Get a kernel, and load its image if needed. Any thread; may block, for
+ * seconds if the driver has to compile PTX. -EOPNOTSUPP: the driver refuses the
+ * image; -ENOMEM, -ENODEV and others: it could not be loaded now. With a
+ * sentence.
+ */
+int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
+			    CUfunction *ret_kernel);
+const char *weir__cuda_kernel_name(enum weir__cuda_kernel_id id);
+/* Unload all; a context is current. */
+void weir__cuda_image_unload(struct weir__cuda *c);
+
+#endif

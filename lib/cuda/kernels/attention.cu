@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention, plain: a block has one query and goes over the positions, TILE at
+ * a time. It keeps the greatest score so far, the sum of exp(score - greatest),
+ * and that sum with each exp times v. The order of the sums depends on nothing
+ * but the positions; a position that the mask hides changes no bit.
+ */
+#include "cuda/kernels/blocks.cuh"
+
+#define TILE 128 /* threads of a block: a position of a tile for each */
+#define HIDDEN -1.0f /* instead of an exp, which is not negative */
+
+extern __shared__ float memory[]; /* the query [d], the result [dv] */
+
+/* Elements of k and v: one dtype, aligned and without gaps; or any. */
+struct stored_f32 {
+	__device__ static inline float at(const operand &t, const char *row,
+					  int64_t i)
+	{
+		return ((const float *)row)[i];
+	}
+};
+
+struct stored_f16 {
+	__device__ static inline float at(const operand &t, const char *row,
+					  int64_t i)
+	{
+		return f16_in(((const uint16_t *)row)[i]);
+	}
+};
+
+struct stored_bf16 {
+	__device__ static inline float at(const operand &t, const char *row,
+					  int64_t i)
+	{
+		return bf16_in(((const uint16_t *)row)[i]);
+	}
+};
+
+struct stored_any {
+	__device__ static inline float at(const operand &t, const char *row,
+					  int64_t i)
+	{
+		return stored_in(t, row, i);
+	}
+};
+
+template <typename S>
+__device__ static inline float score_of(const struct weir__cuda_attention &p,
+					const char *k, const char *mask,
+					float slope, int64_t s)
+{
+	const char *row = k + s * p.k.stride[1];
+	float hidden = 0, w = 0;
+
+	if (p.mask.data)
+		hidden = slope *
+			 element_in(p.mask, mask + s * p.mask.stride[0]);
+	if (hidden == -INFINITY)
+		return hidden;
+	for (int64_t i = 0; i < p.d; i++)
+		w += memory[i] * S::at(p.k, row, i);
+	w *= p.scale;
+	if (p.softcap > 0)
+		w = p.softcap * tanhf(w / p.softcap);
+	return w + hidden;
+}
+
+template <typename S>
+__device__ static inline void attend(const struct weir__cuda_attention &p)
+{
+	__shared__ float part[32], weight[TILE];
+	float *result = memory + p.d;
+
+	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
+		place w = place_of(p.q, 1, n), v = w;
+		const char *q = at_repeated(p.q, w, 1, WEIR__CUDA_DIMS);
+		const char *k = at_shared(p.k, p.q, w, 2);
+		const char *from = at_shared(p.v, p.q, w, 2);
+		const char *mask = at_repeated(p.mask, w, 1, WEIR__CUDA_DIMS);
+		float slope = slope_of(p.max_bias, w.i[2], p.heads);
+		float most = sink_of(p.sinks, w.i[2]);
+		float sum = most == -INFINITY ? 0 : expf(most - most);
+		char *dst;
+
+		v.i[1] = w.i[2]; /* the result is [.., T, H, Dv] */
+		v.i[2] = w.i[1];
+		dst = at_repeated(p.dst, v, 1, WEIR__CUDA_DIMS);
+		for (int64_t i = threadIdx.x; i < p.d; i += TILE)
+			memory[i] = element_in(p.q, q + i * p.q.stride[0]);
+		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
+			result[i] = 0;
+		__syncthreads();
+		for (int64_t tile = 0; tile < p.positions; tile += TILE) {
+			int64_t s = tile + threadIdx.x;
+			int64_t left = p.positions - tile < TILE
+					       ? p.positions - tile
+					       : TILE;
+			float score = s < p.positions
+					      ? score_of<S>(p, k, mask, slope,
+							    s)
+					      : -INFINITY;
+			float next = fmaxf(most, block_max(score, part)), old;
+			float e = expf(score - next);
+
+			/* A NaN is not the greatest; the sum becomes NaN. */
+			if (next == -INFINITY && !__syncthreads_or(isnan(score)))
+				continue;
+			if (score == -INFINITY)
+				e = 0;
+			old = most == -INFINITY ? 0 : expf(most - next);
+			most = next;
+			weight[threadIdx.x] = score == -INFINITY ? HIDDEN : e;
+			sum = sum * old + block_sum(e, part);
+			for (int64_t i = threadIdx.x; i < p.dv; i += TILE) {
+				float r = result[i] * old;
+
+				for (int64_t j = 0; j < left; j++) {
+					const char *row = from +
+							  (tile + j) *
+								  p.v.stride[1];
+
+					if (weight[j] != HIDDEN)
+						r += weight[j] *
+						     S::at(p.v, row, i);
+				}
+				result[i] = r;
+			}
+			__syncthreads();
+		}
+		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
+			element_out(p.dst, dst + i * p.dst.stride[0],
+				    sum != 0 ? result[i] / sum : 0);
+		__syncthreads();
+	}
+}
+
+#define ATTENTION(name, type)      \
+	KERNEL(name, attention)    \
+	{                          \
+		attend<type>(p);   \
+	}
+ATTENTION(attention_f32, stored_f32)
+ATTENTION(attention_f16, stored_f16)
+ATTENTION(attention_bf16, stored_bf16)
+ATTENTION(attention_any, stored_any)

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies and conversions, and rows that indices choose. */
+#include "cuda/kernels/blocks.cuh"
+
+/* A unit of @bytes; those of elements are copied at once if they may be. */
+__device__ static inline void unit_copy(const struct weir__cuda_copy &p,
+					char *dst, const char *a)
+{
+	bool unaligned = p.dst.unaligned || p.a.unaligned;
+
+	if (!unaligned && p.unit == 4) {
+		*(uint32_t *)dst = *(const uint32_t *)a;
+	} else if (!unaligned && p.unit == 2) {
+		*(uint16_t *)dst = *(const uint16_t *)a;
+	} else if (!unaligned && p.unit == 8) {
+		*(uint64_t *)dst = *(const uint64_t *)a;
+	} else {
+		for (uint32_t i = 0; i < p.unit; i++)
+			dst[i] = a[i];
+	}
+}
+
+KERNEL(copy_units, copy)
+{
+	for (uint64_t i = thread_first(); i < p.n; i += thread_step()) {
+		place w = place_of(p.dst, 0, i);
+		place v = p.repeat ? w : place_of(p.a, 0, i);
+
+		unit_copy(p, at_repeated(p.dst, w, 0, WEIR__CUDA_DIMS),
+			  at_repeated(p.a, v, 0, WEIR__CUDA_DIMS));
+	}
+}
+
+/* The source may have a quantised dtype; its rows are whole blocks. */
+KERNEL(copy_floats, copy)
+{
+	for (uint64_t i = thread_first(); i < p.n; i += thread_step()) {
+		place w = place_of(p.dst, 0, i), v = place_of(p.a, 0, i);
+		const char *row = at_repeated(p.a, v, 1, WEIR__CUDA_DIMS);
+
+		element_out(p.dst, at_repeated(p.dst, w, 0, WEIR__CUDA_DIMS),
+			    stored_in(p.a, row, v.i[0]));
+	}
+}
+
+/* The index for @w, whose dimension 1 is the last one of ids. */
+__device__ static inline int64_t index_in(const operand &ids, const place &w)
+{
+	char *at = address(ids);
+
+#pragma unroll
+	for (unsigned d = 0; d + 1 < WEIR__CUDA_DIMS; d++)
+		if (w.i[d + 1])
+			at += w.i[d + 1] % ids.dim[d] * ids.stride[d];
+	if (ids.dtype == WEIR_DTYPE_I64)
+		return (int64_t)word_in<uint64_t>(ids, at);
+	return (int32_t)word_in<uint32_t>(ids, at);
+}
+
+/* A result whose index is out of range stays as it was. */
+KERNEL(get_rows, index)
+{
+	for (uint64_t i = thread_first(); i < p.n; i += thread_step()) {
+		place w = place_of(p.dst, 0, i);
+		int64_t index = index_in(p.ids, w);
+		char *dst = at_repeated(p.dst, w, 0, WEIR__CUDA_DIMS);
+		const char *row;
+
+		if (index < 0 || index >= p.a.dim[1]) {
+			found_index(workspace, p.node, index, w.i[1],
+				    p.a.dim[1]);
+			continue;
+		}
+		row = at_repeated(p.a, w, 2, WEIR__CUDA_DIMS) +
+		      index * p.a.stride[1];
+		if (p.dst.dtype == WEIR_DTYPE_I32)
+			word_out<uint32_t>(
+				p.dst, dst,
+				word_in<uint32_t>(
+					p.a, row + w.i[0] * p.a.stride[0]));
+		else
+			element_out(p.dst, dst, stored_in(p.a, row, w.i[0]));
+	}
+}
+
+/*
+ * A thread writes a column of all rows, in their order: so the last of equal
+ * indices has its way. a is the source.
+ */
+KERNEL(set_rows, index)
+{
+	for (uint64_t i = thread_first(); i < p.n; i += thread_step()) {
+		int64_t column = (int64_t)(i % (uint64_t)p.a.dim[0]);
+		place w = place_of(p.a, 2, i / (uint64_t)p.a.dim[0]);
+		char *dst = at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS) +
+			    column * p.dst.stride[0];
+		const char *a = at_repeated(p.a, w, 2, WEIR__CUDA_DIMS) +
+				column * p.a.stride[0];
+
+		for (int64_t row = 0; row < p.a.dim[1]; row++) {
+			int64_t index;
+
+			w.i[1] = row;
+			index = index_in(p.ids, w);
+			if (index < 0 || index >= p.dst.dim[1]) {
+				found_index(workspace, p.node, index, row,
+					    p.dst.dim[1]);
+				continue;
+			}
+			element_out(p.dst, dst + index * p.dst.stride[1],
+				    element_in(p.a, a + row * p.a.stride[1]));
+		}
+	}
+}

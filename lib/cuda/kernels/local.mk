@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# Each .cu file becomes an image: code of several GPUs (.cubins), and PTX for
+# others. image.c contains both. Without nvcc the PTX of a release is used.
+CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
+	%D%/elements.cu
+CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh
+CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
+CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
+CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)
+EXTRA_DIST += %D%/README.md %D%/compile.sh %D%/resources.sh \
+	%D%/resources.txt $(CUDA_KERNELS_CU) $(CUDA_KERNELS_H)
+
+if HAVE_NVCC
+CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_CUBINS='"$(abs_builddir)/%D%/"' \
+	-DWEIR__CUDA_PTX='"$(abs_builddir)/%D%/"'
+SUFFIXES = .cu .cubins
+.cu.cubins:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) \
+		$(top_srcdir)/lib/cuda/kernels/compile.sh \
+		'$(NVCC)' $(top_srcdir) $< $(@:.cubins=)
+$(CUDA_KERNELS_CUBINS): $(CUDA_KERNELS_H) %D%/compile.sh
+# By a variable: a rule for the name itself would replace the one of automake.
+CUDA_IMAGE_LO = lib/cuda/weir_cuda_la-image.lo
+$(CUDA_IMAGE_LO): $(CUDA_KERNELS_CUBINS)
+CLEANFILES += $(CUDA_KERNELS_CUBINS) $(CUDA_KERNELS_PTX) $(CUDA_KERNELS_LOG)
+# An archive of a release has the PTX, for builds without nvcc.
+dist-hook: $(CUDA_KERNELS_CUBINS)
+	for file in $(CUDA_KERNELS_PTX); do \
+		cp $$file $(distdir)/$$file || exit; \
+	done
+else
+if HAVE_KERNELS
+CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_PTX='"$(abs_srcdir)/%D%/"'
+dist-hook:
+	for file in $(CUDA_KERNELS_PTX); do \
+		cp $(srcdir)/$$file $(distdir)/$$file || exit; \
+	done
+else
+CUDA_KERNELS_CPPFLAGS =
+endif
+endif
+# After a change of the kernels, or of the compiler.
+resources: $(CUDA_KERNELS_CUBINS)
+	$(SHELL) $(top_srcdir)/%D%/resources.sh '$(NVCC)' $(CUDA_KERNELS_LOG) \
+		>$(top_srcdir)/%D%/resources.txt
+.PHONY: resources

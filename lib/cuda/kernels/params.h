@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parameters of the kernels, as the host fills them in and the GPU reads them.
+ * Included by C and by nvcc.
+ */
+#ifndef WEIR__CUDA_PARAMS_H
+#define WEIR__CUDA_PARAMS_H
+
+#include <stdint.h>
+
+#define WEIR__CUDA_DIMS 8
+
+/*
+ * A tensor. Dimensions are numbered from the last one, which is 0; those that
+ * it does not have are 1, with a stride of 0.
+ */
+struct weir__cuda_operand {
+	uint64_t data; /* address; 0: a source that was left out */
+	int64_t dim[WEIR__CUDA_DIMS], stride[WEIR__CUDA_DIMS]; /* bytes */
+	uint32_t dtype;     /* enum weir_dtype */
+	uint32_t unaligned; /* elements may be at any address */
+};
+
+/*
+ * The first bytes of a workspace: an index that a kernel found out of range.
+ * The first node that finds one keeps it.
+ */
+struct weir__cuda_status {
+	uint64_t node; /* its number in the segment + 1; 0: none */
+	int64_t index; /* the index */
+	int64_t at;    /* its place in its row of indices */
+	int64_t rows;  /* how many rows there are */
+};
+
+/* Operations on one element at a time: elements. */
+struct weir__cuda_elements {
+	uint64_t n;
+	uint32_t op;   /* enum weir_op */
+	uint32_t ndim; /* dimensions that are walked, of all operands */
+	float scale, bias;
+	struct weir__cuda_operand dst, a, b;
+};
+
+/*
+ * copy_units: units of elements, or blocks of quantised dtypes, in the order of
+ * both tensors; with @repeat, the source is repeated to the result. Dimension 0
+ * of both is in units. copy_floats: the same elements in another dtype.
+ */
+struct weir__cuda_copy {
+	uint64_t n;    /* units */
+	uint32_t unit; /* bytes */
+	uint32_t repeat;
+	struct weir__cuda_operand dst, a;
+};
+
+/* rms_norm, norm, soft_max: rows of dst and a; one block for each row. */
+struct weir__cuda_rows {
+	uint64_t rows;
+	int64_t columns;
+	float eps;
+	float scale, max_bias; /* soft_max */
+	struct weir__cuda_operand dst, a;
+	struct weir__cuda_operand mask, sinks; /* soft_max; may be left out */
+};
+
+/* rope: one block for each token. */
+struct weir__cuda_rope {
+	uint64_t tokens;
+	uint32_t neox, n_dims;
+	double base_log2; /* log2(base) */
+	double freq_scale;
+	double ext_factor; /* YaRN: 0: none */
+	double low, high;  /* pairs between which it extrapolates less */
+	double size;       /* of cosines and sines */
+	struct weir__cuda_operand dst, a, pos, factors;
+};
+
+/* get_rows: each element of the result; set_rows: each of b. */
+struct weir__cuda_index {
+	uint64_t n;
+	uint64_t node; /* its number in the segment + 1 */
+	struct weir__cuda_operand dst, a, ids; /* set_rows: a is b */
+};
+
+/* mul_mat of a [.., M, K] and b [.., N, K]. */
+struct weir__cuda_product {
+	int64_t m, n, k;
+	uint64_t batches; /* of dst; the outer dimensions of a are repeated */
+	struct weir__cuda_operand dst, a, b;
+};
+
+/* attention; one block for each token and head. */
+struct weir__cuda_attention {
+	uint64_t rows; /* tokens, heads, and outer dimensions */
+	int64_t heads, positions;
+	int64_t d, dv; /* elements of a head of q and k, and of v */
+	float scale, max_bias, softcap;
+	struct weir__cuda_operand dst, q, k, v, mask, sinks;
+};
+
+#endif

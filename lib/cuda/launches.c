@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuda/launches.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+
+#define MOST_BLOCKS 4096u /* of a launch whose threads take several elements */
+#define PARAMS_ALIGN ((size_t)16)
+
+/* Grow an array of @room members to have @n. */
+static int grow(void *array_at, size_t *room, size_t n, size_t bytes)
+{
+	size_t more = *room ? *room : 16;
+	void *old, *new;
+
+	if (n <= *room)
+		return 0;
+	while (more < n)
+		more *= 2;
+	new = weir__cuda_host.calloc(more, bytes);
+	if (!new)
+		return -ENOMEM;
+	memcpy(&old, array_at, sizeof(old));
+	if (old)
+		memcpy(new, old, *room * bytes);
+	weir__cuda_host.free(old);
+	memcpy(array_at, &new, sizeof(new));
+	*room = more;
+	return 0;
+}
+
+void weir__cuda_launch_add(struct weir__cuda_launches *l,
+			   enum weir__cuda_kernel_id kernel, uint64_t x,
+			   uint64_t y, unsigned threads, unsigned shared,
+			   const void *params, size_t bytes)
+{
+	size_t aligned = (bytes + PARAMS_ALIGN - 1) & ~(PARAMS_ALIGN - 1);
+	size_t at = l->params_bytes;
+
+	if (!x || !y || l->err)
+		return;
+	if (grow(&l->launch, &l->room, l->n + 1, sizeof(*l->launch)) < 0 ||
+	    grow(&l->params, &l->params_room, at + aligned, 1) < 0) {
+		l->err = -ENOMEM;
+		return;
+	}
+	memcpy(l->params + at, params, bytes);
+	l->params_bytes += aligned;
+	l->launch[l->n++] = (struct weir__cuda_launch){
+		.kernel = kernel,
+		.grid = { (unsigned)x, (unsigned)y, 1 },
+		.threads = threads,
+		.shared = shared,
+		.params = at
+	};
+}
+
+uint64_t weir__cuda_blocks_for(uint64_t n)
+{
+	uint64_t blocks = n / WEIR__CUDA_THREADS + !!(n % WEIR__CUDA_THREADS);
+
+	return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+}

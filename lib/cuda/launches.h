@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The launches of a segment: the nodes of a graph that were prepared together,
+ * as calls of kernels with all their parameters.
+ */
+#ifndef WEIR__CUDA_LAUNCHES_H
+#define WEIR__CUDA_LAUNCHES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/image.h"
+#include "cuda/kernels/params.h"
+
+#define WEIR__CUDA_THREADS 256u /* of most blocks */
+
+struct weir__cuda_launch {
+	enum weir__cuda_kernel_id kernel;
+	CUfunction function; /* of the device; NULL: not loaded yet */
+	unsigned grid[3], threads;
+	unsigned shared; /* bytes of dynamic shared memory */
+	size_t params;   /* where its parameters begin */
+};
+
+/*
+ * Constant after prepare: any number of runs use it, each with a workspace of
+ * its own. The workspace begins with a struct weir__cuda_status if @checks is
+ * set.
+ */
+struct weir__cuda_launches {
+	struct weir__cuda_launch *launch;
+	size_t n, room;
+	size_t *first; /* of each node: its first launch; and one more */
+	size_t n_nodes;
+	unsigned char *params; /* of all launches */
+	size_t params_bytes, params_room;
+	bool checks;      /* a kernel may find an index that is out of range */
+	size_t workspace; /* bytes */
+	int err;          /* -ENOMEM: a launch was not added */
+};
+
+/*
+ * Append a launch of blocks of @threads threads. The grid has @x blocks, @y and
+ * @z of which are at most 65535; a grid of no blocks is not launched. A copy of
+ * @bytes of @params is kept.
+ */
+void weir__cuda_launch_add(struct weir__cuda_launches *l,
+			   enum weir__cuda_kernel_id kernel, uint64_t x,
+			   uint64_t y, unsigned threads, unsigned shared,
+			   const void *params, size_t bytes);
+/*
+ * The blocks for @n elements, one for each thread: at most as many as keep a
+ * GPU busy, since threads take more than one.
+ */
+uint64_t weir__cuda_blocks_for(uint64_t n);
+
+#endif

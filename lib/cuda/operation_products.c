@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Products and attention. */
+#include "cuda/launches.h"
+#include "cuda/operations.h"
+
+#define COLUMNS 4u /* of a warp: products.cu */
+#define MOST_BLOCKS 0x7fffffffu
+#define TILE 128u      /* threads of attention.cu */
+#define MOST_HEAD 8192 /* elements of a row of q and of v: shared memory */
+
+static int mul_mat_supports(const struct weir_backend_node *node)
+{
+	return weir__cuda_whole_rows(&node->src[0])
+		       ? 0
+		       : weir__cuda_refuse(node, "rows are not whole blocks");
+}
+
+static enum weir__cuda_kernel_id kernel_of(uint32_t dtype)
+{
+	switch (dtype) {
+	case WEIR_DTYPE_F16:
+		return WEIR__CUDA_KERNEL_mul_mat_f16;
+	case WEIR_DTYPE_BF16:
+		return WEIR__CUDA_KERNEL_mul_mat_bf16;
+	case WEIR_DTYPE_Q8_0:
+		return WEIR__CUDA_KERNEL_mul_mat_q8_0;
+	case WEIR_DTYPE_Q4_0:
+		return WEIR__CUDA_KERNEL_mul_mat_q4_0;
+	case WEIR_DTYPE_Q4_K:
+		return WEIR__CUDA_KERNEL_mul_mat_q4_k;
+	case WEIR_DTYPE_Q6_K:
+		return WEIR__CUDA_KERNEL_mul_mat_q6_k;
+	default:
+		return WEIR__CUDA_KERNEL_mul_mat_f32;
+	}
+}
+
+/* A warp for each row of a and group of columns. */
+static void mul_mat_plan(struct weir__cuda_launches *l,
+			 const struct weir_backend_node *node)
+{
+	struct weir__cuda_product p = {
+		.m = weir__cuda_dim(&node->src[0], 1),
+		.n = weir__cuda_dim(&node->src[1], 1),
+		.k = weir__cuda_dim(&node->src[0], 0),
+		.batches = weir__cuda_outer(&node->dst, 2),
+		.dst = weir__cuda_operand(&node->dst),
+		.a = weir__cuda_source(node, 0),
+		.b = weir__cuda_source(node, 1),
+	};
+	const uint64_t warps = WEIR__CUDA_THREADS / 32;
+	uint64_t blocks = weir__cuda_outer(&node->dst, 0) ? p.batches : 0;
+
+	blocks *= (uint64_t)p.m * (((uint64_t)p.n + COLUMNS - 1) / COLUMNS);
+	blocks = blocks / warps + !!(blocks % warps);
+	weir__cuda_launch_add(l, kernel_of(p.a.dtype),
+			      blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+}
+
+static int attention_supports(const struct weir_backend_node *node)
+{
+	int64_t d = weir__cuda_dim(&node->src[0], 0);
+	int64_t dv = weir__cuda_dim(&node->src[2], 0);
+
+	if (!weir__cuda_whole_rows(&node->src[1]) ||
+	    !weir__cuda_whole_rows(&node->src[2]))
+		return weir__cuda_refuse(node, "rows are not whole blocks");
+	if (d > MOST_HEAD || dv > MOST_HEAD - d)
+		return weir__cuda_refuse(
+			node, "heads of %lld and %lld elements, of at most %d",
+			(long long)d, (long long)dv, MOST_HEAD);
+	return 0;
+}
+
+/* True if rows are arrays, at their addresses and without gaps. */
+static bool is_dense(const struct weir__cuda_operand *t)
+{
+	return !t->unaligned &&
+	       t->stride[0] == (t->dtype == WEIR_DTYPE_F32 ? 4 : 2);
+}
+
+static enum weir__cuda_kernel_id
+attention_kernel(const struct weir__cuda_attention *p)
+{
+	if (p->k.dtype != p->v.dtype || !is_dense(&p->k) || !is_dense(&p->v))
+		return WEIR__CUDA_KERNEL_attention_any;
+	switch (p->k.dtype) {
+	case WEIR_DTYPE_F32:
+		return WEIR__CUDA_KERNEL_attention_f32;
+	case WEIR_DTYPE_F16:
+		return WEIR__CUDA_KERNEL_attention_f16;
+	case WEIR_DTYPE_BF16:
+		return WEIR__CUDA_KERNEL_attention_bf16;
+	default:
+		return WEIR__CUDA_KERNEL_attention_any;
+	}
+}
+
+static void attention_plan(struct weir__cuda_launches *l,
+			   const struct weir_backend_node *node)
+{
+	const struct weir_op_attention *a = node->params;
+	struct weir__cuda_attention p = {
+		.rows = weir__cuda_outer(&node->src[0], 1),
+		.heads = weir__cuda_dim(&node->src[0], 2),
+		.positions = weir__cuda_dim(&node->src[1], 1),
+		.d = weir__cuda_dim(&node->src[0], 0),
+		.dv = weir__cuda_dim(&node->src[2], 0),
+		.scale = a->scale,
+		.max_bias = a->max_bias,
+		.softcap = a->softcap,
+		.dst = weir__cuda_operand(&node->dst),
+		.q = weir__cuda_source(node, 0),
+		.k = weir__cuda_source(node, 1),
+		.v = weir__cuda_source(node, 2),
+		.mask = weir__cuda_source(node, 3),
+		.sinks = weir__cuda_source(node, 4),
+	};
+
+	if (!p.dv)
+		return;
+	weir__cuda_launch_add(l, attention_kernel(&p),
+			      p.rows < MOST_BLOCKS ? p.rows : MOST_BLOCKS, 1,
+			      TILE, (unsigned)(p.d + p.dv) * sizeof(float), &p,
+			      sizeof(p));
+}
+
+#define FLOATS WEIR__CUDA_FLOATS
+#define STORED WEIR__CUDA_STORED
+
+const struct weir__cuda_operation weir__cuda_op_mul_mat = {
+	.name = "mul_mat",
+	.dst = WEIR__CUDA_F32,
+	.src = { STORED, FLOATS },
+	.n_src = 2,
+	.supports = mul_mat_supports,
+	.plan = mul_mat_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_attention = {
+	.name = "attention",
+	.dst = WEIR__CUDA_F32,
+	.src = { FLOATS, STORED, STORED, FLOATS, WEIR__CUDA_F32 },
+	.n_src = 5,
+	.supports = attention_supports,
+	.plan = attention_plan,
+};

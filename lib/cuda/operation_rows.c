@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Norms, softmax, rope. */
+#include <math.h>
+
+#include "cuda/launches.h"
+#include "cuda/operations.h"
+
+#define MOST_ROWS 65535u /* blocks; a block takes several rows if need be */
+
+static uint64_t blocks_of(uint64_t rows)
+{
+	return rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+/* A row of few elements needs no whole block of threads. */
+static unsigned threads_of(int64_t elements)
+{
+	unsigned n = 32;
+
+	while (n < WEIR__CUDA_THREADS && n < elements)
+		n *= 2;
+	return n;
+}
+
+static void rows_add(struct weir__cuda_launches *l,
+		     const struct weir_backend_node *node,
+		     enum weir__cuda_kernel_id kernel,
+		     struct weir__cuda_rows *p)
+{
+	p->rows = weir__cuda_outer(&node->dst, 1);
+	p->columns = weir__cuda_dim(&node->dst, 0);
+	p->dst = weir__cuda_operand(&node->dst);
+	p->a = weir__cuda_source(node, 0);
+	if (p->columns)
+		weir__cuda_launch_add(l, kernel, blocks_of(p->rows), 1,
+				      threads_of(p->columns), 0, p, sizeof(*p));
+}
+
+static void norm_plan(struct weir__cuda_launches *l,
+		      const struct weir_backend_node *node)
+{
+	const struct weir_op_norm *norm = node->params;
+	struct weir__cuda_rows p = { .eps = norm->eps };
+
+	rows_add(l, node,
+		 node->op == WEIR_OP_NORM ? WEIR__CUDA_KERNEL_norm
+					  : WEIR__CUDA_KERNEL_rms_norm,
+		 &p);
+}
+
+static void soft_max_plan(struct weir__cuda_launches *l,
+			  const struct weir_backend_node *node)
+{
+	const struct weir_op_soft_max *s = node->params;
+	struct weir__cuda_rows p = {
+		.scale = s->scale,
+		.max_bias = s->max_bias,
+		.mask = weir__cuda_source(node, 1),
+		.sinks = weir__cuda_source(node, 2),
+	};
+
+	rows_add(l, node, WEIR__CUDA_KERNEL_soft_max, &p);
+}
+
+/*
+ * The index of the pair, as a fraction, whose angle turns @beta times in the
+ * context.
+ */
+static double corrected_dim(const struct weir_op_rope *r, double beta)
+{
+	return r->n_dims * log(r->context / (beta * 2 * M_PI)) /
+	       (2 * log((double)r->base));
+}
+
+static void rope_plan(struct weir__cuda_launches *l,
+		      const struct weir_backend_node *node)
+{
+	const struct weir_op_rope *r = node->params;
+	struct weir__cuda_rope p = {
+		.tokens = weir__cuda_outer(&node->dst, 2),
+		.neox = r->mode == WEIR_ROPE_NEOX,
+		.n_dims = r->n_dims,
+		.base_log2 = log2((double)r->base),
+		.freq_scale = (double)r->freq_scale,
+		.ext_factor = (double)r->ext_factor,
+		.size = (double)r->attn_factor,
+		.dst = weir__cuda_operand(&node->dst),
+		.a = weir__cuda_source(node, 0),
+		.pos = weir__cuda_source(node, 1),
+		.factors = weir__cuda_source(node, 2),
+	};
+
+	if (p.ext_factor != 0) {
+		p.low = fmax(0, floor(corrected_dim(r, (double)r->beta_fast)));
+		p.high = fmin(r->n_dims - 1.0,
+			      ceil(corrected_dim(r, (double)r->beta_slow)));
+		p.size *= 1 + 0.1 * log(1 / p.freq_scale);
+	}
+	if (weir__cuda_outer(&node->dst, 0))
+		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope,
+				      blocks_of(p.tokens), 1,
+				      threads_of(p.dst.dim[0] / 2), 0, &p,
+				      sizeof(p));
+}
+
+#define F32 WEIR__CUDA_F32
+#define FLOATS WEIR__CUDA_FLOATS
+
+const struct weir__cuda_operation weir__cuda_op_rms_norm = {
+	.name = "rms_norm",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = norm_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_norm = {
+	.name = "norm",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = norm_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_soft_max = {
+	.name = "soft_max",
+	.dst = F32,
+	.src = { F32, FLOATS, F32 },
+	.n_src = 3,
+	.plan = soft_max_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_rope = {
+	.name = "rope",
+	.dst = FLOATS,
+	.src = { FLOATS, WEIR__CUDA_I32, F32 },
+	.n_src = 3,
+	.plan = rope_plan,
+};

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operations that CUDA devices compute: one table, which says for each
+ * which dtypes it takes, and how its launches are made. supports, prepare and
+ * measure of the backend are all derived from it.
+ */
+#ifndef WEIR__CUDA_OPERATIONS_H
+#define WEIR__CUDA_OPERATIONS_H
+
+#include <stdbool.h>
+
+#include "cuda/kernels/params.h"
+#include <weir/backend.h>
+
+struct weir__cuda_launches;
+
+/* Sets of dtypes: bits. */
+enum weir__cuda_dtypes {
+	WEIR__CUDA_F32 = 1,
+	WEIR__CUDA_F16 = 2,
+	WEIR__CUDA_BF16 = 4,
+	WEIR__CUDA_FLOATS = 7,
+	WEIR__CUDA_I32 = 8,
+	WEIR__CUDA_I64 = 16,
+	WEIR__CUDA_INDICES = 24,
+	WEIR__CUDA_Q8_0 = 32,
+	WEIR__CUDA_Q4_0 = 64,
+	WEIR__CUDA_Q4_K = 128,
+	WEIR__CUDA_Q6_K = 256,
+	WEIR__CUDA_STORED = 487 /* floats and quantised: weights */
+};
+
+#define WEIR__CUDA_MOST_SRC 5u
+
+struct weir__cuda_operation {
+	const char *name;
+	/*
+	 * The dtypes of the result and of each source, enum
+	 * weir__cuda_dtypes; 0: any. Sources beyond these are refused.
+	 */
+	uint32_t dst, src[WEIR__CUDA_MOST_SRC];
+	uint32_t n_src;
+	/*
+	 * What the sets do not say: 0, or weir__cuda_refuse(). Optional. Reads
+	 * no data of tensors.
+	 */
+	int (*supports)(const struct weir_backend_node *node);
+	/*
+	 * Append the launches of the node by weir__cuda_launch_add(). Cannot
+	 * fail but for memory. Addresses may be NULL when it is measured.
+	 */
+	void (*plan)(struct weir__cuda_launches *l,
+		     const struct weir_backend_node *node);
+};
+
+/* NULL: CUDA devices do not compute the operation. */
+const struct weir__cuda_operation *weir__cuda_operation_find(uint32_t op);
+/* Returns 0, or -EOPNOTSUPP with a sentence. */
+int weir__cuda_operation_supports(const struct weir_backend_node *node);
+/* -EOPNOTSUPP: the node's operation and dtypes, and the reason. */
+int weir__cuda_refuse(const struct weir_backend_node *node, const char *fmt,
+		      ...) __attribute__((format(printf, 2, 3)));
+
+/* Dimensions from the last one, which is 0. */
+static inline int64_t weir__cuda_dim(const struct weir_operand *t, unsigned i)
+{
+	return i < t->ndim ? t->shape[t->ndim - 1 - i] : 1;
+}
+
+static inline int64_t weir__cuda_stride(const struct weir_operand *t,
+					unsigned i)
+{
+	return i < t->ndim ? t->stride[t->ndim - 1 - i] : 0;
+}
+
+/* True if @dtype is in the set, enum weir__cuda_dtypes. */
+bool weir__cuda_is_one_of(uint32_t set, uint32_t dtype);
+/* The product of the dimensions from @from on, which cannot overflow. */
+uint64_t weir__cuda_outer(const struct weir_operand *t, unsigned from);
+/* The tensor as kernels see it. data NULL: left out. */
+struct weir__cuda_operand weir__cuda_operand(const struct weir_operand *t);
+/* Source @i of the node; one that it does not have is left out. */
+struct weir__cuda_operand
+weir__cuda_source(const struct weir_backend_node *node, uint32_t i);
+/* True if the rows of @t consist of whole blocks. */
+bool weir__cuda_whole_rows(const struct weir_operand *t);
+
+/* operation_elements.c */
+extern const struct weir__cuda_operation weir__cuda_op_add, weir__cuda_op_sub;
+extern const struct weir__cuda_operation weir__cuda_op_mul, weir__cuda_op_div;
+extern const struct weir__cuda_operation weir__cuda_op_scale, weir__cuda_op_sqr;
+extern const struct weir__cuda_operation weir__cuda_op_silu, weir__cuda_op_gelu;
+extern const struct weir__cuda_operation weir__cuda_op_swiglu;
+
+/* operation_rows.c */
+extern const struct weir__cuda_operation weir__cuda_op_rms_norm,
+	weir__cuda_op_norm;
+extern const struct weir__cuda_operation weir__cuda_op_soft_max,
+	weir__cuda_op_rope;
+/* operation_copies.c */
+extern const struct weir__cuda_operation weir__cuda_op_copy, weir__cuda_op_cont;
+extern const struct weir__cuda_operation weir__cuda_op_concat,
+	weir__cuda_op_repeat;
+extern const struct weir__cuda_operation weir__cuda_op_get_rows;
+extern const struct weir__cuda_operation weir__cuda_op_set_rows;
+/* operation_products.c */
+extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
+extern const struct weir__cuda_operation weir__cuda_op_attention;
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Graphs on a CUDA device, besides what its kernels compute (cuda-elements.t
+ * and the others): what it supports, failures, cancelling, several lanes.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+#define N 64
+
+static struct weir *weir;
+static struct weir_dev *cuda;
+static struct weir_sched *sched;
+static struct weir_graph *g;
+
+static void begin(void)
+{
+	weir = open_cuda();
+	cuda = gpu(weir);
+	must(weir_graph_new(&g));
+}
+
+static void end(void)
+{
+	weir_graph_free(g);
+	weir_sched_free(sched);
+	weir_close(weir);
+	sched = NULL;
+}
+
+static void sched_make(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+
+	o.copies = 2;
+	must(weir_sched_new(&cuda, 1, &o, &sched));
+}
+
+static struct weir_node *vector(const char *name, enum weir_dtype dtype,
+				int64_t n)
+{
+	return weir_graph_input(g, name, dtype, 1, &n);
+}
+
+static struct weir_node *matrix(const char *name, enum weir_dtype dtype,
+				int64_t rows, int64_t columns)
+{
+	const int64_t shape[] = { rows, columns };
+
+	return weir_graph_input(g, name, dtype, 2, shape);
+}
+
+/* A run of the graph, whose result is @out. The graph is empty afterwards. */
+static struct weir_run *run_of(struct weir_node *out)
+{
+	struct weir_exec *exec;
+	struct weir_run *run;
+
+	weir_graph_output(g, out);
+	must(weir_graph_error(g, NULL));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
+	weir_exec_free(exec);
+	return run;
+}
+
+static void floats_in(struct weir_run *run, struct weir_node *x, float value)
+{
+	float v[N];
+
+	for (int i = 0; i < N; i++)
+		v[i] = value;
+	must(weir_run_input(run, x, v, sizeof(v)));
+}
+
+static float first_out(struct weir_run *run, struct weir_node *node)
+{
+	struct weir_tensor t;
+	float v;
+
+	must(weir_run_output(run, node, &t));
+	must(weir_tensor_get(&t, 0, &v, sizeof(v)));
+	return v;
+}
+
+static int run_once(struct weir_run *run)
+{
+	must(weir_run_start(run));
+	return weir_run_wait(run, -1);
+}
+
+/* What a device says of a graph with this result: 0 or an errno. */
+static int makes(struct weir_node *out)
+{
+	struct weir_exec *exec = NULL;
+	int r;
+
+	weir_graph_output(g, out);
+	must(weir_graph_error(g, NULL));
+	r = weir_exec_new(sched, g, &exec);
+	weir_exec_free(exec);
+	weir_graph_reset(g);
+	return r;
+}
+
+/* The dtypes of weights with which it computes, and some others. */
+static const struct {
+	enum weir_dtype dtype;
+	const char *name;
+	bool computes;
+} weights[] = {
+	{ WEIR_DTYPE_F32, "F32", true },    { WEIR_DTYPE_F16, "F16", true },
+	{ WEIR_DTYPE_BF16, "BF16", true },  { WEIR_DTYPE_Q8_0, "Q8_0", true },
+	{ WEIR_DTYPE_Q4_0, "Q4_0", true },  { WEIR_DTYPE_Q4_K, "Q4_K", true },
+	{ WEIR_DTYPE_Q6_K, "Q6_K", true },  { WEIR_DTYPE_Q5_K, "Q5_K", false },
+	{ WEIR_DTYPE_Q4_1, "Q4_1", false },
+};
+#define WEIGHTS (sizeof(weights) / sizeof(weights[0]))
+
+static void supports(void)
+{
+	for (unsigned i = 0; i < WEIGHTS; i++) {
+		struct weir_node *a = matrix("a", weights[i].dtype, 3, 256);
+		int r = makes(weir_mul_mat(
+			g, a, matrix("b", WEIR_DTYPE_F32, 2, 256)));
+
+		if (weights[i].computes)
+			is_int(r, 0, "products with %s are computed",
+			       weights[i].name);
+		else
+			is_err(r, -EOPNOTSUPP, "not one of F32, F16, BF16",
+			       "products with %s are refused", weights[i].name);
+	}
+	is_err(makes(weir_sum(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
+	       "it has no kernel", "an operation without a kernel is refused");
+}
+
+static void right(void)
+{
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N), *y;
+	struct weir_run *run;
+
+	y = weir_scale(g, weir_sqr(g, x), 2, 1);
+	run = run_of(y);
+	floats_in(run, x, 3);
+	is_int(run_once(run), 0, "a graph is computed");
+	ok(first_out(run, y) == 19, "its result is right");
+	floats_in(run, x, 4);
+	must(run_once(run));
+	ok(first_out(run, y) == 33, "a second run has other inputs");
+	weir_run_free(run);
+	weir_graph_reset(g);
+}
+
+/* Runs of one executable graph, which share what was prepared. */
+static void two_runs(void)
+{
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N);
+	struct weir_node *y = weir_sqr(g, x);
+	struct weir_exec *exec;
+	struct weir_run *run[2];
+
+	weir_graph_output(g, y);
+	must(weir_exec_new(sched, g, &exec));
+	for (int i = 0; i < 2; i++) {
+		must(weir_run_new(exec, &run[i]));
+		floats_in(run[i], x, (float)(i + 2));
+	}
+	must(weir_run_start(run[0]));
+	must(weir_run_start(run[1]));
+	must(weir_run_wait(run[0], -1));
+	ok(first_out(run[0], y) == 4, "the first of two runs is right");
+	must(weir_run_wait(run[1], -1));
+	ok(first_out(run[1], y) == 9, "the second of two runs is right");
+	weir_run_free(run[0]);
+	weir_run_free(run[1]);
+	weir_exec_free(exec);
+	weir_graph_reset(g);
+}
+
+static void indices(void)
+{
+	const int32_t bad[] = { 1, 9, 2 }, good[] = { 3, 0, 2 };
+	struct weir_node *a = matrix("a", WEIR_DTYPE_F32, 4, N / 4);
+	struct weir_node *ids = vector("ids", WEIR_DTYPE_I32, 3);
+	struct weir_node *rows = weir_get_rows(g, a, ids), *y;
+	struct weir_run *run;
+
+	weir_node_set_name(rows, "rows");
+	y = weir_scale(g, rows, 2, 0);
+	run = run_of(y);
+	floats_in(run, a, 5);
+	must(weir_run_input(run, ids, bad, sizeof(bad)));
+	is_err(run_once(run), -EINVAL, "index 9 at 1 is not one of 4 rows",
+	       "an index out of range ends the run, with index and place");
+	is_err(weir_run_wait(run, -1), -EINVAL, "'rows'",
+	       "the sentence names the node");
+	must(weir_run_input(run, ids, good, sizeof(good)));
+	is_int(run_once(run), 0, "the run starts again with other indices");
+	ok(first_out(run, y) == 10, "the result is right then");
+	weir_run_free(run);
+	weir_graph_reset(g);
+}
+
+static void launch_fails(void)
+{
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N);
+	struct weir_node *first = weir_sqr(g, x), *y;
+	struct weir_run *run;
+
+	y = weir_scale(g, first, 1, 1);
+	weir_node_set_name(y, "second");
+	run = run_of(y);
+	floats_in(run, x, 2);
+	fake.arm("cuLaunchKernel", 2, FAKECUDA_ONCE, 701);
+	is_err(run_once(run), -EIO, "'second'",
+	       "a launch that fails ends the run, with the node");
+	is_err(weir_run_wait(run, -1), -EIO, "'weir_kernel_elements'",
+	       "the sentence has the kernel");
+	fake.disarm();
+	is_int(run_once(run), 0, "the run starts again");
+	ok(first_out(run, y) == 5, "its result is right then");
+	weir_run_free(run);
+	weir_graph_reset(g);
+}
+
+/* Calls are slow, so that the run is cancelled between two launches. */
+static void cancelled(void)
+{
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N), *y = x;
+	unsigned long before = fake.calls("cuLaunchKernel"), launches;
+	struct weir_run *run;
+
+	for (int i = 0; i < 100; i++)
+		y = weir_scale(g, y, 1, 1);
+	run = run_of(y);
+	floats_in(run, x, 0);
+	fake.set("CALL", "5000");
+	must(weir_run_start(run));
+	while (fake.calls("cuLaunchKernel") < before + 5)
+		usleep(1000);
+	weir_run_cancel(run);
+	is_err(weir_run_wait(run, -1), -ECANCELED, "cancelled",
+	       "a run that is cancelled ends");
+	launches = fake.calls("cuLaunchKernel") - before;
+	fake.set("CALL", "0");
+	ok(launches < 100, "it makes no more launches");
+	is_int(run_once(run), 0, "a run that was cancelled starts again");
+	ok(first_out(run, y) == 100, "and computes all nodes");
+	weir_run_free(run);
+	weir_graph_reset(g);
+}
+
+static _Atomic unsigned n_observed;
+
+static int observe(void *arg, struct weir_run *run, uint64_t node,
+		   const struct weir_tensor *t)
+{
+	(void)arg, (void)run;
+	if (t->shape[0] == N && node == n_observed + 1)
+		n_observed++;
+	return 0;
+}
+
+/* Another device computes the last node. */
+static void lanes_and_observers(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_dev *devs[2] = { cuda, weir_dev_get(weir, 0) };
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N), *a, *b, *y;
+	struct weir_sched *mine = sched;
+	struct weir_run *run;
+
+	o.observe = observe;
+	must(weir_sched_new(devs, 2, &o, &sched));
+	a = weir_sqr(g, x);
+	b = weir_scale(g, a, 2, 0);
+	y = weir_sum(g, b);
+	weir_node_set_name(a, "first");
+	weir_node_set_name(b, "second");
+	must(weir_sched_pin(sched, "first", cuda));
+	must(weir_sched_pin(sched, "second", cuda));
+	weir_graph_observe(g, a);
+	weir_graph_observe(g, b);
+	run = run_of(y);
+	floats_in(run, x, 3);
+	is_int(run_once(run), 0, "a CUDA device and a CPU compute a graph");
+	ok(first_out(run, y) == 18 * N, "the CPU gets the device's result");
+	ok(n_observed == 2,
+	   "an observer gets the results of nodes on the device, in order");
+	weir_run_free(run);
+	weir_graph_reset(g);
+	weir_sched_free(sched);
+	sched = mine;
+}
+
+/* The driver does not take the kernels: memory works all the same. */
+static void refused(void)
+{
+	struct weir_tensor t;
+
+	begin();
+	sched_make();
+	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_FROM_THEN_ON, 222);
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
+	       "the driver (CUDA 13.0) refuses the kernels 'elements' (PTX 7.4)",
+	       "kernels that the driver refuses are an error with both versions");
+	fake.disarm();
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
+	       "refuses the kernels",
+	       "the device computes nothing from then on");
+	t = patterned(weir, 1000, 1);
+	ok(holds_pattern(&t, 1000, 1), "its memory and copies work");
+	weir_buf_free(t.buf);
+	end();
+}
+
+/* Kernels that cannot be loaded now are loaded at the next attempt. */
+static void loads_later(void)
+{
+	begin();
+	sched_make();
+	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_ONCE, 2);
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -ENOMEM,
+	       "'elements'",
+	       "kernels for which there is no memory are an error");
+	fake.disarm();
+	is_int(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), 0,
+	       "they are loaded when there is memory");
+	end();
+}
+
+/* The last test: the context stays lost. */
+static void lost(void)
+{
+	struct weir_node *x;
+	struct weir_run *run;
+
+	begin();
+	sched_make();
+	x = vector("x", WEIR_DTYPE_F32, N);
+	run = run_of(weir_sqr(g, x));
+	floats_in(run, x, 2);
+	fake.arm("cuLaunchKernel", 1, FAKECUDA_STICKY, 700);
+	is_err(run_once(run), -ENODEV, "CUDA0",
+	       "a run on a device that is lost by a launch ends");
+	fake.disarm();
+	weir_run_free(run);
+	end();
+}
+
+int main(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+
+	open_driver();
+	begin();
+	must(weir_dev_info(cuda, &info));
+	if (!(info.caps & WEIR_CAP_COMPUTE))
+		skip_all(
+			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
+	plan(0);
+	sched_make();
+	supports();
+	right();
+	two_runs();
+	indices();
+	lanes_and_observers();
+	if (on_fake(8)) {
+		launch_fails();
+		cancelled();
+	}
+	end();
+	if (on_fake(5)) {
+		refused();
+		loads_later();
+	}
+	all_given_back("after all but a lost device");
+	if (on_fake(1))
+		lost();
+	return done_testing();
+}
