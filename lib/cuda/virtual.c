@@ -61,13 +61,6 @@ CUresult weir__cuda_set_access(const struct weir__cuda *c, CUdeviceptr ptr,
 	return set_access(c, ptr, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-/* The first call of two may return the error of earlier work. */
-static void release(CUmemGenericAllocationHandle handle)
-{
-	if (drv.cuMemRelease(handle))
-		drv.cuMemRelease(handle);
-}
-
 /* Create memory of the kind @prop and map it, without access. */
 static CUresult map_new(const CUmemAllocationProp *prop, CUdeviceptr ptr,
 			size_t size)
@@ -78,7 +71,7 @@ static CUresult map_new(const CUmemAllocationProp *prop, CUdeviceptr ptr,
 	if (r)
 		return r;
 	r = drv.cuMemMap(ptr, size, 0, handle, 0);
-	release(handle);
+	drv.cuMemRelease(handle);
 	return r;
 }
 
@@ -273,7 +266,7 @@ int weir__cuda_share(struct weir_dev *dev, const struct weir_backend_buft *desc,
 	if (!r) {
 		r = drv.cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR,
 						     0);
-		release(handle);
+		drv.cuMemRelease(handle);
 	}
 	weir__cuda_leave();
 	if (r)
@@ -350,7 +343,7 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle,
 		return r;
 	r = drv.cuMemGetAllocationPropertiesFromHandle(&prop, *ret_handle);
 	if (r)
-		release(*ret_handle);
+		drv.cuMemRelease(*ret_handle);
 	*ret_location = prop.location;
 	return r;
 }
@@ -374,7 +367,7 @@ static int wrap_imported(struct weir__cuda *c, int fd, uint64_t off,
 		if (ours)
 			placed = place_imported(c, handle, off + bytes,
 						readonly, at, mem);
-		release(handle);
+		drv.cuMemRelease(handle);
 	}
 	weir__cuda_leave();
 	if (r && r != CUDA_ERROR_INVALID_DEVICE)

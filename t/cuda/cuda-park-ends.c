@@ -286,12 +286,30 @@ static void lost_after(void)
 	weir_weights_free(w);
 }
 
+/* A handle must not be used after a call that may have released it. */
+static void released_once(void)
+{
+	struct weir_weights *w = load_spread();
+	unsigned long calls = fake.calls("cuMemRelease");
+	struct fakecuda_counts counts;
+
+	must(weir_weights_park(w, NULL));
+	fake.arm("cuMemRelease", 1, FAKECUDA_FROM_THEN_ON, 999);
+	step(weir_weights_unpark(w, NULL) == 0);
+	fake.disarm();
+	step(fake.calls("cuMemRelease") == calls + 2);
+	fake.counts(&counts);
+	step(!counts.misuse);
+	step(sample_wrong(w, 1) == 0);
+	weir_weights_free(w);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
-	plan(9);
+	plan(10);
 	close(fd);
 	sample_write(path, tensors, 3, 0, 1);
 	ends_well(spread, "weights on two devices and the host take turns");
@@ -303,6 +321,7 @@ int main(void)
 	ends_well(lost_in_unpark, "a device is lost while copies come back");
 	ends_well(lost_in_reading, "a device is lost while files are read");
 	ends_well(lost_after, "a device is lost when the weights are back");
+	ends_well(released_once, "a release that fails is not repeated");
 	unlink(path);
 	return done_testing();
 }

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 enum fakecuda_mode {
-	FAKECUDA_ONCE = 1,     /* the call fails and has no effect */
+	FAKECUDA_ONCE = 1,     /* the call fails and has no effect; cuMemRelease
+			      has it, and returns an error of earlier work */
 	FAKECUDA_FROM_THEN_ON, /* the call and all later ones of that name */
 	FAKECUDA_STICKY,       /* the call, then every call of the context */
 	/*

@@ -101,6 +101,8 @@ static CUresult strike(struct fc_call *call)
 		return call->fault.code;
 	case FAKECUDA_ONCE:
 	case FAKECUDA_FROM_THEN_ON:
+		if (call->site->need & FC_DONE)
+			return CUDA_SUCCESS; /* the call returns it */
 		return call->fault.code;
 	}
 	return call->site->need & FC_QUEUE ? CUDA_SUCCESS : strike_call(call);

@@ -201,6 +201,7 @@ struct fc_site {
 #define FC_QUEUE 4u   /* queues an operation, which a fault may strike */
 #define FC_BARE 8u    /* works before cuInit, can be armed */
 #define FC_UNSAFE 16u /* forbidden while a stream is captured */
+#define FC_DONE 32u   /* has its effect also if it fails, see cuMemRelease */
 
 struct fc_call {
 	struct fc_site *site;

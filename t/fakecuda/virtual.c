@@ -237,9 +237,13 @@ static struct fc_physical *physical_of(CUmemGenericAllocationHandle handle)
 		       : NULL;
 }
 
+/*
+ * A release of a valid handle fails only with the error of earlier work, so the
+ * handle is gone then, too: whoever repeats the call uses an invalid handle.
+ */
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	FC_ENTER("cuMemRelease", FC_INIT);
+	FC_ENTER("cuMemRelease", FC_INIT | FC_DONE);
 	struct fc_physical *p = physical_of(handle);
 
 	if (!p)
@@ -247,7 +251,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 						"%llu is no handle", handle));
 	p->held--;
 	settle(p);
-	return fc_leave(&call, CUDA_SUCCESS);
+	return fc_leave(&call,
+			call.fault.mode == FAKECUDA_ONCE ||
+					call.fault.mode == FAKECUDA_FROM_THEN_ON
+				? call.fault.code
+				: CUDA_SUCCESS);
 }
 
 /* Let the driver's addresses of @dev be bytes of @fd. */
