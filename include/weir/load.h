@@ -164,7 +164,8 @@ struct weir_load_report {
 	uint64_t staged;     /* bytes read into a slot and copied from there */
 	uint64_t buffered;   /* bytes copied out of the page cache */
 	uint64_t mapped;     /* bytes that are mapped pages of the files */
-	uint64_t over_read;  /* bytes read and dropped: gaps, ends of blocks */
+	uint64_t over_read;  /* bytes read and dropped: gaps, ends of blocks,
+				what was read again */
 	uint64_t chunks;     /* number of chunks */
 	uint64_t retries;    /* reads repeated: short, interrupted, refused */
 	uint64_t enters;     /* calls of io_uring_enter(2) during the load */

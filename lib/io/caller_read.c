@@ -53,11 +53,13 @@ bool weir__nowait_expected(struct weir_file *file, uint64_t off, uint64_t n)
 	       is_cached(file, off, n);
 }
 
-bool weir__nowait_read(const struct weir_file *file, void *addr, uint64_t n,
-		       uint64_t off)
+uint64_t weir__nowait_read(const struct weir_file *file, void *addr, uint64_t n,
+			   uint64_t off)
 {
+	int64_t r = weir__sys_pread_nowait(file->fd, addr, n, off);
+
 	weir__unwaited += n;
-	return weir__sys_pread_nowait(file->fd, addr, n, off) == (int64_t)n;
+	return r < 0 ? 0 : (uint64_t)r;
 }
 
 struct blocking {

@@ -54,6 +54,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	op->fixed = -1;
 	op->native = 0;
 	op->packed = false;
+	op->bytes_read = 0;
 	loop->n_out++;
 	return op;
 }
@@ -435,7 +436,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	uint64_t lo = op->lo, hi = op->hi;
 	const struct weir__extent *e = op->extent;
 
-	if (outcome->end == WEIR__DONE && !op->write && (op->slot || e->unpack))
+	if (outcome->end == WEIR__DONE && !op->write)
 		atomic_fetch_add_explicit(&job->over_read,
 					  weir__op_over_read(op),
 					  memory_order_relaxed);
@@ -624,6 +625,8 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 		weir__op_finish(loop, op, &outcome);
 		return;
 	}
+	if (res > 0 && !weir__op_unpacks_cached(op))
+		op->bytes_read += (uint64_t)res;
 	if (res > 0)
 		weir__reads_moved(op->job->reads, loop->clock);
 	if ((res == -EAGAIN || res == -EINTR) &&

@@ -104,6 +104,11 @@ struct weir__op {
 	struct weir_backend_work work; /* the copy to or from a device */
 	struct weir__check check;
 
+	/*
+	 * By all calls together: with gaps, the ends of blocks, and what was
+	 * read again.
+	 */
+	uint64_t bytes_read;
 	int64_t res;            /* result of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
 	int64_t begun, copying; /* times for traces: dispatched, read */
@@ -152,9 +157,14 @@ bool weir__op_is_cached(const struct weir__op *op);
  * from the page cache.
  */
 bool weir__op_reads_whole(const struct weir__op *op);
+/*
+ * True if the copier that reads the op's extent from the page cache also
+ * unpacks it: it needs a slot only for a device.
+ */
+bool weir__op_unpacks_cached(const struct weir__op *op);
 /* Bytes of the slot that a cached read to a device reserves. */
 uint64_t weir__op_slot_bytes(const struct weir__op *op);
-/* Bytes that were read and belong to no extent of the chunk. */
+/* Bytes that were read beyond those of the chunk's extents, each of them once. */
 uint64_t weir__op_over_read(const struct weir__op *op);
 
 #endif

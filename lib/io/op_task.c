@@ -126,16 +126,24 @@ static void unpack(const struct weir__extent *e, const struct weir__rows *rows,
 			     rows->width);
 }
 
+/* How a copier reads, and how many bytes it has read. */
+struct cached_read {
+	bool wait;
+	uint64_t bytes;
+};
+
 /* Returns 1; 0 if the file ends before the last byte; or -errno. */
 static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
-		    uint64_t off, bool wait)
+		    uint64_t off, struct cached_read *how)
 {
 	while (n) {
-		int64_t r = (wait ? weir__sys_pread : weir__sys_pread_nowait)(
-			e->file->fd, to, n, off);
+		int64_t r = (how->wait ? weir__sys_pread
+				       : weir__sys_pread_nowait)(e->file->fd,
+								 to, n, off);
 
 		if (r <= 0)
 			return (int)r;
+		how->bytes += (uint64_t)r;
 		to += r;
 		off += (uint64_t)r;
 		n -= (uint64_t)r;
@@ -148,7 +156,8 @@ static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
  * a time.
  */
 static int convert_cached(const struct weir__extent *e, uint64_t n,
-			  uint64_t off, unsigned char *dst, bool wait)
+			  uint64_t off, unsigned char *dst,
+			  struct cached_read *how)
 {
 	const struct weir_backend_convert *c = e->convert;
 	unsigned char piece[PIECE];
@@ -158,7 +167,7 @@ static int convert_cached(const struct weir__extent *e, uint64_t n,
 		uint64_t take = PIECE / c->src_bytes * c->src_bytes;
 
 		take = n < take ? n : take;
-		r = read_all(e, piece, take, off, wait);
+		r = read_all(e, piece, take, off, how);
 		if (r == 1)
 			unpack_bytes(e, dst, piece, take);
 		dst += take / c->src_bytes * c->dst_bytes;
@@ -177,15 +186,16 @@ static bool reads_gaps(const struct weir__rows *rows)
 /* Read each row by a call of its own. */
 static int rows_cached(const struct weir__extent *e,
 		       const struct weir__rows *rows, uint64_t off,
-		       unsigned char *dst, uint64_t dst_pitch, bool wait)
+		       unsigned char *dst, uint64_t dst_pitch,
+		       struct cached_read *how)
 {
 	int r = 1;
 
 	for (uint64_t k = 0; k < rows->n && r == 1; k++) {
 		uint64_t from = off + k * rows->pitch;
 
-		r = e->convert ? convert_cached(e, rows->width, from, dst, wait)
-			       : read_all(e, dst, rows->width, from, wait);
+		r = e->convert ? convert_cached(e, rows->width, from, dst, how)
+			       : read_all(e, dst, rows->width, from, how);
 		dst += dst_pitch;
 	}
 	return r;
@@ -194,7 +204,8 @@ static int rows_cached(const struct weir__extent *e,
 /* Read by each call as many rows as fit PIECE, with the gaps between them. */
 static int spans_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
-			unsigned char *dst, uint64_t dst_pitch, bool wait)
+			unsigned char *dst, uint64_t dst_pitch,
+			struct cached_read *how)
 {
 	unsigned char piece[PIECE];
 	struct weir__rows some = *rows;
@@ -205,7 +216,7 @@ static int spans_cached(const struct weir__extent *e,
 		if (some.n > rows->n - k)
 			some.n = rows->n - k;
 		r = read_all(e, piece, (some.n - 1) * rows->pitch + rows->width,
-			     off + k * rows->pitch, wait);
+			     off + k * rows->pitch, how);
 		if (r == 1)
 			unpack(e, &some, piece, dst + k * dst_pitch, dst_pitch);
 	}
@@ -247,7 +258,8 @@ static uint32_t vector_of(const struct weir__extent *e, uint32_t n,
 }
 
 /* Read merged extents, each to its place. */
-static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
+static int merged_cached(const struct weir__extent *e, uint32_t n,
+			 struct cached_read *how)
 {
 	unsigned char piece[MAX_GAP];
 	struct iovec iov[MAX_IOV];
@@ -259,34 +271,36 @@ static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
 		int n_iov;
 
 		k = vector_of(&e[at], n - at, piece, iov, &n_iov, &bytes);
-		got = (wait ? weir__sys_preadv : weir__sys_preadv_nowait)(
+		got = (how->wait ? weir__sys_preadv : weir__sys_preadv_nowait)(
 			e->file->fd, iov, n_iov, e[at].off);
 		if (got < 0)
 			return (int)got;
+		how->bytes += (uint64_t)got;
 		/* After a short read, each extent again by itself. */
 		for (uint32_t i = 0; (uint64_t)got < bytes && i < k && r == 1;
 		     i++)
 			r = read_all(e, e[at + i].addr, e[at + i].len,
-				     e[at + i].off, wait);
+				     e[at + i].off, how);
 	}
 	return r;
 }
 
 /*
- * The same from the page cache: the rows begin at @off of the file. @wait: the
- * reads may block; otherwise -EAGAIN at a missing page, when some rows may be
+ * The same from the page cache: the rows begin at @off of the file. @how->wait:
+ * the reads may block; otherwise -EAGAIN at a missing page, when some rows may be
  * in their places. Returns 1 if all is read, 0 if the file ends before the last
  * row, or the -errno of a read, without a sentence.
  */
 static int unpack_cached(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
-			 unsigned char *dst, uint64_t dst_pitch, bool wait)
+			 unsigned char *dst, uint64_t dst_pitch,
+			 struct cached_read *how)
 {
 	if (e->n_merged > 1)
-		return merged_cached(e, e->n_merged, wait);
+		return merged_cached(e, e->n_merged, how);
 	return reads_gaps(rows)
-		       ? spans_cached(e, rows, off, dst, dst_pitch, wait)
-		       : rows_cached(e, rows, off, dst, dst_pitch, wait);
+		       ? spans_cached(e, rows, off, dst, dst_pitch, how)
+		       : rows_cached(e, rows, off, dst, dst_pitch, how);
 }
 
 /*
@@ -311,28 +325,9 @@ static void unpack_fetch(const struct weir__extent *e,
 		weir__sys_fetch(fd, off + k * rows->pitch, rows->width);
 }
 
-/* Bytes of gaps that unpack_cached() reads. */
-static uint64_t unpack_cached_gaps(const struct weir__extent *e,
-				   const struct weir__rows *rows)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t k = 0; k + 1 < e->n_merged; k++)
-		if (gap_after(e, k) <= MAX_GAP)
-			sum += gap_after(e, k);
-	if (e->n_merged > 1)
-		return sum;
-	return reads_gaps(rows) ? (rows->n - 1) * (rows->pitch - rows->width)
-				: 0;
-}
-
 #define CACHED_PIECE (256u << 10)
 
-/*
- * True if the copier that reads the op's extent from the page cache also
- * unpacks it: it needs a slot only for a device.
- */
-static bool unpacks_cached(const struct weir__op *op)
+bool weir__op_unpacks_cached(const struct weir__op *op)
 {
 	return op->extent->unpack && !op->direct && !weir__op_reads_whole(op);
 }
@@ -543,15 +538,16 @@ static int64_t read_and_unpack(struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
-	bool wait = may_wait(op);
+	struct cached_read how = { .wait = may_wait(op) };
 	int r = unpack_cached(e, &rows, op->off,
 			      e->dev ? op->payload : rows.addr,
-			      e->dev ? rows.out : e->mem_pitch, wait);
+			      e->dev ? rows.out : e->mem_pitch, &how);
 
 	op->packed = true;
+	op->bytes_read += how.bytes;
 	if (r == 1)
 		return (int64_t)(op->end - op->off);
-	if (wait)
+	if (how.wait)
 		return r;
 	unpack_fetch(e, &rows, op->off, op->end - op->off);
 	return missed(op);
@@ -580,7 +576,7 @@ bool weir__op_execute(struct weir__op *op)
 		copy_out(op);
 	else if (op->state == WEIR__OP_FILLING)
 		fill(op);
-	else if (unpacks_cached(op))
+	else if (weir__op_unpacks_cached(op))
 		op->res = read_and_unpack(op);
 	else if (op->write)
 		op->res = weir__sys_pwrite(fd, op->buf, op->len, op->off);
@@ -601,25 +597,11 @@ bool weir__op_is_cached(const struct weir__op *op)
 	       !op->reactor->eng->only_ring;
 }
 
-static uint64_t over_read_unpacked(const struct weir__op *op)
-{
-	const struct weir__extent *e = op->extent;
-	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
-	uint64_t wanted = e->n_merged == 1 ? rows.n * rows.width
-					   : weir__chunk_sum(e);
-
-	if (unpacks_cached(op))
-		return unpack_cached_gaps(e, &rows);
-	return (uint64_t)(op->buf - op->slot->addr) - wanted;
-}
-
 uint64_t weir__op_over_read(const struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
-	uint64_t wanted = e->n_merged == 1 ? op->hi - op->lo
-					   : weir__chunk_sum(e);
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
 
-	if (e->unpack)
-		return over_read_unpacked(op);
-	return (uint64_t)(op->buf - op->slot->addr) - wanted;
+	return op->bytes_read -
+	       (e->n_merged == 1 ? rows.n * rows.width : weir__chunk_sum(e));
 }

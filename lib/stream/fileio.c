@@ -420,11 +420,11 @@ static _Thread_local const struct weir__stream_op *queueing;
 static void nowait_start(struct weir__stream_op *op)
 {
 	const struct weir__range *range = &op->file_range;
+	uint64_t bytes = range->hi - range->lo;
 	int r;
 
-	if (op == queueing &&
-	    weir__nowait_read(op->file, fileio_addr(op), range->hi - range->lo,
-			      range->lo)) {
+	if (op == queueing && weir__nowait_read(op->file, fileio_addr(op),
+						bytes, range->lo) == bytes) {
 		weir__stream_op_finish(op, NULL);
 		return;
 	}

@@ -433,13 +433,17 @@ static bool hash_extent(struct weir__sink *s, struct sink_window *w, size_t i)
 	static const struct weir__outcome done = { .end = WEIR__DONE };
 	const struct weir__extent *e = &w->ext[i];
 	const unsigned char *mapped;
+	uint64_t got = 0;
 
 	if (e->file->id.bytes >= LEASE_BYTES)
 		weir__file_lease(e->file);
 	mapped = weir__lease_get(e->file, e->off, e->len);
-	if (!mapped && (window_prefault(s, w) < 0 ||
-			!weir__nowait_read(e->file, e->addr, e->len, e->off)))
+	if (!mapped && window_prefault(s, w) >= 0)
+		got = weir__nowait_read(e->file, e->addr, e->len, e->off);
+	if (!mapped && got < e->len) {
+		atomic_fetch_add(&s->over_read, got); /* read again */
 		return false;
+	}
 	pass_on_extent(s, w, i, mapped ? mapped : e->addr);
 	if (mapped)
 		weir__lease_drop(e->file, mapped, e->len);

@@ -3,7 +3,7 @@ T_MODEL_LOAD_C = %D%/load.t %D%/load-next.t %D%/load-fd.t %D%/memory.t \
 	%D%/plan.t %D%/slice-rows.t %D%/target.t %D%/target-weights.t \
 	%D%/load-writes.t %D%/slice.t %D%/sink.t %D%/sink-faults.t \
 	%D%/plan-random.t %D%/refused.t %D%/null.t %D%/place.t \
-	%D%/data-begins.t %D%/park.t %D%/park-faults.t %D%/load-faults.t \
+	%D%/data-begins.t %D%/park.t %D%/park-faults.t %D%/load-faults.t %D%/over-read.t \
 	%D%/targets-layout.t %D%/verify.t %D%/verify-wait.t %D%/load-drop.t %D%/weights-share.t \
 	%D%/weights-share-memory.t
 T_MODEL_LOAD_SH = %D%/digest.sh
@@ -38,6 +38,8 @@ TESTS += $(T_MODEL_LOAD_C) $(T_MODEL_LOAD_SH)
 %C%_park_t_SOURCES = %D%/park.c $(T_PLANS)
 %C%_park_faults_t_SOURCES = %D%/park-faults.c $(T_SINKS) $(T_PLANS)
 %C%_park_faults_t_LDADD = lib/libweir.la t/libtap.la
+%C%_over_read_t_SOURCES = %D%/over-read.c $(T_PLANS)
+%C%_over_read_t_LDADD = lib/libweir.la t/libtap.la
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_verify_wait_t_SOURCES = %D%/verify-wait.c $(T_SAMPLE)
 %C%_verify_wait_t_LDADD = lib/libweir.la t/libtap.la
