@@ -40,6 +40,6 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/tests/test_prefetch.py %D%/tests/test_flax.py \
 	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
 >>>>>>> dd25122c (x)
-	%D%/tests/test_recording.py %D%/tests/test_torch.py \
+	%D%/tests/test_recording.py %D%/tests/test_robust.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_tests.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py

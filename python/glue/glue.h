@@ -174,8 +174,12 @@ int glue_wait(int (*attempt)(void *arg, int64_t ns), void *arg,
 /* root.c */
 /* The open root of @o, or NULL with an exception. */
 struct glue_root *glue_root_of(PyObject *o);
-/* Around calls that use the open root of @self without the GIL. */
-void glue_root_enter(struct glue_root *self);
+/*
+ * Around calls that use the open root of @self without the GIL. They use the
+ * result: another thread that closes the root sets self->weir to NULL at once,
+ * and then waits for them.
+ */
+struct weir *glue_root_enter(struct glue_root *self);
 void glue_root_leave(struct glue_root *self);
 /* In a child of fork: the roots of the parent are no roots here. */
 PyObject *glue_forked(PyObject *module, PyObject *unused);

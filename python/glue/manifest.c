@@ -34,10 +34,10 @@ static PyObject *manifest_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	root = glue_root_of(owner);
 	if (root) {
 		const char *name = PyBytes_AsString(path);
+		struct weir *weir = glue_root_enter(root);
 
-		glue_root_enter(root);
 		Py_BEGIN_ALLOW_THREADS r =
-			weir_manifest_open(root->weir, name, &manifest);
+			weir_manifest_open(weir, name, &manifest);
 		Py_END_ALLOW_THREADS glue_root_leave(root);
 	}
 	Py_DECREF(path);

@@ -54,12 +54,14 @@ static struct weir_model_fd *list_fds(PyObject *fds, unsigned *ret_n)
 	return list;
 }
 
-static int model_open(struct glue_root *root, PyObject *path, PyObject *fds,
+static int model_open(PyObject *owner, PyObject *path, PyObject *fds,
 		      const struct weir_model_opts *opts,
 		      struct weir_model **ret_model)
 {
 	struct weir_model_fd *list = NULL;
 	const char *name = NULL;
+	struct glue_root *root;
+	struct weir *weir;
 	unsigned n = 0;
 	int r;
 
@@ -70,10 +72,15 @@ static int model_open(struct glue_root *root, PyObject *path, PyObject *fds,
 	} else {
 		name = PyBytes_AsString(path);
 	}
-	glue_root_enter(root);
+	root = glue_root_of(owner);
+	if (!root) {
+		free(list);
+		return -1;
+	}
+	weir = glue_root_enter(root);
 	Py_BEGIN_ALLOW_THREADS if (list)
-		r = weir_model_open_fds(root->weir, list, n, opts, ret_model);
-	else r = weir_model_open(root->weir, name, opts, ret_model);
+		r = weir_model_open_fds(weir, list, n, opts, ret_model);
+	else r = weir_model_open(weir, name, opts, ret_model);
 	Py_END_ALLOW_THREADS glue_root_leave(root);
 	free(list);
 	if (r < 0) {
@@ -94,7 +101,6 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	unsigned long long memory = 0;
 	struct weir_model *model;
 	struct glue_model *self;
-	struct glue_root *root;
 	PyObject *bytes = NULL;
 	int r;
 
@@ -103,10 +109,9 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 					 &memory))
 		return NULL;
 	opts.memory = memory;
-	root = glue_root_of(owner);
-	if (!root || (fds == Py_None && !PyUnicode_FSConverter(path, &bytes)))
+	if (fds == Py_None && !PyUnicode_FSConverter(path, &bytes))
 		return NULL;
-	r = model_open(root, bytes, fds, &opts, &model);
+	r = model_open(owner, bytes, fds, &opts, &model);
 	Py_XDECREF(bytes);
 	if (r < 0)
 		return NULL;
@@ -115,8 +120,8 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 		weir_model_close(model);
 		return NULL;
 	}
-	Py_INCREF(root);
-	self->root = root;
+	Py_INCREF(owner);
+	self->root = (struct glue_root *)owner;
 	self->model = model;
 	return (PyObject *)self;
 }

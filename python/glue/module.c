@@ -156,6 +156,10 @@ PyMODINIT_FUNC PyInit__weir(void)
 
 	if (!module)
 		return NULL;
+#ifdef Py_GIL_DISABLED
+	/* The GIL guards the members of all objects. */
+	PyUnstable_Module_SetGIL(module, Py_MOD_GIL_USED);
+#endif
 	if (add_constants(module) < 0 || add_library(module) < 0 ||
 	    glue_root_init(module) < 0 || glue_model_init(module) < 0 ||
 	    glue_memory_init(module) < 0 || glue_tensor_init(module) < 0 ||

@@ -82,10 +82,10 @@ static int event_wait(void *event, int64_t ns)
 	return weir_event_wait(event, ns);
 }
 
-static int start_return(struct glue_load *self)
+static int start_return(struct glue_load *self, struct weir *weir)
 {
 	struct weir_event *event;
-	int r = weir_event_new(self->root->weir, 0, &event);
+	int r = weir_event_new(weir, 0, &event);
 
 	if (r < 0)
 		return r;
@@ -101,6 +101,7 @@ static int start_return(struct glue_load *self)
 PyObject *glue_load_unpark(PyObject *o, PyObject *unused)
 {
 	struct glue_load *self = (struct glue_load *)o;
+	struct weir *weir;
 	int r = 0;
 
 	(void)unused;
@@ -110,9 +111,9 @@ PyObject *glue_load_unpark(PyObject *o, PyObject *unused)
 		return glue_fail_text(-EBUSY,
 				      "another thread parks or unparks them");
 	self->busy++;
-	glue_root_enter(self->root);
+	weir = glue_root_enter(self->root);
 	if (!self->returning) {
-		Py_BEGIN_ALLOW_THREADS r = start_return(self);
+		Py_BEGIN_ALLOW_THREADS r = start_return(self, weir);
 		Py_END_ALLOW_THREADS
 	}
 	if (r >= 0)

@@ -8,6 +8,9 @@ PyTypeObject *glue_root_type;
 /* All open roots. */
 static struct glue_root *roots;
 
+/* The interpreter ends: threads that go on do not get a new root. */
+static bool ended;
+
 struct glue_root *glue_roots(void)
 {
 	return roots;
@@ -39,6 +42,8 @@ static PyObject *root_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	opts.budget = budget;
 	opts.close_timeout = close_timeout;
 	opts.read_timeout = read_timeout;
+	if (ended)
+		return glue_fail_text(-ESHUTDOWN, "the interpreter ends");
 	r = weir_open(&opts, &weir);
 	if (r < 0)
 		return glue_fail(r);
@@ -55,10 +60,11 @@ static PyObject *root_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	return (PyObject *)self;
 }
 
-void glue_root_enter(struct glue_root *self)
+struct weir *glue_root_enter(struct glue_root *self)
 {
 	Py_INCREF(self);
 	self->busy++;
+	return self->weir;
 }
 
 void glue_root_leave(struct glue_root *self)
@@ -124,6 +130,7 @@ PyObject *glue_shutdown(PyObject *module, PyObject *unused)
 {
 	(void)module;
 	(void)unused;
+	ended = true;
 	while (roots) {
 		struct glue_root *root = roots;
 
@@ -172,13 +179,12 @@ struct glue_root *glue_root_of(PyObject *o)
 struct weir_buft *glue_buft(struct glue_root *root, const char *name,
 			    unsigned kind)
 {
-	struct weir *weir = root->weir;
+	struct weir *weir = glue_root_enter(root);
 	struct weir_buft *buft;
 	struct weir_dev *dev;
 	int r;
 
 	/* The first call for another device than the CPU loads modules. */
-	glue_root_enter(root);
 	Py_BEGIN_ALLOW_THREADS r = 0;
 	if (!name || !strcmp(name, "CPU"))
 		dev = weir_dev_get(weir, 0);
@@ -219,23 +225,24 @@ static PyObject *root_devices(PyObject *o, PyObject *unused)
 {
 	struct glue_root *self = glue_root_of(o);
 	PyObject *list, *item;
+	struct weir *weir;
 	unsigned n;
 	int r;
 
 	(void)unused;
 	if (!self)
 		return NULL;
-	glue_root_enter(self);
-	Py_BEGIN_ALLOW_THREADS n = weir_dev_count(self->weir);
-	Py_END_ALLOW_THREADS glue_root_leave(self);
-	list = PyList_New(0);
+	weir = glue_root_enter(self);
+	Py_BEGIN_ALLOW_THREADS n = weir_dev_count(weir);
+	Py_END_ALLOW_THREADS list = PyList_New(0);
 	for (unsigned i = 0; list && i < n; i++) {
-		item = device_dict(weir_dev_get(self->weir, i));
+		item = device_dict(weir_dev_get(weir, i));
 		r = item ? PyList_Append(list, item) : -1;
 		Py_XDECREF(item);
 		if (r < 0)
 			Py_CLEAR(list);
 	}
+	glue_root_leave(self);
 	return list;
 }
 
@@ -243,13 +250,14 @@ static PyObject *root_io_info(PyObject *o, PyObject *unused)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
 	struct glue_root *self = glue_root_of(o);
+	struct weir *weir;
 	int r;
 
 	(void)unused;
 	if (!self)
 		return NULL;
-	glue_root_enter(self);
-	Py_BEGIN_ALLOW_THREADS r = weir_io_info(self->weir, &info);
+	weir = glue_root_enter(self);
+	Py_BEGIN_ALLOW_THREADS r = weir_io_info(weir, &info);
 	Py_END_ALLOW_THREADS glue_root_leave(self);
 	if (r < 0)
 		return glue_fail(r);
@@ -265,12 +273,13 @@ static PyObject *root_trim(PyObject *o, PyObject *args)
 {
 	struct glue_root *self = glue_root_of(o);
 	Py_ssize_t keep = 0;
+	struct weir *weir;
 	int r;
 
 	if (!self || !PyArg_ParseTuple(args, "|n:trim", &keep))
 		return NULL;
-	glue_root_enter(self);
-	Py_BEGIN_ALLOW_THREADS r = weir_trim(self->weir, (size_t)keep);
+	weir = glue_root_enter(self);
+	Py_BEGIN_ALLOW_THREADS r = weir_trim(weir, (size_t)keep);
 	Py_END_ALLOW_THREADS glue_root_leave(self);
 	if (r < 0)
 		return glue_fail(r);

@@ -334,28 +334,6 @@ def test_interrupt(tmp_path: Path, what: str) -> None:
     )
 
 
-def test_soak(small: Path) -> None:
-    """Many loads leak no descriptor and no memory."""
-    def state() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    def resident() -> int:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
-
-    for _ in range(200):
-        weir.load(small, framework="weir")
-    files, before = state(), resident()
-    for i in range(2000):
-        weir.load(small, framework="weir")
-        for name, tensor in weir.stream(small, framework="weir"):
-            if i % 2:
-                break
-    gc.collect()
-    assert state() <= files
-    assert resident() - before < 8 << 20
-
-
 def test_save(tmp_path: Path, small: Path) -> None:
     """save() writes tensors and metadata that load() reads again."""
     tensors = weir.load(small, framework="weir")
