@@ -37,7 +37,9 @@ def run(code: str, *args: object) -> "subprocess.CompletedProcess[str]":
 
 
 INTERRUPTS = """
-import ctypes, gc, os, random, sys, threading, time, weir
+import ctypes, gc, os, random, signal, sys, threading, time, weir
+# A shell lets its background jobs ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 path, number = sys.argv[1], int(sys.argv[2])
 copy = path + ".copy.safetensors"
 root = weir.Root()
@@ -82,7 +84,7 @@ def hit(seconds):
     global sent
     time.sleep(seconds)
     sent = time.monotonic()
-    os.kill(os.getpid(), 2)
+    os.kill(os.getpid(), signal.SIGINT)
 
 for i in range(number):
     call = calls[i % 4]
