@@ -39,8 +39,18 @@ broken_links()
 	done
 }
 
-plan 5
+# Kernels that this build has, and whose PTX the archive lacks.
+without_ptx()
+{
+	for file in "$builddir"/lib/cuda/kernels/*.ptx; do
+		test ! -f "$file" ||
+			cmp "$file" "$tmp/dist/lib/cuda/kernels/${file##*/}" 2>&1
+	done
+}
+
+plan 6
 check 'make distdir succeeds' archive
+is "$(without_ptx)" '' 'the archive has the PTX of the kernels'
 is "$(left_out)" '' 'the archive has every file that git tracks'
 is "$(scripts)" '' 'each shell script has valid syntax'
 is "$(for f in bootstrap .ci/run; do
