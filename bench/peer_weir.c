@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer_weir MODEL [DEVICE | map]: weir's side of bench/peers.
+ * peer_weir MODEL [DEVICE | map | read]: weir's side of bench/peers.
  *
  * The same protocol as the children of the other loaders (peers_child.py): it
  * prints "ready" and waits for a line. Then it makes one load, in which the
@@ -9,7 +9,8 @@
  *
  * DEVICE is CUDA<n>; without it the destination is host memory. The device's
  * context exists before "ready", as for the others, which import PyTorch. With
- * "map" the file is mapped, and a byte of each page of each tensor is read.
+ * "map" the file is mapped, and a byte of each page of each tensor is read;
+ * with "read" every byte is read, for its digest, before the clock stops.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -108,26 +109,38 @@ static void read_pages(const struct weir_weights *w)
 	}
 }
 
+static void read_bytes(struct weir_weights *w)
+{
+	uint8_t digest[32];
+
+	for (size_t i = 0; i < weir_weights_count(w); i++)
+		must(weir_weights_digest(w, i, WEIR_DIGEST_XXH3, digest));
+}
+
 /* To memory of the device @to, to mapped pages, or to huge pages. */
 static struct weir_weights *load(struct weir *weir, const char *path,
 				 const char *to)
 {
 	struct weir_select_opts select = WEIR_SELECT_OPTS_INIT;
 	bool map = to && !strcmp(to, "map");
+	bool read = to && !strcmp(to, "read");
+	bool host = !to || map || read;
 	struct weir_weights *weights;
 	struct weir_buft *buft;
 	struct weir_dev *dev;
 
 	select.way = map ? WEIR_WAY_MAP : WEIR_WAY_AUTO;
-	must(weir_dev_find(weir, to && !map ? to : "CPU", &dev));
+	must(weir_dev_find(weir, host ? "CPU" : to, &dev));
 	must(weir_dev_buft(dev,
-			   map  ? WEIR_MEM_MAPPED
-			   : to ? WEIR_MEM_DEVICE
-				: WEIR_MEM_HUGE,
+			   map    ? WEIR_MEM_MAPPED
+			   : host ? WEIR_MEM_HUGE
+				  : WEIR_MEM_DEVICE,
 			   &buft));
 	must(weir_load_all(weir, path, buft, &select, &weights));
 	if (map)
 		read_pages(weights);
+	if (read)
+		read_bytes(weights);
 	return weights;
 }
 
@@ -140,8 +153,8 @@ int main(int argc, char **argv)
 	double begun, cpu;
 
 	if (argc != 2 && argc != 3)
-		die("usage: peer_weir MODEL [DEVICE | map]");
-	if (to && strcmp(to, "map"))
+		die("usage: peer_weir MODEL [DEVICE | map | read]");
+	if (to && strcmp(to, "map") && strcmp(to, "read"))
 		bus_open(to);
 	printf("ready {\"weir\": \"%s\"}\n", weir_version_string());
 	fflush(stdout);

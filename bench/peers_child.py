@@ -122,8 +122,33 @@ def runai(paths):
         return dict(streamer.get_tensors())
 
 
+def each(load_file, paths, **options):
+    """load_file() of torch tensors for each file."""
+    tensors = {}
+    for path in paths:
+        tensors.update(load_file(path, **options))
+    return tensors
+
+
+def weir_python(paths, **options):
+    from weir.torch import load_file
+    return each(load_file, paths, **options)
+
+
+def safetensors_python(paths, **options):
+    from safetensors.torch import load_file
+    return each(load_file, paths, **options)
+
+
+def read_all(tensors):
+    """Read every byte, as the program that needed them would."""
+    from xxhash import xxh3_64_intdigest
+    for tensor in tensors.values():
+        xxh3_64_intdigest(view(tensor))
+
+
 LOADERS = {f.__name__: f for f in (
-    plain, safetensors_numpy, safetensors_mmap, safetensors_pool,
+    weir_python, safetensors_python, plain, safetensors_numpy, safetensors_mmap, safetensors_pool,
     safetensors_pread, safetensors_pread_pool, safetensors_prefetch,
     fastsafetensors, runai)}
 LOADERS.update(peers_device.LOADERS)
@@ -133,6 +158,8 @@ LOADERS.update(peers_llama.LOADERS)
 # Modules of each loader; the first has the version, torch is the last.
 MODULES = {
     "plain": [],
+    "weir_python": ["weir", "weir.torch", "torch"],
+    "safetensors_python": ["safetensors", "safetensors.torch", "torch"],
     "safetensors_numpy": ["safetensors", "safetensors.numpy", "ml_dtypes"],
     "fastsafetensors": ["fastsafetensors", "torch"],
     "runai": ["runai_model_streamer", "torch"],
@@ -187,13 +214,15 @@ def reset_peak():
         print(f"the peak of memory cannot be reset: {e}", file=sys.stderr)
 
 
-def load(function, paths, options, device):
+def load(function, paths, options, device, read):
     reset_peak()
     before = status_bytes("VmRSS")
     cpu, begun = cpu_seconds(), time.perf_counter()
     tensors = function(paths, **options)
     if device:
         peers_device.finish(device)
+    if read:
+        read_all(tensors)
     seconds = time.perf_counter() - begun
     return tensors, {"seconds": seconds, "cpu": cpu_seconds() - cpu,
                      "before": before, "peak": status_bytes("VmHWM"),
@@ -213,7 +242,7 @@ def main():
     print("ready", json.dumps(versions), file=out, flush=True)
     sys.stdin.readline()
     tensors, result = load(LOADERS[job["loader"]], job["paths"],
-                           job["options"], device)
+                           job["options"], device, job["read"])
     print(json.dumps(result), file=out, flush=True)
     for name, tensor in tensors.items():
         print(f"{xxh3_128_hexdigest(view(tensor))}  {name}", file=out)

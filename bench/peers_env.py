@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The source of the other loaders: PyPI, or a folder of wheels."""
+import glob
 import importlib.util
 import os
 import platform
@@ -28,12 +29,13 @@ class Environment:
     Packages that could not be installed are in @missing, with the reason.
     """
 
-    def __init__(self, folder, torch, gguf):
+    def __init__(self, folder, torch, gguf, dist):
         self.folder = folder
         self.python = os.path.join(folder, "bin", "python")
         self.next = os.path.join(folder, RC)
         self.torch = torch
         self.gguf = gguf
+        self.dist = dist            # folder with the wheel of weir, or None
         self.missing = {}
 
     def path(self, ahead):
@@ -61,6 +63,18 @@ class Environment:
             for names in WITH_TORCH:
                 self.missing[names[0]] = why
         self.install_next()
+        if self.dist:
+            self.install_weir()
+
+    def install_weir(self):
+        """The wheel that `make wheel` has made last."""
+        found = glob.glob(os.path.join(self.dist, "weir-*.whl"))
+        why = f"no wheel in {self.dist}: run `make wheel`"
+        if found:
+            why = self.pip(["--no-deps", "--force-reinstall",
+                            max(found, key=os.path.getmtime)])
+        if why:
+            self.missing["weir"] = why
 
     def have(self, name):
         return not subprocess.run(

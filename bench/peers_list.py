@@ -69,6 +69,22 @@ PEERS = [
           fs_strategy="io_uring_direct", fs_chunk_bytesize=8 << 20),
 ]
 
+# From Python, to torch tensors of which every byte is read: weir's wheel comes
+# first, then its C program.
+WEIR_PYTHON = Peer("weir", "weir, Python", "weir_python", "weir",
+                   {"backend": "pread"})
+PYTHON_PEERS = [
+    Peer("weir-c", "weir, C", None, None),
+    Peer("st-pread", "safetensors, pread", "safetensors_python",
+         "safetensors", {"backend": "pread"}),
+    *(p for p in PEERS if p.key in ("st-mmap", "st-pool", "fst", "fst-best",
+                                    "runai", "runai-best")),
+]
+WEIR_PYTHON_MAP = Peer("weir", "weir, Python", "weir_python", "weir")
+PYTHON_MAP_PEERS = [
+    Peer("st", "safetensors", "safetensors_python", "safetensors"),
+]
+
 # Loads of GGUF files: some copy, some map the file.
 LLAMA_PEERS = [
     Peer("llama", "llama.cpp", "llama", "llama-cpp-python", {"mode": "NONE"}),
@@ -138,9 +154,13 @@ def candidates():
 
 
 def choose(keys, sweep, device, model):
-    """The peers that load @model."""
-    if model.gguf:
+    """The peers that load @model, weir first."""
+    weir = WEIR
+    if model.python:
+        weir = WEIR_PYTHON_MAP if model.mapped else WEIR_PYTHON
+        peers = PYTHON_MAP_PEERS if model.mapped else PYTHON_PEERS
+    elif model.gguf:
         peers = MAP_PEERS if model.mapped else LLAMA_PEERS
     else:
         peers = candidates() if sweep else DEVICE_PEERS if device else PEERS
-    return [p for p in peers if not keys or p.key in keys]
+    return [weir] + [p for p in peers if not keys or p.key in keys]

@@ -13,13 +13,14 @@ UNEVEN = (13, 2, 1, 21, 3, 8, 1, 5)
 
 
 class Model:
-    def __init__(self, key, title, path, paths, mapped=False):
+    def __init__(self, key, title, path, paths, mapped=False, python=False):
         self.key = key
         self.title = title
         self.path = path            # what weir is given
         self.paths = paths          # what the others are given
         self.gguf = path.endswith(".gguf")
         self.mapped = mapped        # not copied: the pages of the file
+        self.python = python        # load_file() of both, every byte read
 
     def count_bytes(self):
         """Of all tensors; of GGUF also the header, which has some KB."""
@@ -122,9 +123,9 @@ def make(weir, python, folder, only):
     shards = os.path.join(folder, "shards")
     tiny = os.path.join(folder, "tiny.safetensors")
     synth(weir, tiny, "many", "--count", "50")
-    if "large" in only:
+    if {"large", "py-large", "py-large-map"} & set(only):
         synth(weir, large, "tinyllama-1.1b")
-    if "many" in only:
+    if {"many", "py-many", "py-many-map"} & set(only):
         synth(weir, many, "many", "--count", "20000")
     if "shards" in only:
         synth(weir, whole, "tinyllama-1.1b", "--scale", "0.5", "--seed", "1")
@@ -132,7 +133,8 @@ def make(weir, python, folder, only):
 
     def tiny_of(model):
         if not model.gguf:
-            return Model("tiny", "a tiny file", tiny, [tiny])
+            return Model("tiny", "a tiny file", tiny, [tiny], model.mapped,
+                         model.python)
         path = gguf(python, os.path.join(folder, "tiny.gguf"), "tiny")
         return Model("tiny", "a tiny file", path, [path], model.mapped)
     models = {
@@ -144,6 +146,16 @@ def make(weir, python, folder, only):
                               [llama]),
         "gguf-map": lambda: Model("gguf-map", "a GGUF file, mapped",
                                   gguf(python, llama), [llama], mapped=True),
+        "py-large": lambda: Model("py-large", "one large file, from Python",
+                                  large, [large], python=True),
+        "py-large-map": lambda: Model(
+            "py-large-map", "one large file, from Python, mapped", large,
+            [large], mapped=True, python=True),
+        "py-many": lambda: Model("py-many", "20,000 small tensors, from Python",
+                                 many, [many], python=True),
+        "py-many-map": lambda: Model(
+            "py-many-map", "20,000 small tensors, from Python, mapped", many,
+            [many], mapped=True, python=True),
         "tiny": lambda: Model("tiny", "a tiny file", tiny, [tiny]),
     }
     return [models[key]() for key in only], tiny_of

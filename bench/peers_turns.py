@@ -28,13 +28,15 @@ class Child:
             if path:
                 env["PYTHONPATH"] = os.pathsep.join(path)
             job = {"loader": peer.loader, "options": peer.options,
-                   "paths": model.paths,
+                   "paths": model.paths, "read": bool(model.python),
                    "device": device and device.replace("CUDA", "cuda:")}
             argv = [bench.env.python, os.path.join(HERE, "peers_child.py"),
                     json.dumps(job)]
         else:
             argv = [bench.program, model.path] + [device] * bool(device)
-            if model.mapped:
+            if model.python:
+                argv.append("read")
+            elif model.mapped:
                 argv.append("map")
         self.limit = bench.args.limit
         self.late = False
