@@ -33,13 +33,9 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/weir/engines/vllm.py \
 	%D%/tests/conftest.py %D%/tests/test_command.py \
 	%D%/tests/test_digest.py %D%/tests/test_park.py \
-<<<<<<< HEAD
-	%D%/tests/test_prefetch.py \
-	 %D%/tests/test_native.py %D%/tests/test_numpy.py %D%/tests/test_open.py \
-=======
 	%D%/tests/test_prefetch.py %D%/tests/test_flax.py \
-	 %D%/tests/test_native.py %D%/tests/test_numpy.py \
->>>>>>> dd25122c (x)
+	%D%/tests/test_native.py %D%/tests/test_numpy.py \
+	%D%/tests/test_open.py \
 	%D%/tests/test_recording.py %D%/tests/test_robust.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_tests.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py
