@@ -10,6 +10,7 @@ wheel: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES) tools/weir$(EXEEXT)
 CLEANFILES += dist/weir-*.whl
 EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/LICENSE-LIBRARIES %D%/examples/check.py %D%/examples/sleep.py \
+	%D%/examples/ranks.py %D%/examples/recording.py \
 	%D%/examples/stream.py %D%/tests/test_examples.py \
 	 %D%/pyproject.toml %D%/setup.py \
 	%D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
