@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gpu.h"
+#include "nomem.h"
 #include "sample.h"
 #include "tap.h"
 
@@ -108,6 +109,20 @@ static uint64_t free_on(const char *name, enum weir_mem kind)
 	return avail;
 }
 
+/* Freed memory is released by a thread. */
+static bool all_released(void)
+{
+	struct fakecuda_counts c;
+
+	for (int i = 0; i < 20000; i++) {
+		fake.counts(&c);
+		if (!c.device_bytes && !c.live[FAKECUDA_ADDRESSES])
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
 static void spread_by(const struct weir_park_opts *o)
 {
 	struct weir_weights *w = load_spread();
@@ -120,8 +135,11 @@ static void spread_by(const struct weir_park_opts *o)
 	step(free_on("CUDA0", WEIR_MEM_DEVICE) >= free0 + 4 * MIB);
 	step(free_on("CUDA1", WEIR_MEM_DEVICE) >= free1 + 3 * MIB);
 	step(!weir_tensor_data(weir_weights_get(w, 2)));
-	/* The second device has no memory: the first is released again. */
-	fake.arm("cuMemCreate", 2, FAKECUDA_ONCE, OUT_OF_MEMORY);
+	/*
+	 * The second device has no memory, even if other memory is freed
+	 * meanwhile: the first is released again.
+	 */
+	fake.arm("cuMemCreate", 2, FAKECUDA_FROM_THEN_ON, OUT_OF_MEMORY);
 	step(weir_weights_unpark(w, NULL) == -ENOMEM);
 	fake.disarm();
 	step(state_of(w) == WEIR_PARK_PARKED);
@@ -133,6 +151,7 @@ static void spread_by(const struct weir_park_opts *o)
 	step(state_of(w) == WEIR_PARK_RESIDENT);
 	weir_event_free(event);
 	weir_weights_free(w);
+	step(all_released());
 }
 
 static void spread(void)
@@ -213,18 +232,76 @@ static void lost_in_park(void)
 }
 
 /* The memory of the first device is released when the second is lost. */
-static void lost_in_release(void)
+static void lost_in_release_by(uint32_t flags)
 {
+	struct weir_park_opts o = WEIR_PARK_OPTS_INIT;
 	struct weir_weights *w = load_spread();
 
+	o.flags = flags;
 	fake.arm("cuMemUnmap", 2, FAKECUDA_STICKY, LOST);
-	step(weir_weights_park(w, NULL) < 0);
+	step(weir_weights_park(w, &o) < 0);
 	step(strstr(weir_error(), "CUDA1"));
 	/* They can neither be parked nor be whole again. */
 	step(state_of(w) == WEIR_PARK_FAILED);
 	step(weir_weights_unpark(w, NULL) == -ENODEV);
 	step(state_of(w) == WEIR_PARK_FAILED);
 	weir_weights_free(w);
+}
+
+static void lost_in_release(void)
+{
+	lost_in_release_by(0);
+}
+
+static void lost_in_release_constant(void)
+{
+	lost_in_release_by(WEIR_PARK_CONSTANT);
+}
+
+enum {
+	NO_FAILURE = 0, /* exit statuses; 1 is that of step() */
+	FAILURE = 2,
+};
+
+/* The @n-th allocation of the call fails too, often on the way back. */
+static int lost_without_memory(unsigned n)
+{
+	unsigned long before = fake.struck();
+	struct weir_weights *w = load_spread();
+	bool failed;
+	int r;
+
+	fake.arm("cuMemUnmap", 2, FAKECUDA_STICKY, LOST);
+	nomem_begin(n);
+	r = weir_weights_park(w, NULL);
+	failed = nomem_end();
+	step(r < 0);
+	step(state_of(w) ==
+	     (fake.struck() != before ? WEIR_PARK_FAILED : WEIR_PARK_RESIDENT));
+	weir_weights_free(w);
+	return failed ? FAILURE : NO_FAILURE;
+}
+
+static void each_without_memory(void)
+{
+	int status = -1;
+	unsigned n = 0;
+
+	do {
+		pid_t pid = fork();
+
+		n++;
+		if (!pid) {
+			open_fake();
+			weir = open_cuda();
+			_exit(lost_without_memory(n));
+		}
+		waitpid(pid, &status, 0);
+	} while (WIFEXITED(status) && WEXITSTATUS(status) == FAILURE);
+	ok(status == 0 && n > 10,
+	   "a device is lost while memory is released, and the host has none "
+	   "(%u allocations)",
+	   n - 1);
 }
 
 static void lost_while_parked(void)
@@ -309,7 +386,7 @@ int main(void)
 	int fd = mkstemp(path);
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
-	plan(10);
+	plan(12);
 	close(fd);
 	sample_write(path, tensors, 3, 0, 1);
 	ends_well(spread, "weights on two devices and the host take turns");
@@ -317,6 +394,9 @@ int main(void)
 	ends_well(lost_before, "a lost device is not parked");
 	ends_well(lost_in_park, "a device is lost while it is copied");
 	ends_well(lost_in_release, "a device is lost while it is released");
+	ends_well(lost_in_release_constant,
+		  "a device is lost while weights of a file are released");
+	each_without_memory();
 	ends_well(lost_while_parked, "a device is lost while it is parked");
 	ends_well(lost_in_unpark, "a device is lost while copies come back");
 	ends_well(lost_in_reading, "a device is lost while files are read");

@@ -34,8 +34,10 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
 %C%_cuda_budget_t_LDADD = lib/libweir.la t/libtap.la -ldl
-%C%_cuda_park_ends_t_SOURCES = %D%/cuda-park-ends.c $(T_GPU) $(T_SAMPLE)
-%C%_cuda_park_ends_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_park_ends_t_SOURCES = %D%/cuda-park-ends.c $(T_GPU) $(T_SAMPLE) \
+	$(T_NOMEM)
+%C%_cuda_park_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_cuda_park_ends_t_LDADD = $(T_STATIC) -ldl
 %C%_cuda_park_t_SOURCES = %D%/cuda-park.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_park_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)

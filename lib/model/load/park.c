@@ -40,6 +40,8 @@ static enum weir_park_state state_of(struct weir__parked *p)
 
 	if (!p)
 		return WEIR_PARK_RESIDENT;
+	if (p->stuck)
+		return WEIR_PARK_FAILED;
 	if (!p->returning)
 		return WEIR_PARK_PARKED;
 	weir__event_get(p->event, p->weir, &tl, &number);
@@ -194,7 +196,7 @@ static int restore(struct weir_weights *w)
 			r = weir__buf_unpark(w->buf[i]);
 	if (r < 0) {
 		weir__error_save(&saved);
-		release(w);
+		w->parked->stuck = release(w) < 0;
 		weir__error_restore(&saved);
 	}
 	return r;
@@ -230,6 +232,7 @@ static int park_again(struct weir__parked *p, struct weir_weights *w)
 	wait_load(w, &leaked);
 	weir__error_restore(&saved);
 	r = leaked ? fail_leaked() : release(w);
+	p->stuck = r < 0;
 	if (r >= 0)
 		p->returning = false;
 	return r;
@@ -346,7 +349,7 @@ void weir__parked_return(struct weir_weights *w, struct weir__parked *parked)
 	if (parked) {
 		weir__error_save(&saved);
 		set_parked(w, parked);
-		release(w);
+		parked->stuck = release(w) < 0;
 		weir__error_restore(&saved);
 	}
 	parking_end(w);

@@ -33,6 +33,7 @@ struct weir__parked {
 	size_t n_streams, max_streams;
 	struct weir_event *event; /* the end of the way back */
 	_Atomic bool returning;   /* event is recorded */
+	_Atomic bool stuck; /* memory without its bytes cannot be released */
 };
 
 /*
