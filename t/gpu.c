@@ -216,7 +216,7 @@ void all_given_back(const char *when)
 	if (!on_fake(2))
 		return;
 	/* A queue that its own thread closes is destroyed a little later. */
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 6000; i++) {
 		live = 0;
 		fake.counts(&c);
 		for (int k = 0; k < FAKECUDA_THINGS; k++)
