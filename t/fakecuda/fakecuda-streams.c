@@ -157,11 +157,19 @@ static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 	return ms;
 }
 
-/* True if it is not too fast; a busy machine may make it a little slower. */
-static bool near(double got, double want)
+enum {
+	MOST_TRIES = 100 /* a busy machine makes some slower */
+};
+
+/* @n copies of @bytes take some @want milliseconds, and never fewer. */
+static bool takes(double want, CUdeviceptr dev, char *host, size_t bytes, int n)
 {
-	diag("%.3f ms for %.3f", got, want);
-	return got > want * 0.97 && got < want * 1.4;
+	double ms = timed(dev, host, bytes, n);
+
+	for (int i = 1; i < MOST_TRIES && ms >= want * 1.4; i++)
+		ms = timed(dev, host, bytes, n);
+	diag("%.3f ms for %.3f", ms, want);
+	return ms > want * 0.97 && ms < want * 1.4;
 }
 
 /* Milliseconds by the clock that two concurrent copies take. */
@@ -190,8 +198,7 @@ static void engines(void)
 	timed(dev, host, 4 * MIB, 1); /* the pages are there */
 	cu.fakecuda_set("RATE", "1e8");
 	start = cu_ms();
-	ms = timed(dev, host, 4 * MIB, 2);
-	ok(near(ms, 8 * MIB / 1e5),
+	ok(takes(8 * MIB / 1e5, dev, host, 4 * MIB, 2),
 	   "an engine copies at FAKECUDA_RATE by its own events");
 	ok(cu_ms() - start >= 8 * MIB / 1e5,
 	   "an engine copies at FAKECUDA_RATE by the clock");
@@ -199,11 +206,13 @@ static void engines(void)
 	ok(both(dev, host, true) >= 8 * MIB / 1e5,
 	   "copies in one direction share an engine");
 	ms = both(dev, host, false);
+	for (int i = 0; i < MOST_TRIES && ms >= 8 * MIB / 1e5; i++)
+		ms = both(dev, host, false);
 	ok(ms < 8 * MIB / 1e5,
 	   "copies in both directions do not share an engine (%.1f ms)", ms);
 	cu.fakecuda_set("RATE", "55e9");
 	cu.fakecuda_set("LATENCY", "10");
-	ok(near(timed(dev, host, MIB, 2000), 2000 * (0.01 + MIB / 55e6)),
+	ok(takes(2000 * (0.01 + MIB / 55e6), dev, host, MIB, 2000),
 	   "each copy takes FAKECUDA_LATENCY more");
 	memset(host, 5, MIB);
 	timed(dev, host, MIB, 1);
