@@ -47,8 +47,9 @@ bool weir__nowait_allowed(const struct weir *weir, uint64_t bytes);
 bool weir__nowait_expected(struct weir_file *file, uint64_t off, uint64_t n);
 
 /*
- * Copy the range to @addr; never waits for the disk. Returns the number of bytes
- * that were copied: fewer than @n if not all were cached, or the file ends.
+ * Copy the range to @addr; never waits for the disk. Returns the number of
+ * bytes that were copied: fewer than @n if not all were cached, or the file
+ * ends.
  */
 uint64_t weir__nowait_read(const struct weir_file *file, void *addr, uint64_t n,
 			   uint64_t off);

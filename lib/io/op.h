@@ -164,7 +164,7 @@ bool weir__op_reads_whole(const struct weir__op *op);
 bool weir__op_unpacks_cached(const struct weir__op *op);
 /* Bytes of the slot that a cached read to a device reserves. */
 uint64_t weir__op_slot_bytes(const struct weir__op *op);
-/* Bytes that were read beyond those of the chunk's extents, each of them once. */
+/* Bytes that were read beyond those of the chunk's extents, each once. */
 uint64_t weir__op_over_read(const struct weir__op *op);
 
 #endif
