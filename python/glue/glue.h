@@ -193,6 +193,8 @@ struct glue_root *glue_roots(void);
 
 /* model.c */
 /* The names of the tensors: a tuple, borrowed. */
+/* The number of the tensor @name, a str. 1, 0: there is none, or -1. */
+int glue_model_find(struct glue_model *self, PyObject *name, size_t *ret_i);
 PyObject *glue_model_names(struct glue_model *model);
 /* The open model of @self, or NULL with an exception. */
 struct weir_model *glue_model_of(struct glue_model *self);
@@ -244,6 +246,9 @@ void *glue_exchange_api(PyObject *cls);
 /* maker.c */
 /* @tensor as an object of a framework. */
 PyObject *glue_make(struct glue_maker *maker, struct glue_tensor *tensor);
+/* Refuse @dtype of tensor @i of @model if the framework lacks it. */
+int glue_maker_check(struct glue_maker *maker, uint32_t dtype,
+		     struct glue_model *model, size_t i);
 /* An array of NumPy with the dtype and shape of @tensor, in @memory. */
 PyObject *glue_make_array(struct glue_maker *maker, struct glue_tensor *tensor,
 			  PyObject *memory, Py_ssize_t offset);

@@ -266,12 +266,21 @@ int glue_range_check(const struct range *range, const struct weir_entry *e,
 		     unsigned block)
 {
 	const struct range *last = range + e->ndim - 1;
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	char text[256];
 
 	if (block == 1 || !e->ndim ||
 	    (last->start % block == 0 && last->n % block == 0 &&
 	     last->step == 1))
 		return 0;
-	glue_fail_text(-EINVAL, "a range divides the blocks of the dtype");
+	if (weir_dtype_info(e->dtype, &info) < 0)
+		info.name = "?";
+	snprintf(text, sizeof(text),
+		 "tensor '%.*s' is %s, which has blocks of %u elements: a part "
+		 "begins and ends between blocks of the last dimension",
+		 e->name_len > 80 ? 80 : (int)e->name_len, e->name, info.name,
+		 block);
+	glue_fail_text(-EINVAL, text);
 	return -1;
 }
 

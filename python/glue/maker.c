@@ -101,6 +101,35 @@ bool glue_maker_strides(const struct glue_maker *self, uint32_t dtype)
 	return !view && glue_dlpack_has(dtype);
 }
 
+int glue_maker_check(struct glue_maker *self, uint32_t dtype,
+		     struct glue_model *model, size_t i)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	struct weir_entry e = { .size = sizeof(e) };
+	PyObject *found;
+	char text[256];
+
+	if (self->mode != MAKE_ARRAY)
+		return 0;
+	found = lookup(self->dtypes, dtype);
+	if (found) {
+		Py_DECREF(found);
+		return 0;
+	}
+	if (PyErr_Occurred())
+		return -1;
+	if (weir_model_tensor(model->model, i, &e) < 0 ||
+	    weir_dtype_info(dtype, &info) < 0)
+		return 0; /* the array's maker refuses it */
+	snprintf(text, sizeof(text),
+		 "NumPy has no dtype for tensor '%.*s', which is %s: install "
+		 "ml_dtypes, convert with dtype=\"float32\", or choose another "
+		 "framework",
+		 e.name_len > 80 ? 80 : (int)e.name_len, e.name, info.name);
+	glue_fail_text(-EOPNOTSUPP, text);
+	return -1;
+}
+
 PyObject *glue_make_array(struct glue_maker *self, struct glue_tensor *t,
 			  PyObject *memory, Py_ssize_t offset)
 {
@@ -109,7 +138,9 @@ PyObject *glue_make_array(struct glue_maker *self, struct glue_tensor *t,
 	int64_t bytes[WEIR_MAX_DIMS];
 
 	if (!dtype && !PyErr_Occurred())
-		return glue_fail_text(-EOPNOTSUPP, "NumPy has no such dtype");
+		return glue_fail_text(-EOPNOTSUPP,
+				      "NumPy has no dtype for this tensor: "
+				      "install ml_dtypes");
 	for (int i = 0; i < t->view_ndim; i++)
 		bytes[i] = t->view_shape[i];
 	shape = dtype ? glue_shape_tuple(bytes, (unsigned)t->view_ndim) : NULL;
@@ -177,8 +208,11 @@ static PyObject *make_one(struct glue_load *load, size_t i,
 			  struct glue_maker *maker)
 {
 	struct glue_tensor *t = glue_load_tensor_new(load, i);
-	PyObject *object = t ? glue_make(maker, t) : NULL;
+	size_t at = load->index ? load->index[i] : i;
+	PyObject *object = NULL;
 
+	if (t && glue_maker_check(maker, t->dtype, load->model, at) >= 0)
+		object = glue_make(maker, t);
 	Py_XDECREF(t);
 	return object;
 }
@@ -206,12 +240,31 @@ static int add_one(PyObject *dict, PyObject *names, struct glue_load *load,
 	return r;
 }
 
+/* Refuse what would fail when all bytes have been read. */
+static int check_all(struct glue_load *load, struct glue_maker *maker)
+{
+	if (maker->mode != MAKE_ARRAY)
+		return 0;
+	for (size_t i = 0; i < load->count; i++) {
+		const struct weir_tensor *t =
+			weir_weights_get(load->weights, i);
+		size_t at = load->index ? load->index[i] : i;
+
+		if (t && glue_maker_check(maker, t->dtype, load->model, at) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 PyObject *glue_load_all(PyObject *self, PyObject *args)
 {
 	struct glue_load *load = (struct glue_load *)self;
 	PyObject *names, *dict, *maker;
 
 	if (!PyArg_ParseTuple(args, "O!:all", glue_maker_type, &maker))
+		return NULL;
+	if (!glue_load_of(load) ||
+	    check_all(load, (struct glue_maker *)maker) < 0)
 		return NULL;
 	names = glue_model_names(load->model);
 	if (!names)

@@ -234,27 +234,43 @@ static PyObject *model_entry(PyObject *o, PyObject *arg)
 	return r < 0 ? glue_fail(r) : entry_tuple(&entry);
 }
 
+int glue_model_find(struct glue_model *self, PyObject *name, size_t *ret_i)
+{
+	PyObject *bytes;
+	Py_ssize_t n;
+	char *text;
+	int r;
+
+	if (!PyUnicode_Check(name)) {
+		PyErr_SetString(PyExc_TypeError,
+				"argument 'name': a name is a str");
+		return -1;
+	}
+	bytes = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");
+	if (!bytes) {
+		PyErr_Clear();
+		return 0;
+	}
+	r = PyBytes_AsStringAndSize(bytes, &text, &n) < 0 ? -1 : 0;
+	/* No name has a zero byte in it. */
+	if (r >= 0 && strlen(text) == (size_t)n)
+		r = weir_model_find(self->model, text, ret_i) >= 0;
+	Py_DECREF(bytes);
+	return r;
+}
+
 static PyObject *model_find(PyObject *o, PyObject *arg)
 {
-	struct weir_model *model = glue_model_of((struct glue_model *)o);
-	PyObject *bytes;
+	struct glue_model *self = (struct glue_model *)o;
 	size_t i;
 	int r;
 
-	if (!model)
+	if (!glue_model_of(self))
 		return NULL;
-	if (!PyUnicode_Check(arg)) {
-		PyErr_SetString(PyExc_TypeError, "a name is a str");
+	r = glue_model_find(self, arg, &i);
+	if (r < 0)
 		return NULL;
-	}
-	bytes = PyUnicode_AsEncodedString(arg, "utf-8", "surrogateescape");
-	if (!bytes) {
-		PyErr_Clear();
-		return PyLong_FromLong(-1);
-	}
-	r = weir_model_find(model, PyBytes_AsString(bytes), &i);
-	Py_DECREF(bytes);
-	return r < 0 ? PyLong_FromLong(-1) : PyLong_FromSize_t(i);
+	return r ? PyLong_FromSize_t(i) : PyLong_FromLong(-1);
 }
 
 static PyObject *model_info(PyObject *o, PyObject *unused)

@@ -165,7 +165,8 @@ static PyObject *part_object(struct glue_model *self, size_t i,
 
 	if (r < 0)
 		return glue_fail(r);
-	if (glue_range_check(part->range, e, dtype.block) < 0)
+	if (glue_range_check(part->range, e, dtype.block) < 0 ||
+	    glue_maker_check(maker, e->dtype, self, i) < 0)
 		return NULL;
 	glue_rows(e, part->range, &dtype, &rows);
 	if (want != WANT_READ) {
@@ -197,17 +198,20 @@ PyObject *glue_model_get(PyObject *o, PyObject *args)
 {
 	struct glue_model *self = (struct glue_model *)o;
 	struct weir_entry e = { .size = sizeof(e) };
-	const char *device, *name;
+	PyObject *name, *maker;
+	const char *device;
 	struct part part;
-	PyObject *maker;
 	int want, r;
 	size_t i;
 
-	if (!PyArg_ParseTuple(args, "ssO!i:get", &name, &device,
+	if (!PyArg_ParseTuple(args, "OsO!i:get", &name, &device,
 			      glue_maker_type, &maker, &want) ||
 	    !glue_model_of(self) || !glue_root_of((PyObject *)self->root))
 		return NULL;
-	if (weir_model_find(self->model, name, &i) < 0)
+	r = glue_model_find(self, name, &i);
+	if (r < 0)
+		return NULL;
+	if (!r)
 		Py_RETURN_NONE;
 	r = weir_model_tensor(self->model, i, &e);
 	if (r < 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any, Dict
@@ -61,6 +62,40 @@ def test_theirs(tmp_path: Path) -> None:
     assert same(weir.numpy.load_file(b), arrays())
     assert a.read_bytes() == b.read_bytes()
     assert weir.numpy.save(arrays()) == theirs.save(arrays())
+
+
+def test_no_dtype(small: Path) -> None:
+    """A dtype that NumPy lacks is named, with the tensor and the way out."""
+    if importlib.util.find_spec("ml_dtypes") is not None:
+        pytest.skip("NumPy has all dtypes with ml_dtypes")
+    with weir.safe_open(small, "np") as file:
+        for call in (
+            lambda: file.get_tensor("h"),
+            lambda: file.get_slice("h")[0],
+            lambda: file.get_tensors(),
+            lambda: dict(file.prefetch()),
+            lambda: file.prefetch().take("h"),
+            lambda: weir.load(small, framework="numpy"),
+            lambda: dict(weir.stream(small, framework="numpy")),
+        ):
+            with pytest.raises(weir.UnsupportedError) as error:
+                call()
+            assert isinstance(error.value, TypeError)  # as of safetensors
+            for text in ("'h'", "BF16", "ml_dtypes", "dtype=", "framework"):
+                assert text in str(error.value)
+    only = ["h"]
+    found = weir.load(small, framework="numpy", only=only, dtype="float32")["h"]
+    assert found.dtype == np.float32
+    wanted = np.frombuffer(content(8, 4), np.uint16).astype(np.uint32) << 16
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_zero_byte(small: Path) -> None:
+    """A name with a zero byte is not that of the tensor before it."""
+    with weir.safe_open(small, "np") as file:
+        for call in (file.get_tensor, file.get_slice, file.get_tensor_meta):
+            with pytest.raises(weir.SafetensorError, match="does not contain"):
+                call("a\0")
 
 
 def test_writable(small: Path) -> None:

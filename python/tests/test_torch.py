@@ -246,3 +246,17 @@ except RuntimeError as error:
     )
     assert done.returncode == 0, done.stderr
     assert "already initialized allocator" in done.stdout
+
+
+def test_elsewhere(tmp_path: Path, monkeypatch: Any) -> None:
+    """Devices that only torch knows get tensors of torch's."""
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_file(tensors(), path)
+    monkeypatch.setattr(weir._open, "_OF_TORCH", {"meta"})
+    with weir.safe_open(path, "pt", "meta") as file:
+        made = [file.get_tensor(n) for n in file.keys()]
+        made += file.get_tensors().values()
+        made += [tensor for _, tensor in file.prefetch()]
+        made += [file.get_slice("int8")[:2]]
+    assert {tensor.device.type for tensor in made} == {"meta"}
+    assert weir.torch.load_file(path, "meta")["int8"].shape == (4, 6)

@@ -48,8 +48,12 @@ class InvalidError(Error, ValueError):
     """An argument is wrong."""
 
 
-class UnsupportedError(Error, NotImplementedError):
-    """Well-formed, but weir does not support it."""
+class UnsupportedError(Error, NotImplementedError, TypeError):
+    """Well-formed, but weir does not support it, or NumPy not the dtype."""
+
+
+class DeviceError(Error, RuntimeError):
+    """There is no such device, or it is lost."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -81,6 +85,7 @@ _CLASSES: Dict[int, Type[Error]] = {
     errno.EINVAL: InvalidError,
     errno.E2BIG: InvalidError,
     errno.EOPNOTSUPP: UnsupportedError,
+    errno.ENODEV: DeviceError,
     errno.ENOMEM: OutOfMemoryError,
     errno.ENOENT: MissingFileError,
     errno.EACCES: ForbiddenError,

@@ -36,7 +36,10 @@ def name_of(framework: Optional[str]) -> str:
     if not isinstance(framework, str):
         raise TypeError(f"framework is a str, not {type(framework).__name__}")
     if framework not in _NAMES:
-        raise _errors.fail(f"framework {framework} is invalid")
+        raise _errors.fail(
+            f'framework {framework} is invalid: weir has "pt", "np", "flax" '
+            'and "weir"'
+        )
     return _NAMES[framework]
 
 
@@ -46,6 +49,20 @@ def maker(name: str) -> _weir.Maker:
     if found is None:
         found = _makers[name] = _NEW[name]()
     return found
+
+
+def absent(error: ModuleNotFoundError) -> _weir.Maker:
+    """A maker that raises: the framework is missing when it is needed."""
+
+    def make(tensor: _weir.Tensor) -> Any:
+        raise error
+
+    return _weir.Maker(make)
+
+
+def moved(make: _weir.Maker, device: str) -> _weir.Maker:
+    """A maker of tensors of torch on a device that only torch knows."""
+    return _weir.Maker(lambda tensor: make(tensor).to(device))
 
 
 def _same(tensor: _weir.Tensor) -> _weir.Tensor:

@@ -273,6 +273,7 @@ def save(
     """
     from . import _serialize
 
+    _serialize.check_metadata(metadata)
     flags = _weir.SAVE_NEW if new else 0
     saving = _weir.Save(root or _root.default(), path, format, shard_bytes, flags)
     for name, spec in _serialize.in_order(tensors):
@@ -281,8 +282,6 @@ def save(
         else:
             saving.add(name, spec.address, spec.code, spec.shape, spec.owner)
     for key, value in (metadata or {}).items():
-        if not isinstance(value, str):
-            raise _errors.make(22, f"metadata {key!r} is not a str")
         saving.meta(key, value)
     saving.start()
     saving.wait()

@@ -13,6 +13,11 @@ from . import _dtypes, _errors, _frameworks, _model, _prefetch, _root, _weir
 
 _BACKENDS = {"mmap": _weir.PART_VIEW, "pread": _weir.PART_COPY}
 
+# Devices of torch that safetensors knows, and weir does not.
+_OF_TORCH = {"mps", "npu", "xpu", "xla", "mlu", "musa", "hpu"}
+# What safetensors calls a file that does not exist.
+_MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
+
 
 class TensorMeta(NamedTuple):
     """What the header says of a tensor."""
@@ -53,14 +58,15 @@ class safe_open:
     ) -> None:
         if not isinstance(framework, str):
             raise TypeError("argument 'framework': a str")
+        if not isinstance(backend, str):
+            raise TypeError("argument 'backend': a str")
         if backend not in _BACKENDS:
             raise _errors.fail(
                 f'backend "{backend}" is invalid (expected one of: '
                 '"mmap", "pread")'
             )
         self._framework = _frameworks.name_of(framework)
-        self._device = _check_device(device, self._framework)
-        self._make = _frameworks.maker(self._framework)
+        self._device, self._make = _place(device, self._framework)
         self._want = _weir.PART_READ
         if self._device == "CPU":
             self._want = _BACKENDS[backend]
@@ -70,6 +76,8 @@ class safe_open:
             and not self._make.copies
             and not self._align
         )
+        # safetensors lets torch slice its mapping, so that torch's rules hold.
+        self._as_torch = self._framework == "torch" and backend == "mmap"
         self._model: Optional[_weir.Model] = self._find(filename, root)
         self._ahead: Optional[_Ahead] = None
         # Where the data of a file begins, which is where its first tensor does.
@@ -81,15 +89,18 @@ class safe_open:
         filename = os.fspath(filename)
         try:
             return _model.open_model(filename, root, lenient=True)
-        except FileNotFoundError:
-            if os.path.exists(filename):
+        except (OSError, ValueError) as error:
+            if "\0" not in str(filename) and (
+                isinstance(error, _errors.InvalidError)
+                or getattr(error, "errno", 0) not in _MISSING
+                or os.path.exists(filename)
+            ):
                 raise
-            raise _errors.make(
-                errno.ENOENT, f"No such file or directory: {filename}"
-            ) from None
+        raise _errors.make(
+            errno.ENOENT, f"No such file or directory: {filename}"
+        )
 
     def __enter__(self) -> "safe_open":
-        self._open()
         return self
 
     def __exit__(self, *unused: object) -> None:
@@ -167,13 +178,13 @@ class safe_open:
         model = self._open()
         if operator.index(threads) < 0:
             raise OverflowError("threads is negative")
-        to = self._device
+        to, make = self._device, self._make
         if device is not None:
-            to = _check_device(device, self._framework)
+            to, make = _place(device, self._framework)
         wanted = _prefetch.wanted_of(model, plan)
         align = self._align if to == "CPU" else 0
         return _prefetch.PrefetchLoader(
-            model, wanted, to, self._make, ahead, align
+            model, wanted, to, make, ahead, align
         )
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
@@ -192,19 +203,31 @@ class safe_open:
         )
 
 
-def _check_device(device: object, framework: str) -> str:
-    if device is None:
-        device = "cpu"
+def _place(device: object, framework: str) -> Tuple[str, _weir.Maker]:
+    """weir's device for a device of the framework, and the maker there.
+
+    Tensors for devices of torch that weir does not know are read into memory
+    of the host, and torch copies them.
+    """
     name = _root.device_name(device)
-    if name == "CPU":
-        return name
-    if not name.startswith("CUDA"):
-        raise _errors.fail(f"device {device} is invalid")
-    if framework != "torch" and framework != "weir":
-        raise _errors.fail(
-            f"Device {device} is not supported for framework {framework}"
-        )
-    return name
+    kind = name.partition(":")[0]
+    known = name == "CPU" or name.startswith("CUDA")
+    if not known and kind not in _OF_TORCH:
+        raise _errors.make(errno.EINVAL, f"device {device} is invalid")
+    if name != "CPU" and framework != "torch":
+        if framework != "weir" or not known:
+            raise _errors.fail(
+                f"Device {device} is not supported for framework {framework}"
+            )
+    try:
+        make = _frameworks.maker(framework)
+    except ModuleNotFoundError as error:
+        if framework != "jax":
+            raise
+        make = _frameworks.absent(error)
+    if not known:
+        return "CPU", _frameworks.moved(make, name)
+    return name, make
 
 
 class safe_open_handle(safe_open):
@@ -291,6 +314,46 @@ class Slice:
             tensor = self._ahead.take(self._i)
             if tensor is not None:
                 return file._make(tensor)
+        if not file._as_torch:
+            return self._part(index)
+        if not isinstance(index, bool):
+            try:
+                return self._part(index)
+            except _errors.Error as error:
+                if error.errno:
+                    raise
+            clipped = _clip(index, self.get_shape())
+            if clipped is not None:
+                return self._part(clipped)
+        return self._whole()[index]
+
+    def _whole(self) -> Any:
+        """The whole tensor, for indexes that only torch has."""
+        dtype = _dtypes.BY_CODE[self._model.entry(self._i)[0]]
+        if dtype.block > 1:
+            raise _errors.make(
+                errno.EINVAL,
+                f"elements of {dtype.name} are in blocks of {dtype.block}: "
+                "parts are slices and numbers",
+            )
+        return self._part(Ellipsis)
+
+    def _part(self, index: Any) -> Any:
+        file = self._file
         return self._model.part(
             self._i, index, file._device, file._make, file._want
         )
+
+
+def _clip(index: Any, shape: List[int]) -> Optional[Tuple[slice, ...]]:
+    """Slices that end in their dimensions; None: there are other indexes."""
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) > len(shape):
+        return None
+    found = []
+    for item, size in zip(items, shape):
+        if not isinstance(item, slice) or (item.step or 1) < 1:
+            return None
+        start, stop, step = item.indices(size)
+        found.append(slice(start, max(start, stop), step))
+    return tuple(found)

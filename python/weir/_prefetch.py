@@ -156,32 +156,33 @@ class PrefetchLoader:
             with self._lock:
                 self._check()
             raise _errors.fail(f"{name} is not in the prefetch plan")
-        tensor = self._claim(name)
-        if tensor is None:
+        load = self._claim(name)
+        if load is None:
             raise _errors.fail(
                 f"tensor {name} already delivered (prefetch hands each tensor "
                 "out once, via take or iteration)"
             )
-        return self._deliver(name, tensor)
+        return self._deliver(name, load)
 
-    def _claim(
-        self, name: str, arrived: bool = False
-    ) -> Optional[_weir.Tensor]:
-        """Mark a tensor as taken. None: it was."""
+    def _claim(self, name: str) -> Optional[_weir.Load]:
+        """Mark a tensor as taken, and return its load. None: it was taken."""
         with self._lock:
             self._check()
             if name in self._taken:
                 return None
-            group, k = self._places[name]
-            tensor = self._start(group).tensor(k, arrived)
             self._taken.add(name)
-            return tensor
+            try:
+                return self._start(self._places[name][0])
+            except BaseException:
+                self._taken.discard(name)
+                raise
 
-    def _deliver(self, name: str, tensor: _weir.Tensor) -> Any:
+    def _deliver(self, name: str, load: _weir.Load) -> Any:
         """What the framework makes of a tensor that is marked as taken."""
         group, k = self._places[name]
         try:
-            made = self._make(tensor)
+            load.tensor(k).wait()
+            made = load.make(k, self._make)
         except BaseException:
             with self._lock:
                 self._taken.discard(name)
@@ -213,15 +214,15 @@ class PrefetchLoader:
             if not loads:
                 break
             for name in self._arrivals(loads):
-                tensor = self._claim(name, arrived=True)
-                if tensor is not None:
-                    yield name, self._deliver(name, tensor)
-                    del tensor  # its memory may be free now
+                load = self._claim(name)
+                if load is not None:
+                    yield name, self._deliver(name, load)
+                    del load  # its memory may be free now
         # Those of which an attempt to take them was interrupted or failed.
         for name in self._names:
-            tensor = self._claim(name)
-            if tensor is not None:
-                yield name, self._deliver(name, tensor)
+            load = self._claim(name)
+            if load is not None:
+                yield name, self._deliver(name, load)
 
     def _arrivals(
         self, loads: List[Tuple[_Group, _weir.Load]]

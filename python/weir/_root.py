@@ -106,7 +106,7 @@ def device_name(device: Union[str, int, object, None]) -> str:
     if device is None:
         return "CPU"
     if isinstance(device, int) and not isinstance(device, bool):
-        return f"CUDA{device}"
+        return f"CUDA{device}" if device >= 0 else str(device)
     name = str(device)
     if name.isdigit():
         return f"CUDA{name}"

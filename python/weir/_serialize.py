@@ -77,6 +77,9 @@ _ORDER = {
 
 def in_order(tensors: Mapping[str, Any]) -> List[Tuple[str, Spec]]:
     """The tensors in the order in which safetensors writes them."""
+    for name, _ in tensors.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name {name!r} of a tensor is not a str")
     specs = [(name, describe(name, t)) for name, t in tensors.items()]
     specs.sort(
         key=lambda s: (-_ORDER.get(_dtypes.BY_CODE[s[1].code].name, 0), s[0])
@@ -84,10 +87,24 @@ def in_order(tensors: Mapping[str, Any]) -> List[Tuple[str, Spec]]:
     return specs
 
 
+def check_metadata(metadata: Optional[Mapping[str, str]]) -> None:
+    """Refuse metadata that a file of safetensors cannot have."""
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata is a dict, not {type(metadata).__name__}")
+    for pair in metadata.items():
+        if not all(isinstance(text, str) for text in pair):
+            raise TypeError(f"metadata {pair[0]!r}: {pair[1]!r} is not a str")
+
+
 def serialize(
     tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None
 ) -> bytes:
     """The bytes of a safetensors file."""
+    check_metadata(metadata)
+    if "__metadata__" in tensors:
+        raise _errors.make(22, "a tensor may not be named '__metadata__'")
     specs = in_order(tensors)
     for name, spec in specs:
         if isinstance(spec.owner, _weir.Tensor) and spec.owner.device != "cpu":
