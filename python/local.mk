@@ -35,7 +35,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/tests/conftest.py %D%/tests/test_command.py \
 	%D%/tests/test_digest.py %D%/tests/test_park.py \
 	%D%/tests/test_prefetch.py %D%/tests/test_flax.py \
-	%D%/tests/test_as_safetensors.py \
+	%D%/tests/test_as_safetensors.py %D%/tests/test_gguf.py \
 	%D%/tests/test_native.py %D%/tests/test_numpy.py \
 	%D%/tests/test_open.py \
 	%D%/tests/test_recording.py %D%/tests/test_robust.py %D%/tests/test_torch.py \

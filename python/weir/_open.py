@@ -124,25 +124,46 @@ class safe_open:
         """The metadata of the file, or None if it has none."""
         return self._open().metadata() or None
 
-    def get_tensor(self, name: str) -> Any:
-        """Read one tensor."""
+    def get_tensor(self, name: str, *, dtype: object = None) -> Any:
+        """Read one tensor.
+
+        Quantised elements of GGUF, and others that the framework lacks, are
+        bytes (uint8): the last dimension counts those of its blocks, and
+        get_tensor_meta names their dtype. dtype="float32" converts them, and
+        any floating-point tensor, as ``weir.load`` does.
+        """
+        if dtype is not None:
+            model = self._open()
+            i, code = _model.find(model, name), _model.dtype_code(dtype)
+            return self._make(model.read(i, self._device, dtype=code))
         tensor = self._open().get(name, self._device, self._make, self._want)
         if tensor is None:
             raise _errors.fail(f"File does not contain tensor {name}")
         return tensor
 
-    def get_tensors(self) -> Dict[str, Any]:
-        """Read all tensors, at once and in the order of the file."""
+    def get_tensors(self, *, dtype: object = None) -> Dict[str, Any]:
+        """Read all tensors, at once and in the order of the file.
+
+        dtype: as for get_tensor.
+        """
         model = self._open()
-        if self._views and model.resident():
+        if dtype is None and self._views and model.resident():
             views = model.views(self._make)
             if views is not None:
                 return views
-        running = _weir.Load(model, device=self._device, align=self._align)
+        running = _weir.Load(
+            model,
+            device=self._device,
+            dtype=_model.dtype_code(dtype),
+            align=self._align,
+        )
         return running.all(self._make)
 
     def get_slice(self, name: str) -> "Slice":
-        """A tensor of which parts are read by an index: ``s[:, 8:16]``."""
+        """A tensor of which parts are read by an index: ``s[:, 8:16]``.
+
+        Quantised tensors have parts of whole blocks: rows, for instance.
+        """
         model = self._open()
         i = _model.find(model, name)
         if self._ahead is None:
@@ -157,6 +178,7 @@ class safe_open:
         device: object = None,
         threads: int = 8,
         ahead: Optional[int] = _prefetch.AHEAD,
+        dtype: object = None,
     ) -> _prefetch.PrefetchLoader:
         """Start to read tensors in the background, and return their loader.
 
@@ -171,6 +193,7 @@ class safe_open:
         ahead: most bytes in memory that were not taken yet; the reads go on as
         tensors are taken. None: no limit. A tensor that is taken out of turn
         is read at once.
+        dtype: as for get_tensor.
 
         Does not block. This object stays as it is, may have several loaders,
         and may be closed before them.
@@ -184,7 +207,7 @@ class safe_open:
         wanted = _prefetch.wanted_of(model, plan)
         align = self._align if to == "CPU" else 0
         return _prefetch.PrefetchLoader(
-            model, wanted, to, make, ahead, align
+            model, wanted, to, make, ahead, align, _model.dtype_code(dtype)
         )
 
     def get_tensor_meta(self, name: str) -> TensorMeta:

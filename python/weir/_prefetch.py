@@ -76,12 +76,14 @@ class PrefetchLoader:
         make: _weir.Maker,
         ahead: Optional[int],
         align: int,
+        dtype: int,
     ) -> None:
         self._model = model
         self._device = device
         self._make = make
         self._ahead = ahead
         self._align = align
+        self._dtype = dtype
         self._lock = threading.Lock()
         self._closed = False
         self._taken: Set[str] = set()
@@ -118,6 +120,7 @@ class PrefetchLoader:
                 parts if any(parts) else None,
                 device=self._device,
                 align=self._align,
+                dtype=self._dtype,
             )
             self._waiting.remove(group)
             self._running.append(group)
