@@ -55,7 +55,7 @@ path = folder / "x.safetensors"
 path.write_bytes(header([
     (f"w{i}", "BF16", (1024, 512), content(1 << 20, i)) for i in range(16)
 ]))
-print("1..24")
+print("1..26")
 tensors = weir.load(path, device="cuda:0", framework="weir")
 tensor = tensors["w3"]
 ok(tensor.device == "cuda:0" and tensor.__dlpack_device__() == (2, 0),
@@ -132,6 +132,19 @@ with weir.Root() as root:
 
     def free() -> int:
         return next(d["free"] for d in root.devices() if d["name"] == "CUDA0")
+
+    rows = {f"w{i}": slice(0, 512) for i in range(8)}
+    file = weir.safe_open(path, "weir", root=root)
+    with file.prefetch(rows, device="cuda:0", ahead=2 << 20) as loader:
+        arrived = {name: on_device(tensor) for name, tensor in loader}
+    ok(arrived == {f"w{i}": content(SIZE, i)[:SIZE // 2] for i in range(8)},
+       "a prefetch loader gives out rows of tensors on a device")
+    loader = file.prefetch(device="cuda:0", ahead=None)
+    taken = loader.take("w9")
+    loader.close()
+    ok(on_device(taken) == content(SIZE, 9),
+       "a tensor that was taken stays when the loader is closed")
+    del loader, taken, file
 
     part = {"w1": (0, slice(64, 128))}
     for title, options in (
