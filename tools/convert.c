@@ -16,7 +16,7 @@
 #include "usage.h"
 
 enum {
-	POLL_NS = 50 * 1000 * 1000
+	POLL_NS = 20 * 1000 * 1000
 };
 
 /* What a job has done, for the report. */
@@ -106,7 +106,9 @@ static int wait_save(struct weir_save *save)
 		bar.total = p.total;
 		progress_show(&bar, p.bytes);
 	}
-	progress_clear();
+	if (weir_save_progress(save, &p) >= 0)
+		bar.total = p.total;
+	progress_end(&bar, p.bytes);
 	return r;
 }
 

@@ -7,6 +7,7 @@
 #include "args.h"
 #include "convert.h"
 #include "output.h"
+#include "progress.h"
 #include "slices.h"
 
 static const char help[] =
@@ -48,6 +49,7 @@ static const char help[] =
 	"  --lenient        accept all that the format's reference reader accepts\n"
 	"  --json           print a JSON object on stdout instead of the report\n"
 	"  --quiet          print no report\n"
+	"  --progress-fd N  write the progress to descriptor N, as lines of JSON\n"
 	"\n"
 	"--drop, --rename, --slice, --drop-meta and --set may be repeated. All\n"
 	"--rename apply, one after the other; --drop and --slice take the names\n"
@@ -71,6 +73,7 @@ enum {
 	CONVERT_RAW,
 	CONVERT_JSON,
 	CONVERT_QUIET,
+	CONVERT_PROGRESS_FD,
 };
 
 static const struct option options[] = {
@@ -90,6 +93,7 @@ static const struct option options[] = {
 	{ "raw", no_argument, NULL, CONVERT_RAW },
 	{ "json", no_argument, NULL, CONVERT_JSON },
 	{ "quiet", no_argument, NULL, CONVERT_QUIET },
+	{ "progress-fd", required_argument, NULL, CONVERT_PROGRESS_FD },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -432,6 +436,8 @@ static int take_option(const struct args *args, int c, void *to)
 				 &a->root.staging);
 	case CONVERT_CACHE:
 		return take_cache(args, a);
+	case CONVERT_PROGRESS_FD:
+		return progress_take_fd(args);
 	}
 	return take_flag(c, a);
 }

@@ -23,7 +23,9 @@ static const char digest_help[] =
 	"  --kind KIND  xxh3 (as `xxhsum -H2`) or sha256 [xxh3]\n"
 	"  --way WAY    auto, buffered or direct [auto]\n"
 	"  --lenient    accept all that the format's reference reader accepts\n"
-	"  --quiet      print no report\n";
+	"  --quiet      print no report\n"
+	"  --progress-fd N\n"
+	"               write the progress to descriptor N, as lines of JSON\n";
 
 static const char verify_help[] =
 	"usage: weir verify [OPTION]... MODEL SUMS\n"
@@ -34,13 +36,16 @@ static const char verify_help[] =
 	"\n"
 	"  --way WAY    auto, buffered or direct [auto]; of a manifest\n"
 	"  --lenient    accept all that the format's reference reader accepts\n"
-	"  --quiet      print no report\n";
+	"  --quiet      print no report\n"
+	"  --progress-fd N\n"
+	"               write the progress to descriptor N, as lines of JSON\n";
 
 enum {
 	OPT_KIND = ARGS_OPTION,
 	OPT_WAY,
 	OPT_LENIENT,
-	OPT_QUIET
+	OPT_QUIET,
+	OPT_PROGRESS_FD
 };
 
 static const struct option digest_options[] = {
@@ -48,6 +53,7 @@ static const struct option digest_options[] = {
 	{ "way", required_argument, NULL, OPT_WAY },
 	{ "lenient", no_argument, NULL, OPT_LENIENT },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
+	{ "progress-fd", required_argument, NULL, OPT_PROGRESS_FD },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -103,6 +109,9 @@ static int take_option(const struct args *args, int c, void *to)
 		break;
 	case OPT_QUIET:
 		a->quiet = true;
+		break;
+	case OPT_PROGRESS_FD:
+		r = progress_take_fd(args);
 		break;
 	}
 	return r;
@@ -169,9 +178,10 @@ static int read_tensors(struct pass *p, const struct manifest_args *a,
 		bar.total = p->progress.total;
 		progress_show(&bar, p->progress.bytes);
 	}
-	progress_clear();
 	p->seconds = (double)(now_ns() - bar.begin) / 1e9;
-	(void)weir_load_progress(p->load, &p->progress);
+	if (weir_load_progress(p->load, &p->progress) >= 0)
+		bar.total = p->progress.total;
+	progress_end(&bar, p->progress.bytes);
 	return r;
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -9,10 +13,13 @@
 
 enum {
 	BAR_COLUMNS = 24,
-	TICK_NS = 100 * 1000 * 1000
+	TICK_NS = 100 * 1000 * 1000,
+	LAST_MS = 1000 /* how long the last line waits for a reader */
 };
 
-static bool shown; /* a bar is on the line; used by the main thread only */
+/* Both are used by the main thread only. */
+static bool shown;        /* a bar is on the line */
+static int lines_fd = -1; /* of --progress-fd */
 
 int64_t now_ns(void)
 {
@@ -25,7 +32,7 @@ int64_t now_ns(void)
 void progress_begin(struct progress *bar, const char *what, uint64_t total)
 {
 	*bar = (struct progress){
-		.on = isatty(STDERR_FILENO),
+		.on = lines_fd >= 0 || isatty(STDERR_FILENO),
 		.what = what,
 		.total = total,
 		.begin = now_ns(),
@@ -65,6 +72,53 @@ static void draw(const struct progress *bar, uint64_t done, int64_t now)
 	fflush(stderr);
 }
 
+int progress_take_fd(const struct args *args)
+{
+	uint64_t fd = 0;
+	int r = args_number(args, "--progress-fd", 0, INT_MAX, &fd), flags;
+
+	if (r)
+		return r;
+	flags = fcntl((int)fd, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return fail_usage(
+			args->command,
+			"--progress-fd: descriptor %d is not open for writing",
+			(int)fd);
+	lines_fd = (int)fd;
+	/* Who reads the lines may end. */
+	signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+/*
+ * A program that does not read must not stop the work, so a line that does not
+ * fit the pipe is left out. Such a short line is written as a whole.
+ */
+static void write_line(const struct progress *bar, uint64_t done, int64_t now,
+		       int wait_ms)
+{
+	struct pollfd room = { .fd = lines_fd, .events = POLLOUT };
+	char line[200];
+	int n = snprintf(line, sizeof(line),
+			 "{\"what\": \"%s\", \"bytes\": %llu, "
+			 "\"total\": %llu, \"seconds\": %.3f}\n",
+			 bar->what, (unsigned long long)done,
+			 (unsigned long long)bar->total,
+			 (double)(now - bar->begin) / 1e9);
+
+	if (poll(&room, 1, wait_ms) == 1 &&
+	    write(lines_fd, line, (size_t)n) < 0)
+		lines_fd = -1;
+}
+
+void progress_end(struct progress *bar, uint64_t done)
+{
+	if (lines_fd >= 0)
+		write_line(bar, done, now_ns(), LAST_MS);
+	progress_clear();
+}
+
 void progress_show(struct progress *bar, uint64_t done)
 {
 	int64_t now;
@@ -74,8 +128,14 @@ void progress_show(struct progress *bar, uint64_t done)
 	now = now_ns();
 	if (now < bar->next)
 		return;
-	draw(bar, done > bar->total ? bar->total : done, now);
 	bar->next = now + TICK_NS;
+	if (done > bar->total)
+		done = bar->total;
+	if (lines_fd >= 0) {
+		write_line(bar, done, now, 0);
+		return;
+	}
+	draw(bar, done, now);
 	shown = true;
 }
 

@@ -3,6 +3,8 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Seconds after the first signal until SIGALRM ends the process. */
@@ -13,7 +15,14 @@ enum {
 	SIGNALS = sizeof(signals) / sizeof(signals[0])
 };
 
+/*
+ * A signal so soon after the first is the same request: Ctrl-C in a terminal
+ * reaches all processes, and a parent that it ends may pass it on.
+ */
+#define SAME_NS INT64_C(300000000)
+
 static volatile sig_atomic_t caught, at_once;
+static volatile int64_t caught_at; /* CLOCK_MONOTONIC */
 static void (*volatile tidy_up)(void);
 static struct sigaction before[SIGNALS];
 
@@ -31,10 +40,20 @@ static void end_process(int sig)
 
 static void on_signal(int sig)
 {
-	if (__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST) || at_once)
+	struct timespec ts;
+	int64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+	if (at_once) {
+		caught = sig;
 		end_process(sig);
-	else
+	} else if (!__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST)) {
+		caught_at = now;
 		alarm(PATIENCE);
+	} else if (now - caught_at > SAME_NS) {
+		end_process(sig);
+	}
 }
 
 static void on_alarm(int sig)

@@ -2,9 +2,10 @@
 /*
  * SIGINT, SIGTERM and SIGHUP while there is something to clean up. The first
  * signal is only recorded, and the command ends in an orderly way. A second
- * signal, or SIGALRM five seconds after the first, calls the clean-up function
- * and ends the process at once, even if a thread hangs in a system call. A
- * signal that was ignored when the command started stays ignored.
+ * signal more than 0.3 s later, or SIGALRM five seconds after the first, calls
+ * the clean-up function and ends the process at once, even if a thread hangs in
+ * a system call. A signal that was ignored when the command started stays
+ * ignored.
  */
 #ifndef TOOLS_SIGNALS_H
 #define TOOLS_SIGNALS_H

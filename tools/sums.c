@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "output.h"
+#include "progress.h"
 
 enum {
 	SUM_BYTES = 32,
@@ -72,8 +73,10 @@ struct summing {
 	struct summed *file;
 	unsigned n;
 	unsigned next; /* atomic: number of the next file */
+	uint64_t done; /* atomic: bytes of files whose sums are known */
 	bool failed;   /* atomic: the thread that set it writes @why */
 	char why[512];
+	struct progress bar; /* of the calling thread */
 };
 
 /* Sums are found by the names of the files, in whatever folder. */
@@ -125,10 +128,8 @@ static bool has_digits(const struct summed *f)
 	return strncasecmp(hex, f->want.digits, SUM_DIGITS) == 0;
 }
 
-static void *sum_some(void *arg)
+static void sum_some(struct summing *s, struct progress *bar)
 {
-	struct summing *s = arg;
-
 	while (!__atomic_load_n(&s->failed, __ATOMIC_ACQUIRE)) {
 		unsigned i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
 		struct summed *f = &s->file[i];
@@ -141,7 +142,16 @@ static void *sum_some(void *arg)
 		else if (!__atomic_exchange_n(&s->failed, true,
 					      __ATOMIC_ACQ_REL))
 			snprintf(s->why, sizeof(s->why), "%s", weir_sentence());
+		__atomic_fetch_add(&s->done, f->info.bytes, __ATOMIC_RELAXED);
+		if (bar)
+			progress_show(bar, __atomic_load_n(&s->done,
+							   __ATOMIC_RELAXED));
 	}
+}
+
+static void *sum_beside(void *arg)
+{
+	sum_some(arg, NULL);
 	return NULL;
 }
 
@@ -155,11 +165,12 @@ static void sum_all(struct summing *s)
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		want = (unsigned)CPU_COUNT(&set);
 	while (n + 1 < want && n < MAX_THREADS && n + 1 < s->n &&
-	       pthread_create(&threads[n], NULL, sum_some, s) == 0)
+	       pthread_create(&threads[n], NULL, sum_beside, s) == 0)
 		n++;
-	sum_some(s);
+	sum_some(s, &s->bar);
 	while (n)
 		pthread_join(threads[--n], NULL);
+	progress_end(&s->bar, s->done);
 }
 
 static int report(const struct summing *s, const char *name)
@@ -206,6 +217,7 @@ int sums_verify(char *text, const char *name, const struct weir_model *model,
 	if (r == 0)
 		r = read_sums(&s, text, name);
 	if (r == 0) {
+		progress_begin(&s.bar, "verifying", *ret_bytes);
 		sum_all(&s);
 		r = s.failed ? fail("%s", s.why) : report(&s, name);
 	}

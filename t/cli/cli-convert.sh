@@ -45,8 +45,8 @@ interrupt()
 {
 	python3 - "$@" <<-'END'
 	import glob, os, signal, subprocess, sys, time
-	number = getattr(signal, sys.argv[1])
-	default = lambda: signal.signal(number, signal.SIG_DFL)
+	numbers = [getattr(signal, name) for name in sys.argv[1:]]
+	default = lambda: [signal.signal(n, signal.SIG_DFL) for n in numbers]
 	for wait in range(200):
 	    p = subprocess.Popen(["weir", "convert", "--quiet", "big.safetensors",
 	                          "stopped.gguf", "--dtype", "f32"],
@@ -54,12 +54,13 @@ interrupt()
 	    while p.poll() is None and not glob.glob(".stopped*"):
 	        pass
 	    time.sleep(wait * 1e-4)
-	    p.send_signal(number)
+	    for number in numbers:
+	        p.send_signal(number)
 	    err = p.communicate()[1]
-	    if p.returncode == -number:
+	    if -p.returncode in numbers:
 	        break
 	    os.unlink("stopped.gguf")
-	assert p.returncode == -number, (p.returncode, err)
+	assert -p.returncode in numbers, (p.returncode, err)
 	assert not err, err
 	assert not glob.glob("*stopped*") and not glob.glob(".stopped*")
 	END
@@ -70,7 +71,7 @@ weir synth tiny tiny.safetensors 2>/dev/null
 weir synth tiny tiny.gguf 2>/dev/null
 weir synth many big.safetensors --count 2600 2>/dev/null
 
-plan 55
+plan 62
 works 'a GGUF file is written from another' weir convert tiny.gguf again.gguf
 has "$(cat "$tmp/err")" 'again.gguf: 16 tensors, 2.97 MB in 1 file of GGUF' \
 	'the report has tensors, bytes, files and format'
@@ -208,4 +209,58 @@ else
 fi
 check 'SIGINT ends weir convert, and no file is left' interrupt SIGINT
 check 'SIGTERM ends weir convert, and no file is left' interrupt SIGTERM
+check 'two signals at once end it, and no file is left' \
+	interrupt SIGINT SIGTERM
+
+# Lines of progress: each is whole, the last has all bytes.
+follow()
+{
+	python3 - "$@" <<-'END'
+	import json, os, subprocess, sys
+	read, write = os.pipe()
+	p = subprocess.Popen(["weir", *sys.argv[1:], "--progress-fd", str(write)],
+	                     pass_fds=[write], stdout=subprocess.DEVNULL,
+	                     stderr=subprocess.DEVNULL)
+	os.close(write)
+	lines = [json.loads(line) for line in os.fdopen(read)]
+	assert p.wait() == 0
+	last = lines[-1]
+	assert last["bytes"] == last["total"] > 80e6, last
+	assert all(a["bytes"] <= b["bytes"] and a["seconds"] <= b["seconds"]
+	           for a, b in zip(lines, lines[1:])), lines
+	END
+}
+unread()
+{
+	python3 - <<-'END'
+	import fcntl, os, subprocess
+	read, write = os.pipe()
+	os.set_blocking(write, False)
+	try:
+	    while os.write(write, b"x" * 4096):
+	        pass
+	except BlockingIOError:
+	    os.set_blocking(write, True)
+	for close in False, True:
+	    if close:
+	        os.close(read)
+	    p = subprocess.run(["weir", "convert", "--quiet", "big.safetensors",
+	                        "again.gguf", "--force", "--progress-fd",
+	                        str(write)], pass_fds=[write])
+	    assert p.returncode == 0, p
+	END
+}
+sha256sum big.safetensors >sums
+weir digest --quiet big.safetensors digests
+check 'a program can follow weir convert' \
+	follow convert --force big.safetensors again.gguf
+check 'a program can follow weir digest' follow digest big.safetensors
+check 'a program can follow weir verify' \
+	follow verify big.safetensors digests
+check 'a program can follow weir verify with sums of files' \
+	follow verify big.safetensors sums
+check 'a program that does not read the lines stops nothing' unread
+check 'a descriptor that is not open is refused' sh -c '
+	weir convert big.safetensors again.gguf --force --progress-fd 77 2>err
+	test $? = 2 && grep -q "77 is not open for writing" err'
 finish

@@ -71,7 +71,7 @@ int main(void)
 	int64_t begun;
 	pid_t pid;
 
-	plan(5);
+	plan(6);
 	pid = begin();
 	begun = now_ns();
 	kill(pid, SIGTERM);
@@ -80,8 +80,18 @@ int main(void)
 	ok(begun > 3000000000 && begun < 40000000000,
 	   "a process has a few seconds to end by itself after SIGTERM");
 	pid = begin();
+	begun = now_ns();
+	kill(pid, SIGTERM);
 	kill(pid, SIGTERM);
 	usleep(50000);
+	kill(pid, SIGINT);
+	usleep(100000);
+	if (now_ns() - begun < 250000000)
+		is_int(waitpid(pid, NULL, WNOHANG), 0,
+		       "signals that come at once are one");
+	else
+		skip(1, "the machine is busy");
+	usleep(400000);
 	kill(pid, SIGINT);
 	is_int(end_of(pid), SIGINT, "a second signal ends a process at once");
 	return done_testing();
