@@ -20,7 +20,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/glue/index.c %D%/glue/map.c %D%/glue/part.c %D%/glue/part.h \
 	%D%/glue/request.h %D%/glue/root.c %D%/glue/save.c %D%/glue/tensor.c \
 	%D%/weir/__init__.py %D%/weir/__main__.py %D%/weir/_command.py \
-	%D%/weir/_digest.py %D%/weir/_report.py %D%/weir/cuda.py \
+	%D%/weir/_digest.py %D%/weir/_sums.py %D%/weir/_report.py %D%/weir/cuda.py \
 	%D%/weir/_dtypes.py %D%/weir/_errors.py \
 	%D%/weir/_frameworks.py %D%/weir/_geometry.py %D%/weir/_load.py \
 	%D%/weir/_async.py %D%/weir/_into.py %D%/weir/_model.py \

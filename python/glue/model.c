@@ -273,6 +273,26 @@ static PyObject *model_find(PyObject *o, PyObject *arg)
 	return r ? PyLong_FromSize_t(i) : PyLong_FromLong(-1);
 }
 
+static PyObject *model_files(PyObject *o, PyObject *unused)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_model *model = glue_model_of((struct glue_model *)o);
+	PyObject *list = model ? PyList_New(0) : NULL;
+	struct weir_file *file;
+	PyObject *path;
+	int r = 0;
+
+	(void)unused;
+	for (unsigned i = 0; list && (file = weir_model_file(model, i)); i++) {
+		r = weir_file_info(file, &info);
+		path = r < 0 ? NULL : PyUnicode_DecodeFSDefault(info.path);
+		if (!path || PyList_Append(list, path) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(path);
+	}
+	return r < 0 ? glue_fail(r) : list;
+}
+
 static PyObject *model_info(PyObject *o, PyObject *unused)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
@@ -429,6 +449,8 @@ static PyMethodDef methods[] = {
 	{ "read_slice", glue_model_read_slice, METH_VARARGS,
 	  "read_slice(i, ranges, device=None): a part of tensor i; RANGES has "
 	  "(start, number, step) for each dimension." },
+	{ "files", model_files, METH_NOARGS,
+	  "The paths of its files, in their order." },
 	{ "info", model_info, METH_NOARGS, "The model: a dictionary." },
 	{ "metadata", model_metadata, METH_NOARGS,
 	  "The metadata: a new dictionary." },

@@ -84,3 +84,51 @@ def test_convert_fails(small: Path, tmp_path: Path) -> None:
         weir.convert(small, target, dtype="f31")
     with pytest.raises(weir.Error, match="No such file"):
         weir.convert(tmp_path / "-none", target, force=True)
+
+
+def test_convert_progress(many: Path, tmp_path: Path) -> None:
+    """convert() calls a function with what has been written, up to the end."""
+    seen: "list[dict[str, float]]" = []
+    report = weir.convert(many, tmp_path / "x.safetensors", progress=seen.append)
+    assert report["tensors"] == 64
+    assert seen[-1]["bytes"] == seen[-1]["total"] >= 32 << 20
+    assert set(seen[-1]) == {"bytes", "total", "elapsed"}
+    weir.convert(many, tmp_path / "y.safetensors", progress=True)
+
+
+def test_convert_progress_fails(many: Path, tmp_path: Path) -> None:
+    """An exception of the function ends the conversion, and nothing is left."""
+
+    def refuse(state: object) -> None:
+        raise KeyError("refused")
+
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(KeyError, match="refused"):
+        weir.convert(many, tmp_path / "z.safetensors", progress=refuse)
+    assert set(os.listdir(tmp_path)) <= {many.name, "z.safetensors"}
+    assert set(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(weir.Error, match="No such file"):
+        weir.convert(tmp_path / "-none", tmp_path / "w.safetensors", progress=print)
+
+
+def test_convert_ctrl_c(many: Path, tmp_path: Path) -> None:
+    """Ctrl-C, which the command gets, too, ends convert() and leaves no file."""
+    code = (
+        "import sys, weir\n"
+        "try:\n"
+        "    while True:\n"
+        "        weir.convert(sys.argv[1], sys.argv[2], force=True,\n"
+        "                     progress=lambda state: print('.', flush=True))\n"
+        "except KeyboardInterrupt:\n"
+        "    print('ended')\n"
+    )
+    target = tmp_path / "x.safetensors"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(many), str(target)],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    assert process.stdout and process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate()
+    assert out.endswith("ended\n") and process.returncode == 0
+    assert set(os.listdir(tmp_path)) <= {many.name, "x.safetensors"}

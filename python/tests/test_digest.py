@@ -121,3 +121,45 @@ def test_no_wait(many: Path) -> None:
         weir.cuda.wait(0, b"x")
     with pytest.raises(weir.InvalidError, match="wait=False"):
         weir.load(many, framework="weir", wait=False, parkable=True)
+
+
+def test_verify_sums(many: Path, tmp_path: Path) -> None:
+    """verify() compares whole files with SHA-256 sums, as publishers give them."""
+    good = hashlib.sha256(many.read_bytes()).hexdigest()
+    sums = tmp_path / "SHA256SUMS"
+    seen: List[Any] = []
+    for text in (
+        f"# a comment\n{'0' * 64}  README.md\n{good}  any/{many.name}\n",
+        f"{good.upper()} *{many.name}\r\n",
+        f"SHA256 ({many.name}) = {good}\n",
+    ):
+        sums.write_text(text)
+        report = weir.verify(many, sums, progress=seen.append)
+        assert report["bytes"] == many.stat().st_size and "GB" in str(report)
+        assert seen[-1]["bytes"] == seen[-1]["total"] == many.stat().st_size
+    sums.write_text(f"{'1' * 64}  {many.name}\n")
+    with pytest.raises(weir.FormatError, match=f"{many.name}: SHA-256 is {good}"):
+        weir.verify(many, sums)
+    sums.write_text(f"{good}  other\n")
+    with pytest.raises(weir.FormatError, match="has no sum of"):
+        weir.verify(many, sums)
+    sums.write_text("hello\n")
+    with pytest.raises(weir.FormatError, match="neither a manifest nor"):
+        weir.verify(many, sums)
+    sums.write_text(f"{good}  {many.name}\n{'1' * 64}  {many.name}\n")
+    with pytest.raises(weir.FormatError, match="two sums"):
+        weir.verify(many, sums)
+    with pytest.raises(FileNotFoundError):
+        weir.verify(many, tmp_path / "none")
+
+
+def test_verify_sums_ends(many: Path, tmp_path: Path) -> None:
+    """An exception of the function of the progress ends verify()."""
+
+    def refuse(state: object) -> None:
+        raise KeyError("refused")
+
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text(f"{'1' * 64}  {many.name}\n")
+    with pytest.raises(KeyError):
+        weir.verify(many, sums, progress=refuse)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import _errors
+from . import _errors, _report
 from ._model import Path
 
 Names = Union[str, Sequence[str]]
@@ -56,6 +56,7 @@ def convert(
     staging: int = 0,
     cache: str = "keep",
     lenient: bool = False,
+    progress: _report.Progress = None,
 ) -> Dict[str, Any]:
     """Write a model in another format, dtype, or number of files.
 
@@ -73,12 +74,14 @@ def convert(
     estimate: write nothing, only return what would be written.
     staging: most bytes of memory for chunks (64 MiB).
     cache: "keep", or "drop": leave nothing of the files in the page cache.
+    progress: True for a bar of tqdm, if it is installed, or a function that is
+    called every 0.1 s and at the end with {"bytes", "total", "elapsed"}.
 
     Runs the command `weir convert` in a process of its own and returns its
     report: files, bytes, tensors, seconds and more. Memory does not grow with
-    the model. If target cannot be written whole, it stays as it was. Ctrl-C
-    ends the conversion. Raises InvalidError for wrong options, else
-    ``weir.Error``.
+    the model. If target cannot be written whole, it stays as it was. Ctrl-C, or
+    an exception of progress, ends the conversion. Raises InvalidError for wrong
+    options, else ``weir.Error``.
     """
     import json
 
@@ -101,7 +104,8 @@ def convert(
     ):
         arguments += [option] if chosen else []
     arguments += ["--", os.fspath(source), os.fspath(target)]
-    report: Dict[str, Any] = json.loads(_run(arguments))
+    with _report.shown(progress) as show:
+        report: Dict[str, Any] = json.loads(_run(arguments, show))
     return report
 
 
@@ -111,18 +115,32 @@ def _each(option: str, values: Names) -> List[str]:
     return [word for value in values for word in (option, value)]
 
 
-def _run(arguments: Sequence[str]) -> bytes:
+def _run(arguments: Sequence[str], show: Optional[_report.Show] = None) -> bytes:
     """What the command prints. A failure is an exception with its sentence."""
     import subprocess
 
-    process = subprocess.Popen(
-        ["weir", *arguments],
-        executable=path(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    read, write = os.pipe() if show else (-1, -1)
+    if show:
+        arguments = [arguments[0], "--progress-fd", str(write), *arguments[1:]]
     try:
+        process = subprocess.Popen(
+            ["weir", *arguments],
+            executable=path(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[write] if show else (),
+        )
+    except BaseException:
+        if show:
+            os.close(read)
+        raise
+    finally:
+        if show:
+            os.close(write)
+    try:
+        if show:
+            _follow(read, show)
         out, said = process.communicate()
     except BaseException:
         # It removes what it has begun to write.
@@ -138,3 +156,18 @@ def _run(arguments: Sequence[str]) -> bytes:
     if sentence.startswith("weir: "):
         sentence = sentence[len("weir: "):]
     raise _errors.make(_STATUS.get(process.returncode, 0), sentence)
+
+
+def _follow(read: int, show: _report.Show) -> None:
+    """Show the progress until the command has closed its end of the pipe.
+
+    What it prints meanwhile is a report and a few lines, which fit their pipes.
+    """
+    import json
+
+    with os.fdopen(read, encoding="ascii") as lines:
+        for line in lines:
+            state = json.loads(line)
+            state["elapsed"] = state.pop("seconds")
+            del state["what"]
+            show(state)

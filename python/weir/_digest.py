@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Optional, Union
 
-from . import _errors, _model, _report, _root, _weir
+from . import _errors, _model, _report, _root, _sums, _weir
 from ._model import Path
 from ._report import Progress, Report
 
@@ -102,14 +102,19 @@ def verify(
     progress: Progress = None,
     root: Optional[_weir.Root] = None,
 ) -> Report:
-    """Read a model once, and check it against a manifest; returns a report.
+    """Read a model once, and check it; returns a report.
 
     against: the path of a manifest, or what ``digest`` returned. Raises
     FormatError, with the names, if a tensor is missing, has another dtype or
-    shape, or other bytes.
+    shape, or other bytes. Or the path of a file of SHA-256 sums, such as
+    SHA256SUMS, as sha256sum prints them: each file of the model that has
+    tensors is checked, and must have a sum; FormatError names those that
+    differ. way is for manifests.
     """
     number = _way(way)
     model = _model.open_model(path, root)
+    if not isinstance(against, Digests) and not _sums.is_manifest(against):
+        return _sums.verify(model, against, progress)
     running = _weir.Load(
         model, verify=manifest(against, root), discard=True, way=number
     )

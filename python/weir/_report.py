@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+import contextlib
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Union
 
 from . import _errors, _weir
 
@@ -46,14 +47,28 @@ class Report(Dict[str, Any]):
         return f"{text} ({ways})" if ways else text
 
 
+Show = Callable[[Mapping[str, Any]], object]
+
+
+@contextlib.contextmanager
+def shown(progress: Progress) -> Iterator[Optional[Show]]:
+    """What to call with each state; None: nothing."""
+    bar = _bar() if progress is True else None
+    try:
+        yield bar if progress is True else progress or None
+    finally:
+        if bar:
+            bar.close()
+
+
 def follow(running: _weir.Load, progress: Progress) -> None:
     """Wait for a load, and call progress(state) every 0.1 s and at the end."""
-    if not progress:
-        return
-    show: Optional[Callable[[Mapping[str, Any]], object]]
-    show = _bar() if progress is True else progress
-    if show is None:
-        return
+    with shown(progress) as show:
+        if show:
+            _follow(running, show)
+
+
+def _follow(running: _weir.Load, show: Show) -> None:
     try:
         ended = False
         while not ended:
@@ -66,10 +81,6 @@ def follow(running: _weir.Load, progress: Progress) -> None:
     except BaseException:
         running.cancel()
         raise
-    finally:
-        close = getattr(show, "close", None)
-        if progress is True and close:
-            close()
 
 
 class _Bar:

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""SHA-256 sums of whole files, as publishers of models give them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import os
+import re
+import threading
+import time
+from typing import Dict, List, Optional
+
+from . import _errors, _report, _weir
+from ._model import Path
+
+# The forms of sha256sum: as it is, and with --tag.
+_PLAIN = re.compile(r"\\?([0-9a-fA-F]{64}) [ *](.+)")
+_TAGGED = re.compile(r"SHA256 \((.+)\) = ([0-9a-fA-F]{64})")
+
+_BLOCK = 1 << 20
+
+# Seconds between two looks at the threads.
+_TICK = 0.05
+
+
+def is_manifest(path: Path) -> bool:
+    """True if the file has an object of JSON, as manifests do."""
+    try:
+        with open(path, "rb") as opened:
+            return opened.read(4096).lstrip(b" \t\r\n")[:1] in (b"{", b"")
+    except OSError as error:
+        raise _errors.make(error.errno or 0, str(error)) from error
+
+
+def parse(path: Path) -> Dict[str, str]:
+    """The sums in a file by the names of files, without folders."""
+    name = os.fspath(path)
+    with open(path, encoding="utf-8", errors="surrogateescape") as opened:
+        lines = opened.read().splitlines()
+    sums: Dict[str, str] = {}
+    for line in lines:
+        if not line or line.startswith("#"):
+            continue
+        plain, tagged = _PLAIN.fullmatch(line), _TAGGED.fullmatch(line)
+        if plain:
+            digits, file = plain.groups()
+        elif tagged:
+            file, digits = tagged.groups()
+        else:
+            raise _errors.make(
+                74,
+                f"{name}: neither a manifest nor a file of SHA-256 sums: it "
+                f"has a line {line[:60]!r}",
+            )
+        file = os.path.basename(file)
+        if sums.setdefault(file, digits.lower()) != digits.lower():
+            raise _errors.make(74, f"{name}: has two sums of a file {file!r}")
+    return sums
+
+
+class _Summing:
+    """The sums of files, which threads compute."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.bytes = 0
+        self.stopped = False
+
+    def of(self, path: str) -> str:
+        digest = hashlib.sha256()
+        block = memoryview(bytearray(_BLOCK))
+        with open(path, "rb", buffering=0) as opened:
+            before = os.fstat(opened.fileno())
+            while not self.stopped:
+                n = opened.readinto(block)
+                if not n:
+                    break
+                digest.update(block[:n])
+                with self.lock:
+                    self.bytes += n
+            after = os.fstat(opened.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise _errors.make(116, f"{path}: was written to while it was read")
+        return digest.hexdigest()
+
+
+def verify(
+    model: _weir.Model, against: Path, progress: _report.Progress
+) -> _report.Report:
+    """Compare the files of a model with the sums in a file."""
+    name = os.fspath(against)
+    sums = parse(against)
+    files = model.files()
+    for file in files:
+        if os.path.basename(file) not in sums:
+            raise _errors.make(74, f"{name}: has no sum of {os.path.basename(file)!r}")
+    begin = time.monotonic()
+    summing = _Summing()
+    with _report.shown(progress) as show:
+        found = _all(summing, files, begin, show)
+    wrong = [
+        f"{file}: SHA-256 is {digits}, not {sums[os.path.basename(file)]}"
+        for file, digits in zip(files, found)
+        if digits != sums[os.path.basename(file)]
+    ]
+    if wrong:
+        wrong = wrong[:10] + ["..."] * (len(wrong) > 10)
+        raise _errors.make(74, f"{name}: " + "; ".join(wrong))
+    return _report.Report(
+        bytes=summing.bytes,
+        buffered=summing.bytes,
+        in_place=0,
+        staged=0,
+        mapped=0,
+        elapsed=time.monotonic() - begin,
+    )
+
+
+def _all(
+    summing: _Summing, files: List[str], begin: float, show: Optional[_report.Show]
+) -> List[str]:
+    total = sum(os.path.getsize(file) for file in files)
+    workers = max(1, min(len(files), len(os.sched_getaffinity(0))))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        try:
+            running = [pool.submit(summing.of, file) for file in files]
+            waiting = set(running)
+            while waiting:
+                waiting = concurrent.futures.wait(waiting, _TICK).not_done
+                if show:
+                    show({
+                        "bytes": summing.bytes,
+                        "total": total,
+                        "elapsed": time.monotonic() - begin,
+                    })
+            return [each.result() for each in running]
+        except OSError as error:
+            if isinstance(error, _errors.Error):
+                raise
+            raise _errors.make(error.errno or 0, str(error)) from error
+        finally:
+            summing.stopped = True
