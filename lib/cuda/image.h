@@ -19,7 +19,8 @@ struct weir__cuda;
 	X(rows)              \
 	X(copies)            \
 	X(products)          \
-	X(attention)
+	X(attention)         \
+	X(reduce)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)        \
@@ -42,7 +43,10 @@ struct weir__cuda;
 	X(attention, attention_f32)  \
 	X(attention, attention_f16)  \
 	X(attention, attention_bf16) \
-	X(attention, attention_any)
+	X(attention, attention_any)  \
+	X(reduce, sum)               \
+	X(reduce, sum_rows)          \
+	X(reduce, top_k)
 
 #define WEIR__CUDA_IMAGE_ID(name) WEIR__CUDA_IMAGE_##name,
 #define WEIR__CUDA_KERNEL_ID(image, name) WEIR__CUDA_KERNEL_##name,

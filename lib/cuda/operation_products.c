@@ -58,6 +58,31 @@ static void mul_mat_plan(struct weir__cuda_launches *l,
 			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
+/* A warp for each row of a and column. */
+static void mul_mat_id_plan(struct weir__cuda_launches *l,
+			    const struct weir_backend_node *node)
+{
+	struct weir__cuda_product p = {
+		.m = weir__cuda_dim(&node->dst, 0),
+		.n = weir__cuda_dim(&node->dst, 1),
+		.k = weir__cuda_dim(&node->src[0], 0),
+		.batches = (uint64_t)weir__cuda_dim(&node->dst, 2),
+		.node = l->n_nodes + 1,
+		.dst = weir__cuda_operand(&node->dst),
+		.a = weir__cuda_source(node, 0),
+		.b = weir__cuda_source(node, 1),
+		.ids = weir__cuda_source(node, 2),
+	};
+	const uint64_t warps = WEIR__CUDA_THREADS / 32;
+	uint64_t blocks = weir__cuda_outer(&node->dst, 0);
+
+	l->checks = true;
+	blocks = blocks / warps + !!(blocks % warps);
+	weir__cuda_launch_add(l, kernel_of(p.a.dtype),
+			      blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+}
+
 static int attention_supports(const struct weir_backend_node *node)
 {
 	int64_t d = weir__cuda_dim(&node->src[0], 0);
@@ -136,6 +161,15 @@ const struct weir__cuda_operation weir__cuda_op_mul_mat = {
 	.n_src = 2,
 	.supports = mul_mat_supports,
 	.plan = mul_mat_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_mul_mat_id = {
+	.name = "mul_mat_id",
+	.dst = WEIR__CUDA_F32,
+	.src = { STORED, FLOATS, WEIR__CUDA_I32 },
+	.n_src = 3,
+	.supports = mul_mat_supports,
+	.plan = mul_mat_id_plan,
 };
 
 const struct weir__cuda_operation weir__cuda_op_attention = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms, softmax, rope. */
+/* Norms, softmax, rope, sums, the greatest elements: whole rows. */
 #include <math.h>
 
 #include "cuda/launches.h"
@@ -103,6 +103,48 @@ static void rope_plan(struct weir__cuda_launches *l,
 				      sizeof(p));
 }
 
+static struct weir__cuda_reduce reduce_of(const struct weir_backend_node *node)
+{
+	return (struct weir__cuda_reduce){
+		.rows = weir__cuda_outer(&node->src[0], 1),
+		.columns = weir__cuda_dim(&node->src[0], 0),
+		.k = 1,
+		.dst = weir__cuda_operand(&node->dst),
+		.a = weir__cuda_source(node, 0),
+	};
+}
+
+/* One block; of nothing it is 0. */
+static void sum_plan(struct weir__cuda_launches *l,
+		     const struct weir_backend_node *node)
+{
+	struct weir__cuda_reduce p = reduce_of(node);
+
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum, 1, 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+}
+
+static void sum_rows_plan(struct weir__cuda_launches *l,
+			  const struct weir_backend_node *node)
+{
+	struct weir__cuda_reduce p = reduce_of(node);
+
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum_rows, blocks_of(p.rows),
+			      1, threads_of(p.columns), 0, &p, sizeof(p));
+}
+
+static void top_k_plan(struct weir__cuda_launches *l,
+		       const struct weir_backend_node *node)
+{
+	const struct weir_op_top_k *top = node->params;
+	struct weir__cuda_reduce p = reduce_of(node);
+
+	if (node->op == WEIR_OP_TOP_K)
+		p.k = top->k;
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_top_k, blocks_of(p.rows), 1,
+			      threads_of(p.columns), 0, &p, sizeof(p));
+}
+
 #define F32 WEIR__CUDA_F32
 #define FLOATS WEIR__CUDA_FLOATS
 
@@ -136,4 +178,36 @@ const struct weir__cuda_operation weir__cuda_op_rope = {
 	.src = { FLOATS, WEIR__CUDA_I32, F32 },
 	.n_src = 3,
 	.plan = rope_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_sum = {
+	.name = "sum",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = sum_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_sum_rows = {
+	.name = "sum_rows",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = sum_rows_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_argmax = {
+	.name = "argmax",
+	.dst = WEIR__CUDA_I32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = top_k_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_top_k = {
+	.name = "top_k",
+	.dst = WEIR__CUDA_I32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = top_k_plan,
 };

@@ -28,6 +28,11 @@ static const struct weir__cuda_operation *const table[] = {
 	[WEIR_OP_REPEAT] = &weir__cuda_op_repeat,
 	[WEIR_OP_GET_ROWS] = &weir__cuda_op_get_rows,
 	[WEIR_OP_SET_ROWS] = &weir__cuda_op_set_rows,
+	[WEIR_OP_SUM] = &weir__cuda_op_sum,
+	[WEIR_OP_SUM_ROWS] = &weir__cuda_op_sum_rows,
+	[WEIR_OP_ARGMAX] = &weir__cuda_op_argmax,
+	[WEIR_OP_TOP_K] = &weir__cuda_op_top_k,
+	[WEIR_OP_MUL_MAT_ID] = &weir__cuda_op_mul_mat_id,
 	[WEIR_OP_MUL_MAT] = &weir__cuda_op_mul_mat,
 	[WEIR_OP_ATTENTION] = &weir__cuda_op_attention,
 };

@@ -97,6 +97,10 @@ extern const struct weir__cuda_operation weir__cuda_op_rms_norm,
 	weir__cuda_op_norm;
 extern const struct weir__cuda_operation weir__cuda_op_soft_max,
 	weir__cuda_op_rope;
+extern const struct weir__cuda_operation weir__cuda_op_sum;
+extern const struct weir__cuda_operation weir__cuda_op_sum_rows;
+extern const struct weir__cuda_operation weir__cuda_op_argmax;
+extern const struct weir__cuda_operation weir__cuda_op_top_k;
 /* operation_copies.c */
 extern const struct weir__cuda_operation weir__cuda_op_copy, weir__cuda_op_cont;
 extern const struct weir__cuda_operation weir__cuda_op_concat,
@@ -105,6 +109,7 @@ extern const struct weir__cuda_operation weir__cuda_op_get_rows;
 extern const struct weir__cuda_operation weir__cuda_op_set_rows;
 /* operation_products.c */
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
+extern const struct weir__cuda_operation weir__cuda_op_mul_mat_id;
 extern const struct weir__cuda_operation weir__cuda_op_attention;
 
 #endif

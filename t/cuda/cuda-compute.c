@@ -133,8 +133,10 @@ static void supports(void)
 			is_err(r, -EOPNOTSUPP, "not one of F32, F16, BF16",
 			       "products with %s are refused", weights[i].name);
 	}
-	is_err(makes(weir_sum(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
-	       "it has no kernel", "an operation without a kernel is refused");
+	is_err(makes(weir_cast(g, vector("x", WEIR_DTYPE_F32, N),
+			       WEIR_DTYPE_Q8_0)),
+	       -EOPNOTSUPP, "no conversion to Q8_0",
+	       "a conversion without a kernel is refused");
 }
 
 static void right(void)
@@ -278,10 +280,12 @@ static void lanes_and_observers(void)
 	a = weir_sqr(g, x);
 	b = weir_scale(g, a, 2, 0);
 	y = weir_sum(g, b);
+	weir_node_set_name(y, "third");
 	weir_node_set_name(a, "first");
 	weir_node_set_name(b, "second");
 	must(weir_sched_pin(sched, "first", cuda));
 	must(weir_sched_pin(sched, "second", cuda));
+	must(weir_sched_pin(sched, "third", devs[1]));
 	weir_graph_observe(g, a);
 	weir_graph_observe(g, b);
 	run = run_of(y);

@@ -82,11 +82,22 @@ struct weir__cuda_index {
 	struct weir__cuda_operand dst, a, ids; /* set_rows: a is b */
 };
 
-/* mul_mat of a [.., M, K] and b [.., N, K]. */
+/* sum, sum_rows, top_k; argmax is top_k with k 1. */
+struct weir__cuda_reduce {
+	uint64_t rows;
+	int64_t columns, k;
+	struct weir__cuda_operand dst, a;
+};
+
+/*
+ * mul_mat of a [.., M, K] and b [.., N, K]; mul_mat_id of a [E, M, K], b [T, m,
+ * K] and ids [T, N].
+ */
 struct weir__cuda_product {
 	int64_t m, n, k;
 	uint64_t batches; /* of dst; the outer dimensions of a are repeated */
-	struct weir__cuda_operand dst, a, b;
+	uint64_t node;    /* mul_mat_id: its number in the segment + 1 */
+	struct weir__cuda_operand dst, a, b, ids;
 };
 
 /* attention; one block for each token and head. */

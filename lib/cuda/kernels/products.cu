@@ -68,6 +68,37 @@ __device__ static inline void multiply(const struct weir__cuda_product &p,
 	}
 }
 
+/* A warp computes a row of the matrix that the index of a column chooses. */
+template <typename R>
+__device__ static inline void chosen(const struct weir__cuda_product &p,
+				     char *workspace)
+{
+	uint64_t all = (uint64_t)p.m * (uint64_t)p.n * p.batches;
+
+	for (uint64_t i = thread_first() / 32; i < all;
+	     i += thread_step() / 32) {
+		int64_t m = (int64_t)(i % (uint64_t)p.m);
+		int64_t n = (int64_t)(i / (uint64_t)p.m % (uint64_t)p.n);
+		int64_t t = (int64_t)(i / (uint64_t)p.m / (uint64_t)p.n);
+		int32_t id = (int32_t)word_in<uint32_t>(
+			p.ids, address(p.ids) + t * p.ids.stride[1] +
+				       n * p.ids.stride[0]);
+
+		if (id < 0 || id >= p.a.dim[2]) {
+			found_index(workspace, p.node, id, n, p.a.dim[2]);
+			continue;
+		}
+		multiply<R>(p,
+			    address(p.a) + id * p.a.stride[2] +
+				    m * p.a.stride[1],
+			    address(p.b) + t * p.b.stride[2] +
+				    n % p.b.dim[1] * p.b.stride[1],
+			    address(p.dst) + t * p.dst.stride[2] +
+				    n * p.dst.stride[1] + m * p.dst.stride[0],
+			    1);
+	}
+}
+
 /* A warp computes a row of a and a group of columns of a batch. */
 template <typename R>
 __device__ static inline void product(const struct weir__cuda_product &p)
@@ -91,10 +122,13 @@ __device__ static inline void product(const struct weir__cuda_product &p)
 	}
 }
 
-#define PRODUCT(name, type)      \
-	KERNEL(name, product)    \
-	{                        \
-		product<type>(p); \
+#define PRODUCT(name, type)                            \
+	KERNEL(name, product)                          \
+	{                                              \
+		if (p.ids.data)                        \
+			chosen<type>(p, workspace);    \
+		else                                   \
+			product<type>(p);              \
 	}
 PRODUCT(mul_mat_f32, row_f32)
 PRODUCT(mul_mat_f16, row_f16)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums, and the greatest elements of rows. */
+#include "cuda/kernels/device.cuh"
+
+__device__ static inline const char *row_of(const struct weir__cuda_reduce &p,
+					    uint64_t n)
+{
+	return at_repeated(p.a, place_of(p.a, 1, n), 1, WEIR__CUDA_DIMS);
+}
+
+/* All elements by one block, so that their order is always the same. */
+KERNEL(sum, reduce)
+{
+	__shared__ double part[32];
+	uint64_t n = p.rows * (uint64_t)p.columns;
+	double sum = 0;
+
+	for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+		sum += (double)element_in(
+			p.a, at_repeated(p.a, place_of(p.a, 0, i), 0,
+					 WEIR__CUDA_DIMS));
+	sum = block_sum(sum, part);
+	if (threadIdx.x == 0)
+		element_out(p.dst, address(p.dst), (float)sum);
+}
+
+KERNEL(sum_rows, reduce)
+{
+	__shared__ double part[32];
+
+	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
+		const char *a = row_of(p, n);
+		double sum = 0;
+
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x)
+			sum += (double)element_in(p.a, a + i * p.a.stride[0]);
+		sum = block_sum(sum, part);
+		if (threadIdx.x == 0)
+			element_out(p.dst,
+				    at_repeated(p.dst, place_of(p.a, 1, n), 1,
+						WEIR__CUDA_DIMS),
+				    (float)sum);
+	}
+}
+
+/* An element and its index, -1: none. NaN comes after all numbers. */
+struct ranked {
+	float x;
+	int32_t index;
+};
+
+__device__ static inline bool comes_before(const ranked &a, const ranked &b)
+{
+	if (a.index < 0 || b.index < 0)
+		return a.index >= 0;
+	if (a.x > b.x || (isnan(b.x) && !isnan(a.x)))
+		return true;
+	if (a.x < b.x || (isnan(a.x) && !isnan(b.x)))
+		return false;
+	return a.index < b.index;
+}
+
+/* The first of those that the threads of a block have. */
+__device__ static inline ranked block_first(ranked r, ranked *part)
+{
+	for (unsigned o = 16; o; o >>= 1) {
+		ranked other;
+
+		other.x = __shfl_xor_sync(~0u, r.x, o);
+		other.index = __shfl_xor_sync(~0u, r.index, o);
+		if (comes_before(other, r))
+			r = other;
+	}
+	if (threadIdx.x % 32 == 0)
+		part[threadIdx.x / 32] = r;
+	__syncthreads();
+	for (unsigned i = 0; i < blockDim.x / 32; i++)
+		if (comes_before(part[i], r))
+			r = part[i];
+	__syncthreads();
+	return r;
+}
+
+/* One after the other: each is the first of those after the one before. */
+KERNEL(top_k, reduce)
+{
+	__shared__ ranked part[32];
+
+	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
+		const char *a = row_of(p, n);
+		ranked last;
+
+		last.index = -1;
+		for (int64_t k = 0; k < p.k; k++) {
+			ranked best, next;
+
+			best.x = 0;
+			best.index = -1;
+			for (int64_t i = threadIdx.x; i < p.columns;
+			     i += blockDim.x) {
+				next.x = element_in(p.a,
+						    a + i * p.a.stride[0]);
+				next.index = (int32_t)i;
+				if (k && !comes_before(last, next))
+					continue;
+				if (comes_before(next, best))
+					best = next;
+			}
+			last = block_first(best, part);
+			if (threadIdx.x == 0)
+				word_out<uint32_t>(
+					p.dst,
+					address(p.dst) +
+						4 * ((int64_t)n * p.k + k),
+					(uint32_t)last.index);
+		}
+	}
+}
