@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 /*
- * Map @file. NULL without an exception: it has to be read. On a network file
+ * Map @file. NULL without an exception: it has to be read. Other threads may
+ * run meanwhile, and map it, too. On a network file
  * system, or FUSE, an error would not be an exception but end the process.
  */
 static struct glue_memory *map_file(struct glue_model *self,
@@ -58,6 +59,20 @@ static struct glue_map *entry_of(struct glue_model *self, unsigned shard)
 	return &self->map[shard];
 }
 
+/* Keep @memory for @shard, unless another thread was faster. */
+static void map_once(struct glue_model *self, unsigned shard,
+		     struct glue_memory *memory)
+{
+	struct glue_map *map = &self->map[shard];
+
+	if (map->tried) {
+		Py_XDECREF(memory);
+		return;
+	}
+	map->memory = memory;
+	map->tried = true;
+}
+
 struct glue_memory *glue_map_of(struct glue_model *self,
 				const struct weir_entry *e)
 {
@@ -87,10 +102,8 @@ int glue_map(struct glue_model *self, const struct weir_entry *e,
 	if (info.changed)
 		return fail_changed(&info);
 	map = entry_of(self, e->shard);
-	if (map && !map->tried) {
-		map->memory = map_file(self, file, &info);
-		map->tried = true;
-	}
+	if (map && !map->tried)
+		map_once(self, e->shard, map_file(self, file, &info));
 	*ret_memory = glue_map_of(self, e);
 	return *ret_memory != NULL;
 }

@@ -156,6 +156,7 @@ void glue_model_leave(struct glue_model *self)
 	glue_root_leave(self->root);
 	if (--self->busy || !self->closing)
 		return;
+	glue_maps_free(self);
 	weir_model_close(self->model);
 	self->model = NULL;
 }
@@ -167,9 +168,9 @@ static PyObject *model_close(PyObject *o, PyObject *unused)
 	(void)unused;
 	self->closing = true;
 	Py_CLEAR(self->names);
-	glue_maps_free(self);
 	if (self->busy)
 		Py_RETURN_NONE;
+	glue_maps_free(self);
 	weir_model_close(self->model);
 	self->model = NULL;
 	Py_RETURN_NONE;

@@ -201,6 +201,7 @@ PyObject *glue_model_get(PyObject *o, PyObject *args)
 	PyObject *name, *maker;
 	const char *device;
 	struct part part;
+	PyObject *object;
 	int want, r;
 	size_t i;
 
@@ -217,8 +218,11 @@ PyObject *glue_model_get(PyObject *o, PyObject *args)
 	if (r < 0)
 		return glue_fail(r);
 	glue_part_whole(&e, &part);
-	return part_object(self, i, &e, &part, device,
-			   (struct glue_maker *)maker, (enum want)want);
+	glue_model_enter(self);
+	object = part_object(self, i, &e, &part, device,
+			     (struct glue_maker *)maker, (enum want)want);
+	glue_model_leave(self);
+	return object;
 }
 
 PyObject *glue_model_part(PyObject *o, PyObject *args)
@@ -227,6 +231,7 @@ PyObject *glue_model_part(PyObject *o, PyObject *args)
 	struct weir_entry e = { .size = sizeof(e) };
 	PyObject *maker, *index;
 	const char *device;
+	PyObject *object = NULL;
 	struct part part;
 	int want, r;
 	Py_ssize_t i;
@@ -238,10 +243,13 @@ PyObject *glue_model_part(PyObject *o, PyObject *args)
 	r = weir_model_tensor(self->model, (size_t)i, &e);
 	if (r < 0)
 		return glue_fail(r);
-	if (glue_part_parse(index, &e, &part) < 0)
-		return NULL;
-	return part_object(self, (size_t)i, &e, &part, device,
-			   (struct glue_maker *)maker, (enum want)want);
+	glue_model_enter(self);
+	if (glue_part_parse(index, &e, &part) >= 0)
+		object = part_object(self, (size_t)i, &e, &part, device,
+				     (struct glue_maker *)maker,
+				     (enum want)want);
+	glue_model_leave(self);
+	return object;
 }
 
 /* Add a view of tensor @i to @dict; 0: it is no view, -1: an exception. */
@@ -297,9 +305,11 @@ PyObject *glue_model_views(PyObject *o, PyObject *args)
 		r = -1;
 	if (glue_maker_copies((struct glue_maker *)maker))
 		r = 0;
+	glue_model_enter(self);
 	for (Py_ssize_t i = 0; r > 0 && i < n; i++)
 		r = add_view(self, (size_t)i, dict, PyTuple_GetItem(names, i),
 			     (struct glue_maker *)maker);
+	glue_model_leave(self);
 	Py_DECREF(names);
 	if (r > 0)
 		return dict;
@@ -309,31 +319,43 @@ PyObject *glue_model_views(PyObject *o, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/* 1: all files are mapped and in the page cache; -1 with an exception. */
+static int all_resident(struct glue_model *self)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	struct glue_memory *memory, *seen = NULL;
+	size_t n = weir_model_count(self->model);
+	int r;
+
+	/* Tensors are in the order of the files. */
+	for (size_t i = 0; i < n; i++) {
+		r = weir_model_tensor(self->model, i, &e);
+		if (r < 0) {
+			glue_fail(r);
+			return -1;
+		}
+		if (seen && glue_map_of(self, &e) == seen)
+			continue;
+		r = glue_map(self, &e, &memory);
+		if (r <= 0)
+			return r;
+		if (!glue_map_resident(memory->data, memory->bytes))
+			return 0;
+		seen = memory;
+	}
+	return 1;
+}
+
 PyObject *glue_model_resident(PyObject *o, PyObject *unused)
 {
 	struct glue_model *self = (struct glue_model *)o;
-	struct weir_entry e = { .size = sizeof(e) };
-	struct glue_memory *memory, *seen = NULL;
-	size_t n;
 	int r;
 
 	(void)unused;
 	if (!glue_model_of(self) || !glue_root_of((PyObject *)self->root))
 		return NULL;
-	n = weir_model_count(self->model);
-	/* Tensors are in the order of the files. */
-	for (size_t i = 0; i < n; i++) {
-		r = weir_model_tensor(self->model, i, &e);
-		if (r < 0)
-			return glue_fail(r);
-		if (seen && glue_map_of(self, &e) == seen)
-			continue;
-		r = glue_map(self, &e, &memory);
-		if (r < 0)
-			return NULL;
-		if (!r || !glue_map_resident(memory->data, memory->bytes))
-			Py_RETURN_FALSE;
-		seen = memory;
-	}
-	Py_RETURN_TRUE;
+	glue_model_enter(self);
+	r = all_resident(self);
+	glue_model_leave(self);
+	return r < 0 ? NULL : PyBool_FromLong(r);
 }

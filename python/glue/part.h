@@ -70,6 +70,7 @@ struct glue_tensor *glue_read_whole(struct glue_model *self, size_t i,
 /*
  * Find tensor @e in a mapping of its file. 1: @ret_memory, borrowed, has it at
  * e->offset; 0: it has to be read; -1 with an exception: the file has changed.
+ * The caller has entered the model, which keeps its mappings.
  */
 int glue_map(struct glue_model *self, const struct weir_entry *e,
 	     struct glue_memory **ret_memory);

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,43 @@ def test_replaced(small: Path) -> None:
         other.write_bytes(b"other")
         os.replace(other, small)
         assert raw(view) == raw(file.get_tensor("a")) == content(24, 2)
+
+
+def test_threads(tmp_path: Path) -> None:
+    """Threads map the files of a model at once, and one of them closes it."""
+    for i in range(4):
+        (tmp_path / f"model-{i}.safetensors").write_bytes(
+            header([(f"w{i}.{k}", "U8", (512,), content(512, i)) for k in range(8)])
+        )
+    index = {"weight_map": {
+        f"w{i}.{k}": f"model-{i}.safetensors" for i in range(4) for k in range(8)
+    }}
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps(index))
+    wrong = []
+
+    def use(file: weir.safe_open, i: int, start: threading.Barrier) -> None:
+        start.wait()
+        try:
+            for k in range(8):
+                if raw(file.get_tensor(f"w{i}.{k}")) != content(512, i):
+                    wrong.append(i)
+        except weir.ClosedError:
+            pass
+        file._open().close()
+
+    for _ in range(20):
+        file = weir.safe_open(path, "weir")
+        start = threading.Barrier(8)
+        threads = [
+            threading.Thread(target=use, args=(file, i % 4, start))
+            for i in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
 
 
 def test_exit(small: Path) -> None:
