@@ -130,6 +130,8 @@ static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 		weir__heap_growing(h, less);
 		r = weir__buf_alloc(h->buft, size, &o, ret_buf);
 		weir__heap_growing(NULL, false);
+		if (r >= 0)
+			(*ret_buf)->divided = true;
 		if (r != -ENOMEM || !less)
 			return r;
 		size /= 2;

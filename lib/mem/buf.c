@@ -623,10 +623,12 @@ int weir__buf_check_parkable(const struct weir_buf *buf)
 {
 	const char *why = "they were not allocated with WEIR_BUF_PARKABLE";
 
-	if (!buf->bytes || buf->mem.got & WEIR_GOT_PARKABLE)
+	if (!buf->bytes || (buf->mem.got & WEIR_GOT_PARKABLE && !buf->divided))
 		return 0;
 	if (buf->reserved)
 		why = "they are addresses of a heap, which commits and gives back their memory";
+	else if (buf->divided)
+		why = "they are a heap's, which may have other blocks there";
 	else if (buf->mem.got & WEIR_GOT_SHARED)
 		why = "they are shared, and other processes may use them";
 	else if (buf->mem.got & WEIR_GOT_HUGETLB)

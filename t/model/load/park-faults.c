@@ -418,7 +418,10 @@ static void shared(void)
 /* Weights in a block of a heap, which has blocks of others too. */
 static void in_heap(void)
 {
-	const struct weir_park_opts o = to_folder(dir);
+	struct weir_target target = { .size = sizeof(target) };
+	struct weir_park_opts o = to_folder(dir);
+	const int64_t shape[] = { EACH };
+	struct weir_tensor t;
 	struct weir_heap *heap;
 	struct weir_block block;
 	struct weir_weights *w;
@@ -436,6 +439,18 @@ static void in_heap(void)
 	w = load(p, NULL);
 	is_err(weir_weights_park(w, &o), -EINVAL, "in a buffer of the program",
 	       "weights in a block of a heap are not parked");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	p = new_plan(m);
+	target.dst = &t;
+	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 1, shape) < 0 ||
+	    weir_tensor_place(&t, block.buf, block.offset) < 0 ||
+	    weir_plan_add_tensors(p, &target, 1) < 0)
+		bail("%s", weir_error());
+	w = load(p, NULL);
+	o.flags = WEIR_PARK_TARGETS;
+	is_err(weir_weights_park(w, &o), -EOPNOTSUPP, "they are a heap's",
+	       "targets in a block of a heap are not parked");
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_heap_free(&block, NULL);
@@ -643,7 +658,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 4)
 		return killed_child(argv);
-	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 2 * 5 + 4 + 3 + 1 + 4 + 3 + 7 +
+	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 2 * 5 + 4 + 3 + 2 + 4 + 3 + 7 +
 		    3 + 3 + 1);
 	no_room();
 	with_names();
