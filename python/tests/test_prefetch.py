@@ -152,6 +152,26 @@ def test_bounded(many: Path, ahead: int) -> None:
                 assert raw(loader.take(name)) == WANTED[name]
 
 
+def test_goes_on(many: Path, monkeypatch: Any) -> None:
+    """More is read as soon as tensors are taken."""
+    started: List[int] = []
+    load = weir._weir.Load
+
+    def counted(*args: Any, **options: Any) -> Any:
+        started.append(len(args[1]))
+        return load(*args, **options)
+
+    monkeypatch.setattr(weir._weir, "Load", counted)
+    loader = weir.safe_open(many, "weir").prefetch(ahead=8 << 20)
+    assert started == [4] * 4
+    for name in NAMES[:4]:
+        loader.take(name)
+    assert started == [4] * 5
+    loader.take(NAMES[-1])
+    assert started == [4] * 6
+    assert len(list(loader)) == 59 and started == [4] * 16
+
+
 def test_no_memory(many: Path) -> None:
     """Tensors that fit are given out, the next one is OutOfMemoryError."""
     with weir.Root(budget=24 << 20) as root:
