@@ -288,8 +288,8 @@ static int merged_cached(const struct weir__extent *e, uint32_t n,
 /*
  * The same from the page cache: the rows begin at @off of the file. @how->wait:
  * the reads may block; otherwise -EAGAIN at a missing page, when some rows may
- * be in their places. Returns 1 if all is read, 0 if the file ends before the last
- * row, or the -errno of a read, without a sentence.
+ * be in their places. Returns 1 if all is read, 0 if the file ends before the
+ * last row, or the -errno of a read, without a sentence.
  */
 static int unpack_cached(const struct weir__extent *e,
 			 const struct weir__rows *rows, uint64_t off,
