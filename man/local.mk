@@ -8,7 +8,7 @@ dist_man_MANS = \
 	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_exec.3 %D%/weir_file_open.3 \
 	%D%/weir_graph.3 %D%/weir_graph_compute.3 %D%/weir_graph_copy.3 \
 	%D%/weir_heap.3 %D%/weir_load.3 %D%/weir_model.3 %D%/weir_module_load.3 \
-	%D%/weir_mul_mat_precision.3 \
+	%D%/weir_mul_mat_precision.3 %D%/weir_op_info.3 \
 	%D%/weir_open.3 %D%/weir_ops.3 %D%/weir_placement.3 %D%/weir_plan.3 \
 	%D%/weir_plan_add_tensors.3 %D%/weir_plan_sink.3 %D%/weir_plan_verify.3 %D%/weir_run.3 \
 	%D%/weir_save.3 \

@@ -167,6 +167,13 @@ WEIR_API int weir_graph_error(const struct weir_graph *g,
 			      struct weir_failure *ret_failure) WEIR_NONNULL(1);
 
 /*
+ * Forget the failure, if there is one: the nodes that were made before it
+ * stay, and calls make nodes again. For programs that report each failure at
+ * once, such as interactive ones.
+ */
+WEIR_API void weir_graph_clear_error(struct weir_graph *g) WEIR_NONNULL(1);
+
+/*
  * Compute 128 bits that are equal for graphs with equal operations,
  * parameters, shapes, edges, marks, dtypes, and places of leaves in memory or
  * in files. Names, and the events of leaves, make no difference. Do not

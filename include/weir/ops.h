@@ -129,6 +129,48 @@ struct weir_op_call {
 	uint32_t reserved;            /* 0 */
 };
 
+/* The type of a member of an operation's parameters. */
+enum weir_param_type {
+	WEIR_PARAM_U32 = 0,
+	WEIR_PARAM_U64 = 1,
+	WEIR_PARAM_I64 = 2,
+	WEIR_PARAM_F32 = 3,
+	WEIR_PARAM_WORD = 4,  /* uint32_t: the number of a word of .words */
+	WEIR_PARAM_DTYPE = 5, /* uint32_t: enum weir_dtype */
+	WEIR_PARAM_DIMS = 6,  /* int64_t[WEIR_MAX_DIMS] */
+	WEIR_PARAM_NDIM = 7,  /* uint32_t: how many members of the DIMS are
+				 used */
+	WEIR_PARAM_POINTER = 8
+};
+struct weir_op_param {
+	const char *name;         /* "eps", as the member; NULL ends a list */
+	uint32_t type;            /* enum weir_param_type */
+	uint32_t offset;          /* bytes, in the struct of the parameters */
+	const char *const *words; /* WORD: "fast", ..., NULL. Otherwise NULL */
+};
+
+#define WEIR_OP_SOURCES 8
+
+/* An operation, for programs that make nodes by names. All is constant. */
+struct weir_op_info {
+	size_t size;         /* set by the caller */
+	const char *name;    /* "mul_mat" */
+	const char *summary; /* "b times a transposed: ..."; one line */
+	const char *source[WEIR_OP_SOURCES]; /* "a", "b", ..., NULL */
+	uint32_t required; /* number of sources that it needs */
+	uint32_t optional; /* number of sources after them that may be NULL */
+	uint32_t any;      /* 1: it takes any number of sources */
+	uint32_t params_size; /* bytes of the struct of its parameters */
+	const struct weir_op_param *params; /* a list, without reserved ones */
+};
+/*
+ * Describe an operation. Operations have numbers from 0 on, without gaps, so
+ * a program finds one by its name in a loop. weir_graph_op() does not make
+ * LEAF and INPUT. -EINVAL: there is no operation @op, or the size is not set.
+ */
+WEIR_API int weir_op_info(enum weir_op op, struct weir_op_info *ret_info)
+	WEIR_NONNULL(2);
+
 /*
  * Views: the result has the bytes of @a. @stride and @offset are in bytes; the
  * view may not exceed the bytes of @a.

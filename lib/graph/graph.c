@@ -72,6 +72,11 @@ int weir_graph_error(const struct weir_graph *g,
 	return g->err;
 }
 
+void weir_graph_clear_error(struct weir_graph *g)
+{
+	g->err = 0;
+}
+
 #define SHAPE_BYTES (3 + 22 * WEIR_MAX_DIMS)
 
 /* The buffer of a new text; this thread's last text stays in the other. */

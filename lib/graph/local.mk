@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
 	%D%/graph.c %D%/graph.h %D%/bump.c %D%/bump.h \
-	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/shapes.c %D%/views.c \
+	%D%/ops.c %D%/ops.h %D%/make.c %D%/builders.c %D%/op_info.c %D%/shapes.c %D%/views.c \
 	%D%/compile/reach.c %D%/compile/reach.h \
 	%D%/compile/assign.c %D%/compile/assign.h \
 	%D%/compile/sync.c %D%/compile/sync.h \

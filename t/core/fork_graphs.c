@@ -104,6 +104,7 @@ static void elements_and_rows(struct weir_graph *g)
 static void graphs(const struct fork_objects *o)
 {
 	struct weir_node_info info = { .size = sizeof(info) };
+	struct weir_op_info op = { .size = sizeof(op) };
 	struct weir_tensor placed = { .buf = o->buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_node *a, *b;
 	struct weir_graph *g, *copy;
@@ -129,10 +130,12 @@ static void graphs(const struct fork_objects *o)
 	returns(a, weir_node_source, b, 0);
 	returns(b, weir_node_set_name, b, "b");
 	returns(0, weir_node_info, b, &info);
+	returns(0, weir_op_info, WEIR_OP_SQR, &op);
 	fork_check("weir_node_tensor", weir_node_tensor(b)->ndim, 0);
 	fork_made("weir_node_tensor");
 	returns(NULL, weir_graph_leaf, g, &placed, NULL);
 	fails(weir_graph_error, g, NULL);
+	ends(weir_graph_clear_error, g);
 	ends(weir_graph_reset, g);
 	returns(NULL, weir_graph_leaf_file, g, &placed, o->file, 0);
 	returns(NULL, weir_graph_constant, g, a);

@@ -72,6 +72,14 @@ static void kept(void)
 	is_err(weir_graph_error(g, &f), -EINVAL,
 	       "weir_graph_op: mul_mat: rows of 32 and 31 elements: a 'wq' F16 [8, 32], b 'x' F32 [3, 31]",
 	       "the sentence has operation, names, dtypes and shapes");
+	weir_graph_clear_error(g);
+	is_int(weir_graph_error(g, NULL), 0, "a failure can be forgotten");
+	ok(weir_graph_count(g) == 2 && weir_sqr(g, x),
+	   "then the graph has its nodes, and makes new ones");
+	weir_graph_reset(g);
+	a = leaf(g, "wq", WEIR_DTYPE_F16, 2, 8, 32);
+	x = leaf(g, "x", WEIR_DTYPE_F32, 2, 3, 31);
+	ok(!weir_mul_mat(g, a, x), "and fails again");
 	is_int(f.err, -EINVAL, "a failure has its errno");
 	is_int(f.number, 2, "a failure has the number of the missing node");
 	has_str(f.text, "mul_mat: rows", "a failure has its sentence");
@@ -296,7 +304,7 @@ int main(void)
 {
 	struct weir *weir;
 
-	plan(55);
+	plan(58);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	g = graph_new();

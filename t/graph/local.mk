@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 T_GRAPH_C = %D%/graph.t %D%/graph-ops.t %D%/graph-views.t %D%/graph-equal.t \
-	%D%/graph-memory.t %D%/ops-symbols.t
+	%D%/graph-memory.t %D%/op-info.t %D%/ops-symbols.t
 check_PROGRAMS += $(T_GRAPH_C)
 TESTS += $(T_GRAPH_C)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
