@@ -146,6 +146,14 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 					      struct weir_node *node)
 	WEIR_NONNULL(1);
 /*
+ * Remove the marks OUTPUT and OBSERVED of @node, so that executable graphs
+ * which are made from now on compute it only if others need it. Returns @node,
+ * or NULL. Kept in the graph: -EINVAL: @node is NULL or of another graph.
+ */
+WEIR_API struct weir_node *weir_graph_unmark(struct weir_graph *g,
+					     struct weir_node *node)
+	WEIR_NONNULL(1);
+/*
  * Mark a leaf as constant: its bytes do not change while an executable graph
  * of the graph exists. So a device that cannot use the leaf where it is, in
  * host memory, keeps a copy, or copies it ahead of its use if

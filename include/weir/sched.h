@@ -253,7 +253,8 @@ struct weir_node_place {
 	uint64_t until; /* the step from which on its bytes are used for others;
 			   UINT64_MAX: they are kept */
 	uint32_t cause; /* enum weir_node_cause: why it is computed there */
-	uint32_t reserved;
+	uint32_t needed; /* 1: an output, an observed node or a write needs it;
+			    a run does not need an input that has 0 */
 };
 /* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */
 WEIR_API int weir_exec_explain(const struct weir_exec *exec, uint64_t i,

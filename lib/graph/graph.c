@@ -480,10 +480,20 @@ static int check_mark(const struct weir_graph *g, const struct weir_node *node,
 	return 0;
 }
 
+/* What a mark adds to the marks of the fingerprint. */
+static void mark_hash(const struct weir_node *node, uint16_t flag,
+		      uint64_t ret_hash[2])
+{
+	const uint64_t record[2] = { node->index, flag };
+
+	ret_hash[0] = ret_hash[1] = 0;
+	hash_add(ret_hash, record, sizeof(record));
+}
+
 static struct weir_node *node_mark(struct weir_graph *g, struct weir_node *node,
 				   uint16_t flag, const char *what)
 {
-	uint64_t record[2], hash[2] = { 0, 0 };
+	uint64_t hash[2];
 	int r;
 
 	if (g->err)
@@ -494,11 +504,35 @@ static struct weir_node *node_mark(struct weir_graph *g, struct weir_node *node,
 	if (node->flags & flag)
 		return node;
 	node->flags |= flag;
-	record[0] = node->index;
-	record[1] = flag;
-	hash_add(hash, record, sizeof(record));
+	mark_hash(node, flag, hash);
 	g->marks[0] += hash[0];
 	g->marks[1] += hash[1];
+	return node;
+}
+
+struct weir_node *weir_graph_unmark(struct weir_graph *g,
+				    struct weir_node *node)
+{
+	static const uint16_t flags[] = { WEIR_NODE_OUTPUT,
+					  WEIR_NODE_OBSERVED };
+	uint64_t hash[2];
+	int r;
+
+	if (g->err)
+		return NULL;
+	WEIR__ENTER();
+	r = node ? weir__node_check(g, node, "unmark")
+		 : weir__fail(-EINVAL, "the node is NULL");
+	if (r < 0)
+		return weir__graph_keep_failure(g, r);
+	for (unsigned i = 0; i < 2; i++) {
+		if (!(node->flags & flags[i]))
+			continue;
+		node->flags &= (uint16_t)~flags[i];
+		mark_hash(node, flags[i], hash);
+		g->marks[0] -= hash[0];
+		g->marks[1] -= hash[1];
+	}
 	return node;
 }
 

@@ -121,6 +121,7 @@ static void graphs(const struct fork_objects *o)
 	fork_made("weir_graph_op");
 	returns(b, weir_graph_output, g, b);
 	returns(b, weir_graph_observe, g, b);
+	returns(b, weir_graph_unmark, g, b);
 	returns(b, weir_graph_node, g, 1);
 	returns(2, weir_graph_count, g);
 	returns(0, weir_graph_fingerprint, g, hash);

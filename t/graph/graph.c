@@ -235,12 +235,24 @@ static void marks(void)
 {
 	struct weir_node_info info = { .size = sizeof(info) };
 	struct weir_node *a = F32(g, 1, 4);
+	uint64_t before[2], marked[2], after[2];
 
+	weir_graph_fingerprint(g, before);
 	ok(weir_graph_output(g, a) == a && weir_graph_observe(g, a) == a,
 	   "marking a node returns it");
 	weir_node_info(a, &info);
 	is_int(info.flags, WEIR_NODE_OUTPUT | WEIR_NODE_OBSERVED,
 	       "a node may be an output and observed");
+	weir_graph_fingerprint(g, marked);
+	ok(weir_graph_unmark(g, a) == a, "removing the marks returns it");
+	weir_node_info(a, &info);
+	is_int(info.flags, 0, "then it has none");
+	weir_graph_fingerprint(g, after);
+	ok(!memcmp(before, after, sizeof(after)) &&
+		   memcmp(marked, after, sizeof(after)) != 0,
+	   "and the graph has the fingerprint of before");
+	ok(!weir_graph_unmark(g, NULL) && weir_graph_error(g, NULL) == -EINVAL,
+	   "no node has no marks");
 }
 
 static void placed(struct weir *weir)
@@ -304,7 +316,7 @@ int main(void)
 {
 	struct weir *weir;
 
-	plan(58);
+	plan(62);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	g = graph_new();

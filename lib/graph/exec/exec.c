@@ -392,6 +392,15 @@ int weir_exec_info(const struct weir_exec *exec,
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+/* Inputs have places even if nothing needs them. */
+static bool is_needed(const struct weir__compiled *cg, uint32_t i)
+{
+	for (uint32_t k = 0; k < cg->n_ports; k++)
+		if (cg->port[k].node == i)
+			return cg->port[k].flags & WEIR__PORT_NEEDED;
+	return cg->at[i].why != WEIR_NODE_NOT_NEEDED;
+}
+
 int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 		      struct weir_node_place *ret_place)
 {
@@ -415,6 +424,7 @@ int weir_exec_explain(const struct weir_exec *exec, uint64_t i,
 	place.bytes = at->bytes;
 	place.over = at->over;
 	place.step = at->step;
+	place.needed = is_needed(cg, (uint32_t)i);
 	place.until = at->until == UINT32_MAX ? UINT64_MAX : at->until;
 	return weir__info_out(ret_place, &place, sizeof(place));
 }
