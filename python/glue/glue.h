@@ -150,9 +150,36 @@ struct glue_manifest {
 	PyObject_HEAD struct weir_manifest *manifest;
 };
 
+/* A graph, and what its leaves are in. */
+struct glue_graph {
+	PyObject_HEAD struct glue_root *root;
+	struct weir_graph *graph;
+	PyObject *keep; /* list: Memory, Tensor and Model of leaves */
+	unsigned busy;  /* threads that compile it without the GIL */
+};
+
+/* An executable graph. */
+struct glue_plan {
+	PyObject_HEAD struct glue_graph *graph;
+	struct weir_sched *sched;
+	struct weir_exec *exec;
+	struct weir_buft *buft;  /* of memory for outputs */
+	PyObject *keep;          /* tuple: the list of the graph at that time */
+	struct weir_node **node; /* the inputs, then the outputs */
+	size_t inputs, outputs;
+};
+
+struct glue_run {
+	PyObject_HEAD struct glue_plan *plan;
+	struct weir_run *run;
+	struct weir_event *end; /* for fileno(); or NULL */
+	PyObject *keep;         /* tensors that an input is copied from later */
+	bool ending;            /* it was cancelled, and may not have ended */
+};
+
 extern PyTypeObject *glue_root_type, *glue_model_type, *glue_memory_type,
 	*glue_tensor_type, *glue_load_type, *glue_maker_type, *glue_save_type,
-	*glue_manifest_type;
+	*glue_manifest_type, *glue_graph_type, *glue_plan_type, *glue_run_type;
 
 /* error.c */
 /* Raise the exception for @err with weir_error(); returns NULL. */
@@ -277,6 +304,16 @@ PyObject *glue_load_unpark(PyObject *self, PyObject *unused);
 PyObject *glue_load_park_info(PyObject *self, PyObject *unused);
 PyObject *glue_parkable_at(PyObject *module, PyObject *address);
 
+/* request.c */
+/* The numbers of a sequence, at most WEIR_MAX_DIMS; -1 with an exception. */
+int glue_numbers(PyObject *sequence, int64_t *ret, unsigned *ret_n);
+/*
+ * The tensor of @item, (address, dtype, shape, strides in bytes or None,
+ * owner), placed in a new buffer, which keeps the owner; -1 with an exception.
+ */
+int glue_place(struct weir_buft *buft, PyObject *item, struct weir_tensor *t,
+	       struct weir_buf **ret_buf);
+
 /* read.c */
 PyObject *glue_model_read(PyObject *self, PyObject *args, PyObject *kw);
 PyObject *glue_model_read_slice(PyObject *self, PyObject *args);
@@ -291,6 +328,18 @@ PyObject *glue_model_resident(PyObject *self, PyObject *unused);
 /* Drop the mappings of the files; tensors in them keep theirs. */
 void glue_maps_free(struct glue_model *self);
 
+/* tensor.c */
+/* The place of @tensor in the library's terms; < 0: its errno. */
+int glue_tensor_describe(const struct glue_tensor *tensor,
+			 struct weir_tensor *t);
+
+/* graph.c */
+PyObject *glue_operations(PyObject *module, PyObject *unused);
+/* -1 with an exception if another thread compiles the graph. */
+int glue_graph_check(const struct glue_graph *self);
+/* Node @i of the graph, or NULL with an exception. */
+struct weir_node *glue_graph_node(struct glue_graph *self, PyObject *i);
+
 /* Each adds its type to @module. */
 int glue_root_init(PyObject *module);
 int glue_model_init(PyObject *module);
@@ -300,6 +349,9 @@ int glue_load_init(PyObject *module);
 int glue_maker_init(PyObject *module);
 int glue_save_init(PyObject *module);
 int glue_manifest_init(PyObject *module);
+int glue_graph_init(PyObject *module);
+int glue_plan_init(PyObject *module);
+int glue_run_init(PyObject *module);
 
 /* Make the type of @spec and add it to @module as @name. */
 PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec);

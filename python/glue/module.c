@@ -78,6 +78,9 @@ static PyMethodDef functions[] = {
 	{ "dtypes", dtypes, METH_NOARGS,
 	  "All dtypes: (number, name, elements of a block, its bytes, "
 	  "alignment)." },
+	{ "operations", glue_operations, METH_NOARGS,
+	  "All operations: (number, name, summary, sources, required, any, "
+	  "bytes of parameters, [(name, type, offset, words)])." },
 	{ "exchange_api", exchange_api, METH_O,
 	  "True if the class has DLPack's C exchange." },
 	{ "parkable_at", glue_parkable_at, METH_O,
@@ -164,7 +167,9 @@ PyMODINIT_FUNC PyInit__weir(void)
 	    glue_root_init(module) < 0 || glue_model_init(module) < 0 ||
 	    glue_memory_init(module) < 0 || glue_tensor_init(module) < 0 ||
 	    glue_load_init(module) < 0 || glue_maker_init(module) < 0 ||
-	    glue_save_init(module) < 0 || glue_manifest_init(module) < 0) {
+	    glue_save_init(module) < 0 || glue_manifest_init(module) < 0 ||
+	    glue_graph_init(module) < 0 || glue_plan_init(module) < 0 ||
+	    glue_run_init(module) < 0) {
 		Py_DECREF(module);
 		return NULL;
 	}

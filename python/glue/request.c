@@ -83,7 +83,7 @@ static int read_slices(struct request *rq, PyObject *slices)
 	return r;
 }
 
-static int read_numbers(PyObject *tuple, int64_t *ret, unsigned *ret_n)
+int glue_numbers(PyObject *tuple, int64_t *ret, unsigned *ret_n)
 {
 	Py_ssize_t n = PySequence_Size(tuple);
 	PyObject *item;
@@ -91,8 +91,7 @@ static int read_numbers(PyObject *tuple, int64_t *ret, unsigned *ret_n)
 	if (n < 0)
 		return -1;
 	if (n > WEIR_MAX_DIMS) {
-		glue_fail_text(-EOPNOTSUPP,
-			       "a destination has more than 8 dimensions");
+		glue_fail_text(-EOPNOTSUPP, "more than 8 dimensions");
 		return -1;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {
@@ -108,12 +107,11 @@ static int read_numbers(PyObject *tuple, int64_t *ret, unsigned *ret_n)
 	return 0;
 }
 
-/* A destination: (address, dtype, shape, strides or None, owner). */
-static int read_target(struct request *rq, size_t i, PyObject *item)
+int glue_place(struct weir_buft *buft, PyObject *item, struct weir_tensor *t,
+	       struct weir_buf **ret_buf)
 {
 	int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS];
 	PyObject *dims, *strides, *owner;
-	struct weir_tensor *t = &rq->dst[i];
 	unsigned long long address;
 	unsigned dtype, ndim, n;
 	size_t bytes;
@@ -121,11 +119,11 @@ static int read_target(struct request *rq, size_t i, PyObject *item)
 
 	if (!PyArg_ParseTuple(item, "KIOOO", &address, &dtype, &dims, &strides,
 			      &owner) ||
-	    read_numbers(dims, shape, &ndim) < 0)
+	    glue_numbers(dims, shape, &ndim) < 0)
 		return -1;
 	r = weir_tensor_init(t, dtype, ndim, shape);
 	if (r >= 0 && strides != Py_None) {
-		if (read_numbers(strides, stride, &n) < 0)
+		if (glue_numbers(strides, stride, &n) < 0)
 			return -1;
 		if (n != ndim)
 			r = -EINVAL;
@@ -138,13 +136,17 @@ static int read_target(struct request *rq, size_t i, PyObject *item)
 		glue_fail(r);
 		return -1;
 	}
-	if (glue_wrap(rq->buft, (void *)(uintptr_t)address, bytes, owner,
-		      &rq->wrapped[i]) < 0)
+	/* An empty tensor may have no address. */
+	if (glue_wrap(buft, bytes ? (void *)(uintptr_t)address : (void *)t,
+		      bytes, owner, ret_buf) < 0)
 		return -1;
-	r = weir_tensor_place(t, rq->wrapped[i], 0);
-	if (r < 0)
+	r = weir_tensor_place(t, *ret_buf, 0);
+	if (r < 0) {
 		glue_fail(r);
-	return r;
+		weir_buf_free(*ret_buf);
+		*ret_buf = NULL;
+	}
+	return r < 0 ? -1 : 0;
 }
 
 static int read_targets(struct request *rq, PyObject *targets)
@@ -159,7 +161,9 @@ static int read_targets(struct request *rq, PyObject *targets)
 		return no_memory();
 	for (size_t i = 0; !r && i < rq->n; i++) {
 		item = PySequence_GetItem(targets, (Py_ssize_t)i);
-		r = item ? read_target(rq, i, item) : -1;
+		r = item ? glue_place(rq->buft, item, &rq->dst[i],
+				      &rq->wrapped[i])
+			 : -1;
 		Py_XDECREF(item);
 	}
 	return r;

@@ -127,14 +127,7 @@ static PyObject *save_add_tensor(PyObject *o, PyObject *args)
 			      &source, &to) ||
 	    glue_tensor_wait(source) < 0)
 		return NULL;
-	r = weir_tensor_init(&t, source->dtype, (unsigned)source->ndim,
-			     source->shape);
-	if (r >= 0) {
-		memcpy(t.stride, source->stride, sizeof(t.stride));
-		r = weir_tensor_place(&t, source->memory->buf,
-				      (uint64_t)(source->data -
-						 (char *)source->memory->data));
-	}
+	r = glue_tensor_describe(source, &t);
 	if (r >= 0)
 		r = weir_save_add(self->save, name, &t, to);
 	if (r < 0)

@@ -75,6 +75,19 @@ struct glue_tensor *glue_tensor_new(struct glue_memory *memory,
 	return self;
 }
 
+int glue_tensor_describe(const struct glue_tensor *self, struct weir_tensor *t)
+{
+	int r = weir_tensor_init(t, self->dtype, (unsigned)self->ndim,
+				 self->shape);
+
+	if (r < 0)
+		return r;
+	memcpy(t->stride, self->stride, sizeof(t->stride));
+	return weir_tensor_place(
+		t, self->memory->buf,
+		(uint64_t)(self->data - (char *)self->memory->data));
+}
+
 static void tensor_dealloc(PyObject *o)
 {
 	struct glue_tensor *self = (struct glue_tensor *)o;

@@ -4,6 +4,7 @@
 import ctypes
 import gc
 import sys
+from array import array
 from pathlib import Path
 
 import weir
@@ -55,7 +56,7 @@ path = folder / "x.safetensors"
 path.write_bytes(header([
     (f"w{i}", "BF16", (1024, 512), content(1 << 20, i)) for i in range(16)
 ]))
-print("1..26")
+print("1..27")
 tensors = weir.load(path, device="cuda:0", framework="weir")
 tensor = tensors["w3"]
 ok(tensor.device == "cuda:0" and tensor.__dlpack_device__() == (2, 0),
@@ -212,6 +213,18 @@ with weir.Root() as root:
         tensor.wait()
     del late, tensor, tensors
     gc.collect()
+
+small = folder / "graph.safetensors"
+small.write_bytes(header([("w", "F32", (2, 4), array("f", range(8)).tobytes())]))
+g = weir.Graph()
+w = g.leaf(weir.load(small, device="cuda:0", framework="weir")["w"], constant=True)
+y = g.mul_mat(w, g.input("x", (1, 4)), precision="f32")
+plan = g.compile(y, framework="weir")
+ones = memoryview(array("f", [1] * 4)).cast("B").cast("f", (1, 4))
+results = [plan.run(x=ones) for _ in range(2)]
+ok([memoryview(result).tolist() for result in results] == [[[6, 22]]] * 2,
+   "a graph computes with a leaf in memory of the device")
+del g, w, y, plan
 
 hooks = weir.torch.hooks()
 hooks.weir_torch_alloc.restype = ctypes.c_void_p

@@ -53,3 +53,9 @@ def test_ranks(many: Path) -> None:
     assert sorted(said.splitlines()) == [
         f"rank {i} has {32 << 20} bytes" for i in range(2)
     ]
+
+
+def test_graph_example() -> None:
+    """The example of graphs computes what NumPy does."""
+    pytest.importorskip("numpy")
+    subprocess.run([sys.executable, str(EXAMPLES / "graph.py")], check=True)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,17 @@ def test_await(many: Path) -> None:
         assert seen == 64
 
     asyncio.run(main())
+
+
+def test_graph() -> None:
+    """A graph runs without NumPy: inputs are buffers, results weir's tensors."""
+    g = weir.Graph()
+    x = g.input("x", (2, 3))
+    plan = g.compile(g.scale(x, scale=2, bias=1), framework="weir")
+    values = memoryview(array("f", range(6))).cast("B").cast("f", (2, 3))
+    result = plan.run(x=values)
+    assert result.dtype == "F32" and result.shape == (2, 3)
+    assert memoryview(result).tolist() == [[1, 3, 5], [7, 9, 11]]
 
 
 def test_fork(small: Path) -> None:

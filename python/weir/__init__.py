@@ -42,6 +42,8 @@ from ._weir import version as __version__
 
 if TYPE_CHECKING:
     from ._async import load_async, stream_async
+    from ._graph import Graph, Node
+    from ._plan import Plan, Run
     from ._recording import recording
 
 __all__ = [
@@ -53,12 +55,16 @@ __all__ = [
     "Error",
     "FileError",
     "FormatError",
+    "Graph",
     "InvalidError",
+    "Node",
     "OutOfMemoryError",
+    "Plan",
     "PrefetchLoader",
     "Ranks",
     "Report",
     "Root",
+    "Run",
     "SafetensorError",
     "Tensor",
     "Tensors",
@@ -87,6 +93,14 @@ def __getattr__(name: str) -> Any:
         from . import _async
 
         return getattr(_async, name)
+    if name in ("Graph", "Node"):
+        from . import _graph
+
+        return getattr(_graph, name)
+    if name in ("Plan", "Run"):
+        from . import _plan
+
+        return getattr(_plan, name)
     if name == "recording":
         from ._recording import recording
 

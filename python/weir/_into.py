@@ -71,7 +71,7 @@ def _sum(reports: List[Dict[str, Any]]) -> Dict[str, Any]:
 def _target(name: str, tensor: Any) -> Tuple[str, Target]:
     """The device and the place of a tensor. Its address is 0 if it is empty."""
     if hasattr(tensor, "data_ptr"):
-        return _torch_target(name, tensor)
+        return torch_target(name, tensor)
     if not hasattr(tensor, "__array_interface__"):
         raise _errors.make(
             22, f"{name!r} is {type(tensor).__name__}, no tensor"
@@ -83,7 +83,7 @@ def _target(name: str, tensor: Any) -> Tuple[str, Target]:
     return "CPU", (address, code, tensor.shape, tensor.strides, tensor)
 
 
-def _torch_target(name: str, tensor: Any) -> Tuple[str, Target]:
+def torch_target(name: str, tensor: Any) -> Tuple[str, Target]:
     if tensor.device.type == "meta":
         raise _errors.make(
             22, f"{name!r} is on the meta device: it has no memory to load into"

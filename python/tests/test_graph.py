@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: MIT
+"""weir.Graph, compared with NumPy."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+import pytest
+
+np = pytest.importorskip("numpy")
+import weir  # noqa: E402
+from weir import _graph, _weir  # noqa: E402
+
+from conftest import header  # noqa: E402
+
+RANDOM = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+def rotate(x: Any, pos: Any, neox: bool) -> Any:
+    half = x.shape[-1] // 2
+    angle = pos[:, None] * 10000.0 ** (-np.arange(half) / half)
+    cos, sin = np.cos(angle)[:, None, :], np.sin(angle)[:, None, :]
+    a, b = (x[..., :half], x[..., half:]) if neox else (x[..., ::2], x[..., 1::2])
+    one, two = a * cos - b * sin, a * sin + b * cos
+    if neox:
+        return np.concatenate([one, two], -1)
+    return np.stack([one, two], -1).reshape(x.shape)
+
+
+def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    group = q.shape[0] // k.shape[0]
+    k, v = np.repeat(k, group, 0), np.repeat(v, group, 0)
+    w = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + mask)
+    return (w @ v).swapaxes(0, 1)
+
+
+A, B, ROW = floats(3, 8), floats(3, 8), floats(8)
+CUBE, W = floats(5, 4, 8), floats(6, 8)
+IDS = np.array([2, 0, 2], np.int32)
+POS = np.array([0, 3, 9, 1, 7], np.int32)
+Q, K, V, MASK = floats(4, 3, 8), floats(2, 5, 8), floats(2, 5, 6), floats(3, 5)
+SINK = floats(4)
+LOGITS = floats(4, 3, 5)
+EXPERTS, WHICH = floats(3, 6, 8), np.array([[0, 2], [1, 1], [2, 0]], np.int32)
+
+# (operation, arrays, parameters, expected)
+CASES: List[Tuple[str, List[Any], Dict[str, Any], Any]] = [
+    ("add", [A, ROW], {}, A + ROW),
+    ("sub", [A, B], {}, A - B),
+    ("mul", [A, ROW], {}, A * ROW),
+    ("div", [A, B], {}, A / B),
+    ("scale", [A], {"scale": 2, "bias": -1}, 2 * A - 1),
+    ("sqr", [A], {}, A * A),
+    ("silu", [A], {}, silu(A)),
+    ("gelu", [A], {},
+     A / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (A + 0.044715 * A**3)))),
+    ("swiglu", [A, B], {}, silu(A) * B),
+    ("rms_norm", [A], {"eps": 1e-5},
+     A / np.sqrt((A * A).mean(-1, keepdims=True) + 1e-5)),
+    ("norm", [A], {"eps": 1e-5},
+     (A - A.mean(-1, keepdims=True))
+     / np.sqrt(A.var(-1, keepdims=True) + 1e-5)),
+    ("soft_max", [LOGITS, MASK], {"scale": 0.5}, softmax(LOGITS / 2 + MASK)),
+    ("soft_max", [LOGITS, None, SINK], {},
+     softmax(np.concatenate(
+         [LOGITS, np.broadcast_to(SINK[:, None, None], (4, 3, 1))], -1
+     ))[..., :-1]),
+    ("rope", [CUBE, POS], {}, rotate(CUBE, POS, False)),
+    ("rope", [CUBE, POS], {"mode": "neox"}, rotate(CUBE, POS, True)),
+    ("attention", [Q, K, V, MASK], {}, attend(Q, K, V, MASK)),
+    ("attention", [Q, K, V], {"precision": "f32"}, attend(Q, K, V, 0)),
+    ("get_rows", [W, IDS], {}, W[IDS]),
+    ("mul_mat", [W, A], {}, A @ W.T),
+    ("mul_mat", [W, A], {"precision": "f32"}, A @ W.T),
+    ("mul_mat_id", [EXPERTS, np.repeat(A[:, None], 2, 1).copy(), WHICH], {},
+     np.einsum("tnmk,tk->tnm", EXPERTS[WHICH], A)),
+    ("cont", [A], {"dtype": "F16"}, A.astype(np.float16)),
+    ("concat", [A, W], {}, np.concatenate([A, W])),
+    ("repeat", [ROW], {"shape": (3, 8)}, np.tile(ROW, (3, 1))),
+    ("sum", [A], {}, A.sum().reshape(1)),
+    ("sum_rows", [A], {}, A.sum(-1, keepdims=True)),
+    ("argmax", [A], {}, A.argmax(-1).astype(np.int32)),
+    ("top_k", [A], {"k": 3}, np.argsort(-A, -1)[:, :3].astype(np.int32)),
+    ("view", [CUBE], {"how": "permute", "shape": (1, 0, 2)},
+     CUBE.transpose(1, 0, 2)),
+    ("view", [A], {"shape": (2, 4), "stride": (32, 8), "offset": 32},
+     A[1:, ::2]),
+]
+
+
+def compute(g: Any, outputs: Any, **inputs: Any) -> Any:
+    return g.compile(outputs, framework="numpy").run(**inputs)
+
+
+@pytest.mark.parametrize("i", range(len(CASES)))
+def test_operation(i: int) -> None:
+    """An operation computes what NumPy does, from leaves and from inputs."""
+    name, arrays, parameters, expected = CASES[i]
+    g = weir.Graph()
+    leaves = [None if a is None else g.leaf(a) for a in arrays]
+    inputs = [
+        None if a is None else g.input(f"i{n}", a.shape, a.dtype)
+        for n, a in enumerate(arrays)
+    ]
+    got = compute(
+        g,
+        (getattr(g, name)(*leaves, **parameters), g.op(name, *inputs, **parameters)),
+        **{f"i{n}": a for n, a in enumerate(arrays) if a is not None},
+    )
+    if expected.dtype == np.float64:
+        expected = expected.astype(np.float32)
+    for one in got:
+        assert one.shape == expected.shape and one.dtype == expected.dtype
+        np.testing.assert_allclose(one, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_all_operations() -> None:
+    """Each operation of the library has a method, and a line of help."""
+    names = {o[1] for o in _weir.operations()} - {"leaf", "input", "call"}
+    assert names == set(_graph.OPERATIONS)
+    assert all(getattr(weir.Graph, name).__doc__ for name in names)
+    assert {c[0] for c in CASES} | {"set_rows", "copy"} == names
+
+
+def test_views() -> None:
+    """reshape, permute, transpose, slice and cast are those of NumPy."""
+    g = weir.Graph()
+    x = g.input("x", CUBE.shape)
+    got = compute(g, {
+        "r": g.reshape(x, (5, 32)),
+        "p": g.permute(x, (2, 0, 1)),
+        "t": g.transpose(x),
+        "s": g.slice(x, 1, 1, 2),
+        "c": g.cast(x, np.float16),
+    }, x=CUBE)
+    assert (got["r"] == CUBE.reshape(5, 32)).all()
+    assert (got["p"] == CUBE.transpose(2, 0, 1)).all()
+    assert (got["t"] == CUBE.swapaxes(1, 2)).all()
+    assert (got["s"] == CUBE[:, 1:3]).all()
+    assert (got["c"] == CUBE.astype(np.float16)).all()
+
+
+def test_writes() -> None:
+    """set_rows and copy write to the program's arrays, which stay where they are."""
+    cache, log = np.zeros((4, 8), np.float16), np.zeros(8, np.float32)
+    g = weir.Graph()
+    x, at = g.input("x", (1, 8)), g.input("at", (1,), "I32")
+    rows = g.set_rows(g.leaf(cache, name="cache"), x, at)
+    g.copy(g.reshape(x, (8,)), g.leaf(log))
+    plan = g.compile([g.cast(rows, "F32")], framework="numpy")
+    for i in (2, 0):
+        (seen,) = plan.run(x=A[i : i + 1], at=np.array([i], np.int32))
+        assert (cache[i] == A[i].astype(np.float16)).all()
+        assert (seen == cache).all() and (log == A[i]).all()
+    with pytest.raises(weir.Error, match="constant"):
+        cache.flags.writeable = False
+        g.set_rows(g.leaf(cache), x, at)
+
+
+def test_forms() -> None:
+    """A run returns an array, a tuple or a dictionary, as compile() got nodes."""
+    g = weir.Graph()
+    x = g.input("x", (8,))
+    y = g.sqr(x)
+    assert compute(g, y, x=ROW).shape == (8,)
+    assert isinstance(compute(g, [y], x=ROW), tuple)
+    assert set(compute(g, {"y": y, 3: x}, x=ROW)) == {"y", 3}
+
+
+WRONG: List[Tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda g, x: g.mul_mat(x, g.leaf(ROW)), "mul_mat: b needs 2 dimensions"),
+    (lambda g, x: g.add(x, g.leaf(W)), r"add: .*'x' F32 \[3, 8\]"),
+    (lambda g, x: g.op("mulmat", x), "is it 'mul_mat'"),
+    (lambda g, x: g.norm(x, epsilon=1), "no parameter 'epsilon'"),
+    (lambda g, x: g.norm(x, eps="x"), "eps is 'x'"),
+    (lambda g, x: g.norm(x, eps=-1), "eps -1"),
+    (lambda g, x: g.mul_mat(x, x, precision="low"), "'fast', 'invariant'"),
+    (lambda g, x: g.cast(x, "F33"), "F33"),
+    (lambda g, x: g.add(x, A), "leaf"),
+    (lambda g, x: g.add(x), "source 1 .b. is NULL"),
+    (lambda g, x: g.add(x, x, b=x), "given twice"),
+    (lambda g, x: g.add(x, weir.Graph().input("x", (8,))), "another graph"),
+    (lambda g, x: g.reshape(x, (5, 5)), "25 elements"),
+    (lambda g, x: g.repeat(x, shape=(1,) * 9), "at most 8"),
+    (lambda g, x: g.input("x", (1,)), "input 'x' already"),
+    (lambda g, x: g.leaf([1.0]), "list"),
+    (lambda g, x: g.leaf(A.astype(">f4")), "big-endian"),
+    (lambda g, x: g.compile(A), "no node"),
+    (lambda g, x: g.compile(x, copies=0), "copies"),
+    (lambda g, x: g.compile(g.sqr(x)).run(), "'x' is missing"),
+    (lambda g, x: g.compile(g.sqr(x)).run(x=W), r"F32 \[6, 8\].*\[3, 8\]"),
+    (lambda g, x: g.compile(g.sqr(x)).run(x=A.astype("f8")), "F64"),
+    (lambda g, x: g.compile(g.sqr(x)).run(x=A, z=A), "'z'"),
+    (lambda g, x: g.compile(g.sqr(x)).run(x=[1]), "list"),
+]
+
+
+@pytest.mark.parametrize("i", range(len(WRONG)))
+def test_wrong(i: int) -> None:
+    """A wrong argument is a ValueError that says why, and the graph goes on."""
+    call, why = WRONG[i]
+    g = weir.Graph()
+    x = g.input("x", A.shape)
+    with pytest.raises(ValueError, match=why) as caught:
+        call(g, x)
+    assert isinstance(caught.value, weir.Error)
+    assert (compute(g, g.sqr(x), x=A) == A * A).all()
+
+
+def test_strided() -> None:
+    """Leaves and inputs need not be contiguous."""
+    g = weir.Graph()
+    x = g.input("x", (8, 3))
+    got = compute(g, g.add(x, g.leaf(B.T)), x=A.T)
+    assert (got == (A + B).T).all()
+
+
+def test_unused_input() -> None:
+    """Inputs that no output needs are not asked for."""
+    g = weir.Graph()
+    x, y = g.input("x", (8,)), g.input("y", (8,))
+    plan = g.compile(g.sqr(x), framework="numpy")
+    assert plan.inputs == ("x",) and (plan.run(x=ROW) == ROW * ROW).all()
+    other = g.compile(g.scale(y, scale=2), framework="numpy")
+    assert (other.run(y=ROW) == 2 * ROW).all()
+    assert plan.explain(x)["where"] == "inputs"
+
+
+def gone(reference: Any) -> bool:
+    """True if the object is collected within 10 s."""
+    for _ in range(1000):
+        gc.collect()
+        if reference() is None:
+            return True
+        weir.Graph().leaf(ROW)
+        time.sleep(0.01)
+    return False
+
+
+def test_lifetime() -> None:
+    """An array lives as long as a plan over it, and not longer."""
+    array = W.copy()
+    reference = weakref.ref(array)
+    g = weir.Graph()
+    y = g.mul_mat(g.leaf(array), g.input("x", A.shape))
+    plan = g.compile(y, framework="numpy")
+    del array, g, y
+    gc.collect()
+    result = plan.run(x=A)
+    np.testing.assert_allclose(result, A @ W.T, rtol=1e-4, atol=1e-4)
+    assert reference() is not None
+    del plan
+    assert gone(reference)
+    np.testing.assert_allclose(result, A @ W.T, rtol=1e-4, atol=1e-4)
+
+
+def test_leak() -> None:
+    """10,000 runs and 1,000 plans leave no memory behind."""
+    g = weir.Graph()
+    y = g.sqr(g.input("x", (64, 64)))
+    plan = g.compile(y, framework="numpy")
+    x = floats(64, 64)
+
+    def work(runs: int, plans: int) -> None:
+        for _ in range(runs):
+            plan.run(x=x)
+        for _ in range(plans):
+            h = weir.Graph()
+            h.compile(h.add(h.input("x", (8,)), h.leaf(ROW.copy())))
+
+    work(2000, 200)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work(10000, 1000)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 4096
+
+
+def test_threads() -> None:
+    """Many threads run one plan, and compile one graph."""
+    g = weir.Graph()
+    plan = g.compile(
+        g.mul_mat(g.leaf(W), g.input("x", A.shape)), copies=3, framework="numpy"
+    )
+    wrong: List[Any] = []
+
+    def work(seed: int) -> None:
+        x = np.random.default_rng(seed).standard_normal(A.shape).astype("f4")
+        try:
+            for _ in range(200):
+                np.testing.assert_allclose(
+                    plan.run(x=x), x @ W.T, rtol=1e-3, atol=1e-3
+                )
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def long_plan(copies: int = 1) -> Tuple[Any, Any]:
+    """A plan whose runs take some seconds, and its input."""
+    g = weir.Graph()
+    w = g.leaf(np.eye(512, dtype=np.float32))
+    y = x = g.input("x", (512, 512))
+    for _ in range(4000):
+        y = g.mul_mat(w, y)
+    return g.compile(y, framework="numpy", copies=copies), floats(512, 512)
+
+
+def test_interrupt() -> None:
+    """Ctrl-C ends a run, and the plan runs again."""
+    plan, x = long_plan()
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            plan.run(x=x)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, old)
+    run = plan.start(x=x)
+    assert not run.done
+    run.cancel()
+    with pytest.raises(weir.CancelledError):
+        run.result()
+
+
+def test_start() -> None:
+    """A run that was started is waited for, cancelled or dropped."""
+    plan, x = long_plan()
+    run = plan.start(x=x)
+    with pytest.raises(TimeoutError):
+        run.result(timeout=0.01)
+    with pytest.raises(weir.Error, match="all copies") as caught:
+        plan.start(x=x)
+    assert caught.value.errno == 11
+    del run
+    run = plan.start(x=x)
+    run.cancel()
+    with pytest.raises(weir.CancelledError):
+        run.result()
+    assert run.done and run.report()["nodes"] < 4000
+
+
+def test_await() -> None:
+    """Runs are awaited, also several at once, and a cancelled task ends its run."""
+    g = weir.Graph()
+    plan = g.compile(g.sqr(g.input("x", (8,))), copies=3, framework="numpy")
+    slow, x = long_plan()
+
+    async def wait_slow() -> Any:
+        return await slow.start(x=x)
+
+    async def main() -> None:
+        got = await asyncio.gather(*(plan.start(x=ROW * i) for i in range(3)))
+        assert all((y == (ROW * i) ** 2).all() for i, y in enumerate(got))
+        task = asyncio.ensure_future(wait_slow())
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    run = slow.start(x=x)
+    run.cancel()
+    with pytest.raises(weir.CancelledError):
+        run.result()
+
+
+def test_fork() -> None:
+    """A child of fork() is refused its parent's plan, and makes its own."""
+    g = weir.Graph()
+    x = g.input("x", (8,))
+    plan = g.compile(g.sqr(x), framework="numpy")
+    plan.run(x=ROW)
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            plan.run(x=ROW)
+        except weir.Error:
+            h = weir.Graph()
+            got = compute(h, h.sqr(h.input("x", (8,))), x=ROW)
+            status = 0 if (got == ROW * ROW).all() else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert (plan.run(x=ROW) == ROW * ROW).all()
+
+
+def test_closed() -> None:
+    """A plan that was closed, or whose root was, refuses to run."""
+    with weir.Root() as root:
+        g = weir.Graph(root=root)
+        plan = g.compile(g.sqr(g.input("x", (8,))), framework="numpy")
+        assert (plan.run(x=ROW) == ROW * ROW).all()
+        with g.compile(g.scale(g.input("y", (8,)), scale=2)) as closed:
+            closed.start(y=ROW)
+        for call in (closed.run, closed.start):
+            with pytest.raises(weir.ClosedError, match="plan"):
+                call(y=ROW)
+    with pytest.raises(weir.ClosedError, match="root"):
+        plan.run(x=ROW)
+    with pytest.raises(weir.ClosedError, match="root"):
+        g.compile(g.input("z", (8,)))
+    with pytest.raises(weir.ClosedError, match="root"):
+        g.leaf(ROW)
+
+
+def model(path: Path, n: int = 6, size: int = 64) -> List[Any]:
+    """A file of square matrices, and its matrices."""
+    arrays = [floats(size, size) / 8 for _ in range(n)]
+    path.write_bytes(header([
+        (f"w{i}", "F32", a.shape, a.tobytes()) for i, a in enumerate(arrays)
+    ]))
+    return arrays
+
+
+def chain(g: Any, leaves: List[Any], x: Any) -> Any:
+    for leaf in leaves:
+        x = g.mul_mat(leaf, x, precision="f32")
+    return x
+
+
+def test_arriving(tmp_path: Path) -> None:
+    """A run waits for weights that are still being read."""
+    arrays = model(tmp_path / "m.safetensors", 64, 256)
+    tensors = weir.load(
+        tmp_path / "m.safetensors", framework="weir", wait=False
+    )
+    g = weir.Graph()
+    x = g.input("x", (1, 256))
+    y = chain(g, [g.leaf(tensors[f"w{i}"]) for i in range(64)], x)
+    plan = g.compile(y, framework="numpy")
+    del tensors, g, y
+    got = want = floats(1, 256)
+    got = plan.run(x=got)
+    for a in arrays:
+        want = want @ a.T
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3 * abs(want).max())
+
+
+@pytest.mark.parametrize("weights", [None, 3 * 16384])
+def test_files(tmp_path: Path, weights: Any) -> None:
+    """Leaves in files are read by the first run, or again in each."""
+    path = tmp_path / "m.safetensors"
+    arrays = model(path)
+    g = weir.Graph()
+    leaves = [g.leaf_file(path, f"w{i}") for i in range(6)]
+    plan = g.compile(
+        chain(g, leaves, g.input("x", (1, 64))), weights=weights,
+        framework="numpy",
+    )
+    assert bool(plan.info()["prefetched"]) == bool(weights)
+    for _ in range(2):
+        got = want = floats(1, 64)
+        got = plan.run(x=got)
+        for a in arrays:
+            want = want @ a.T
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match="'w9'"):
+        g.leaf_file(path, "w9")
+
+
+def test_budget() -> None:
+    """A budget that is too small is refused with both numbers."""
+    g = weir.Graph()
+    with pytest.raises(MemoryError, match="4096"):
+        g.compile(g.sqr(g.input("x", (512, 512))), budget=4096)
+
+
+def test_quantised(tmp_path: Path) -> None:
+    """Quantised and BF16 weights that weir has loaded are leaves."""
+    arrays = model(tmp_path / "m.safetensors", 1, 64)
+    for dtype, error in (("Q8_0", 0.05), ("BF16", 0.05), ("F16", 0.01)):
+        tensors = weir.load(
+            tmp_path / "m.safetensors", framework="weir", dtype=dtype
+        )
+        g = weir.Graph()
+        w = g.leaf(tensors["w0"])
+        assert w.dtype == dtype
+        x = floats(2, 64)
+        got = compute(g, g.mul_mat(w, g.input("x", (2, 64))), x=x)
+        np.testing.assert_allclose(got, x @ arrays[0].T, atol=error)
+
+
+def test_torch() -> None:
+    """Leaves, inputs and outputs are tensors of torch."""
+    torch = pytest.importorskip("torch")
+    w, x = torch.randn(6, 8), torch.randn(3, 8)
+    g = weir.Graph()
+    y = g.mul_mat(g.leaf(w), g.input("x", (3, 8)), precision="f32")
+    got = g.compile(y, framework="torch").run(x=x)
+    assert torch.allclose(got, x @ w.T, atol=1e-4)

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: MIT
+"""Plans of graphs, and their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from typing import (
+    Any,
+    Dict,
+    Generator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
+
+from . import _errors, _frameworks, _root, _serialize, _weir
+from ._graph import Graph, Node
+
+Outputs = Union[Node, Sequence[Node], Mapping[Any, Node]]
+
+_WHERE = ("nowhere", "leaf", "inputs", "results")
+_CAUSE = ("none", "pinned", "writes", "weights", "cost", "only")
+
+
+def _describe(name: str, value: Any) -> _serialize.Spec:
+    """A contiguous tensor of any framework, for an input."""
+    if hasattr(value, "data_ptr"):
+        value = value.detach().contiguous()
+    elif hasattr(value, "__array_interface__"):
+        import numpy
+
+        value = numpy.ascontiguousarray(value).reshape(value.shape)
+    return _serialize.describe(name, value)
+
+
+class Plan:
+    """A graph that is ready to run: made by ``Graph.compile``.
+
+        with g.compile({"logits": y}) as plan:
+            logits = plan.run(x=x, mask=mask)["logits"]
+
+    Any thread may run it at any time. ``copies`` runs are under way at a time,
+    and others wait for one of them to end. The plan keeps the memory of the
+    graph's leaves; results are in memory of their own, which they keep.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        outputs: Outputs,
+        devices: Optional[Sequence[object]] = None,
+        copies: int = 1,
+        budget: Optional[int] = None,
+        weights: Optional[int] = None,
+        framework: Optional[str] = None,
+    ) -> None:
+        self._maker = _frameworks.maker(_frameworks.name_of(framework))
+        self._keys, nodes = _form(outputs)
+        if copies < 1:
+            raise _errors.make(22, f"copies is {copies}, at least 1 is needed")
+        if isinstance(devices, str):
+            devices = [devices]
+        elif devices is None:
+            devices = [*(d for d in graph._devices if d != "CPU"), "CPU"]
+        names = [_root.device_name(d) for d in devices]
+        marked = tuple(_output(graph, node) for node in nodes)
+        try:
+            self._native: Optional[_weir.Plan] = _weir.Plan(
+                graph._native,
+                tuple((name, weights or 0) for name in names),
+                tuple(graph._inputs.values()),
+                marked,
+                copies,
+                budget or 0,
+            )
+        finally:
+            for index in marked:
+                graph._native.unmark(index)
+        by_index = {index: name for name, index in graph._inputs.items()}
+        self._inputs = tuple(by_index[i] for i in self._native.inputs())
+        self._free: "queue.SimpleQueue[Optional[_weir.Run]]" = queue.SimpleQueue()
+        for _ in range(copies):
+            self._free.put(_weir.Run(self._native))
+
+    def __enter__(self) -> "Plan":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the memory; runs that are under way keep what they need."""
+        self._native = None
+        try:
+            while True:
+                self._free.get_nowait()
+        except queue.Empty:
+            pass
+        # Those that wait for a run wake up, one after another.
+        self._free.put(None)
+
+    def _open(self) -> _weir.Plan:
+        if self._native is None:
+            raise _errors.make(9, "the plan was closed")
+        return self._native
+
+    @property
+    def inputs(self) -> Tuple[str, ...]:
+        """The names of the inputs: ``run`` needs a value for each."""
+        return self._inputs
+
+    def _order(self, inputs: Mapping[str, Any]) -> Tuple[Any, ...]:
+        try:
+            values = tuple([inputs[name] for name in self._inputs])
+        except KeyError as error:
+            raise _errors.make(
+                22, f"the input {error.args[0]!r} is missing"
+            ) from None
+        if len(values) != len(inputs):
+            unknown = next(n for n in inputs if n not in self._inputs)
+            raise _errors.make(
+                22,
+                f"no output needs an input {unknown!r}; there are: "
+                + ", ".join(self._inputs),
+            )
+        return values
+
+    def _got(self, run: Optional[_weir.Run]) -> _weir.Run:
+        if run is None:
+            self._free.put(None)
+            self._open()
+        assert run is not None
+        return run
+
+    def _give(self, run: _weir.Run) -> None:
+        if self._native is not None:
+            self._free.put(run)
+
+    def run(self, **inputs: Any) -> Any:
+        """Compute the outputs, and return them in the form that compile() got.
+
+        The inputs are contiguous or other tensors of NumPy, torch or weir, with
+        the dtypes and shapes of the graph: nothing is converted. Blocks; other
+        threads run, and Ctrl-C ends the run. If all copies of the plan are
+        taken it waits for one.
+        """
+        values = self._order(inputs)
+        run = self._got(self._free.get())
+        try:
+            results = run.compute(values, _describe, self._maker)
+        finally:
+            self._give(run)
+        return self._shaped(results)
+
+    def start(self, **inputs: Any) -> "Run":
+        """Start a run, and return at once: ``.result()``, or ``await`` it.
+
+        The inputs are copied before it returns. Raises ``weir.Error`` (EAGAIN)
+        if all copies of the plan are taken: a run has one until its result was
+        fetched, or it is dropped.
+        """
+        values = self._order(inputs)
+        self._open()
+        try:
+            run = self._got(self._free.get_nowait())
+        except queue.Empty:
+            raise _errors.make(
+                11,
+                "all copies of the plan are taken by other runs: fetch their "
+                "results, or compile with more copies",
+            ) from None
+        try:
+            run.start(values, _describe)
+        except BaseException:
+            self._give(run)
+            raise
+        return Run(self, run)
+
+    def _shaped(self, results: Tuple[Any, ...]) -> Any:
+        keys = self._keys
+        if keys is None:
+            return results[0]
+        return results if not keys else dict(zip(keys, results))
+
+    def info(self) -> Dict[str, Any]:
+        """Bytes of memory, and numbers of nodes: as weir_exec_info(3) has them."""
+        return self._open().info()
+
+    def explain(self, node: Node) -> Dict[str, Any]:
+        """Where a node is computed, and why: device (None: nowhere), where its
+        bytes are ("leaf", "inputs", "results" or "nowhere"), cause ("pinned",
+        "writes", "weights", "cost", "only" or "none") and bytes."""
+        device, where, _, cause, nbytes = self._open().explain(node.index)
+        return {
+            "device": device,
+            "where": _WHERE[where],
+            "cause": _CAUSE[cause],
+            "bytes": nbytes,
+        }
+
+
+class Run:
+    """A run under way. ``await run`` returns its result, as ``result()`` does.
+
+    A run that is dropped is cancelled.
+    """
+
+    def __init__(self, plan: Plan, native: _weir.Run) -> None:
+        self._plan = plan
+        self._native: Optional[_weir.Run] = native
+        self._result: Any = None
+        self._error: Optional[BaseException] = None
+        self._report: Dict[str, Any] = {}
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            self._native = None
+            native.cancel()
+            self._plan._give(native)
+
+    @property
+    def done(self) -> bool:
+        """True if it has ended."""
+        native = self._native
+        return native is None or not native.report()["running"]
+
+    def cancel(self) -> None:
+        """Begin no further operation: ``result()`` raises CancelledError."""
+        if self._native is not None:
+            self._native.cancel()
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """Wait, for at most so many seconds, and return the outputs.
+
+        Raises the failure of the run, or TimeoutError: it then goes on. Ctrl-C
+        ends the run.
+        """
+        native = self._native
+        if native is not None:
+            try:
+                native.wait(-1 if timeout is None else max(timeout, 0))
+                results = native.outputs(self._plan._maker)
+                self._result = self._plan._shaped(results)
+            except _errors.WaitTimeoutError:
+                raise
+            except BaseException as error:
+                self._error = error
+            self._report = native.report()
+            self._native = None
+            self._plan._give(native)
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def report(self) -> Dict[str, Any]:
+        """Seconds (total, queued, wait, compute, prefetch_wait), and numbers:
+        nodes computed, bytes of leaves that were kept and prefetched."""
+        native = self._native
+        return self._report if native is None else native.report()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Any:
+        native = self._native
+        if native is not None and not self.done:
+            loop = asyncio.get_running_loop()
+            ended: "asyncio.Future[None]" = loop.create_future()
+            fd = native.fileno()
+            loop.add_reader(fd, _wake, ended)
+            try:
+                await ended
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            finally:
+                loop.remove_reader(fd)
+        return self.result()
+
+
+def _wake(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _form(outputs: Outputs) -> Tuple[Optional[List[Any]], List[Node]]:
+    """The keys of a result (None: one array, []: a tuple), and its nodes."""
+    if isinstance(outputs, Node):
+        return None, [outputs]
+    if isinstance(outputs, Mapping):
+        return list(outputs), list(outputs.values())
+    return [], list(outputs)
+
+
+def _output(graph: Graph, node: Node) -> int:
+    """Mark a node as an output: a contiguous one of what it shows."""
+    if not isinstance(node, Node) or node.graph is not graph:
+        raise _errors.make(22, f"the output {node!r} is no node of the graph")
+    if not graph._native.node(node.index)[4]:
+        node = graph.op("cont", node)
+    graph._native.output(node.index)
+    return node.index
