@@ -371,7 +371,7 @@ static void forked(void)
 	pid = fork();
 	if (!pid) {
 		/* A call that blocks is ended. */
-		alarm(30);
+		alarm(120);
 		if (!freopen("/dev/null", "w", stderr))
 			_exit(3);
 		call_all(p);

@@ -248,7 +248,7 @@ static void test_many_refusals(void)
 		weir_event_free(ev);
 		free_in(b[i], many[i]);
 	}
-	alarm(20);
+	alarm(120);
 	is_err(weir_heap_alloc(heap, HALF, 0, s2, &b[0]), -ENOMEM, "",
 	       "an allocation ends if its stream can wait for none of 12 others");
 	alarm(0);

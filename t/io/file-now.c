@@ -69,7 +69,7 @@ static pid_t lease(const char *name, int type, int *ready)
 		c = 'n';
 	if (write(ready[1], &c, 1) != 1 || c == 'n')
 		_exit(1);
-	alarm(30);
+	alarm(120);
 	sigwait(&set, &sig);
 	usleep(50000);
 	fcntl(fd, F_SETLEASE, F_UNLCK);
