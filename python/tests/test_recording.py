@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any, Dict
@@ -303,7 +304,25 @@ def test_fallbacks(model: Any) -> None:
         assert torch.empty_like(record["w"]).shape == (64, 4096)
         assert torch.zeros_like(record["v"]).dtype == torch.bfloat16
     assert set(record.report.fallbacks) == {"cat", "mul", "equal"}
-    assert "cat read" in str(record.report)
+    text = str(record.report).splitlines()
+    assert re.fullmatch(
+        r"read 1\.0 MB in \d loads and 0\.\d+ s, for 0 copies", text[0])
+    assert "cat needed bytes at once, in 1 read of its own: b" in text
+
+
+def test_report(model: Any) -> None:
+    """the report says what was read, and why not in one load"""
+    path, _ = model
+    rows, columns = torch.zeros(8, 4096), torch.zeros(64, 1024)
+    with weir.recording(path) as record:
+        rows.copy_(record["w"][:8])
+        torch.exp(rows)
+        columns.copy_(record["v"][:, :1024])
+    assert re.fullmatch(
+        r"read 0\.3 MB in 2 loads and 0\.\d+ s, for 2 copies, "
+        r"and 0\.4 MB between their slices\n"
+        r"exp used the target of a copy, so a load ran before it, 1 time",
+        str(record.report))
 
 
 def test_switch_off(model: Any, monkeypatch: Any) -> None:

@@ -104,17 +104,41 @@ class Report(Numbers):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.copies} copies of {self.copied} bytes were noted; "
-            f"{self.loads} loads have read {self.read} bytes, and "
-            f"{self.over_read} between them, in {self.seconds:.3f} s"
+            f"read {_megabytes(self.read)} MB in {_number(self.loads, 'load')} "
+            f"and {self.seconds:.3f} s, for {_number(self.copies, 'copy')}"
         ]
+        if self.over_read:
+            lines[0] += (
+                f", and {_megabytes(self.over_read)} MB between their slices"
+            )
         for why, n in self.fallbacks.most_common():
             names = sorted(self.names[why])
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            lines.append(f"{why} read {n} times: {', '.join(names[:3])}{more}")
+            lines.append(
+                f"{why} needed bytes at once, in {_number(n, 'read')} of its "
+                f"own: {', '.join(names[:3])}{more}"
+            )
         for why, n in self.early.most_common():
-            lines.append(f"{why} needed noted copies early, {n} times")
+            lines.append(
+                f"{why} used the target of a copy, so a load ran before it, "
+                f"{_number(n, 'time')}"
+            )
         return "\n".join(lines)
+
+
+def _megabytes(n: int) -> str:
+    return f"{n / 1e6:.1f}" if n >= 100_000 else f"{n / 1e6:.3f}"
+
+
+def _number(n: int, what: str) -> str:
+    if n == 1:
+        return f"1 {what}"
+    return f"{n} {what[:-1] + 'ies' if what.endswith('y') else what + 's'}"
+
+
+def _name(func: Any) -> str:
+    """The name of an operation of torch."""
+    return str(func.overloadpacket).rpartition(".")[2]
 
 
 class _Memory:
@@ -333,7 +357,7 @@ def _dispatch(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     done, result = _noted(func, args, kwargs)
     if done:
         return result
-    why = str(func.overloadpacket).rpartition(".")[2]
+    why = _name(func)
     schema = getattr(func, "_schema", None)
     if schema is None or not schema.is_mutable:
         args = tree_map(functools.partial(_read, why=why), args)
@@ -421,7 +445,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
             if done:
                 return result
         if not getattr(func, "is_view", False):
-            self._recorder.before(values, func)
+            self._recorder.before(values, _name(func))
         if records:
             return _dispatch(func, args, kwargs)
         return func(*args, **kwargs)
@@ -491,12 +515,12 @@ class Recorder:
             self.run()
             self._pending.add(copy)
 
-    def before(self, values: Any, what: Any) -> None:
+    def before(self, values: Any, what: str) -> None:
         """Read the noted copies if one goes to memory of a tensor of VALUES."""
         if not len(self._pending):
             return
         if any(self._pending.touches(tensor) for tensor in _storages(values)):
-            self.report.early[str(what)] += 1
+            self.report.early[what] += 1
             self.run()
 
     def placed(self, tensor: Any) -> Any:
