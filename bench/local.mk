@@ -47,7 +47,7 @@ EXTRA_PROGRAMS += %D%/save
 %C%_save_SOURCES = %D%/save.c $(BENCH_RESULT)
 %C%_save_LDADD = lib/libweir-core.la -lm
 bench: %D%/save
-EXTRA_DIST += %D%/save_peers.py
+EXTRA_DIST += %D%/save_peers.py %D%/pretrained.py
 CLEANFILES += %D%/save
 
 # Conversions of elements, against memcpy.
