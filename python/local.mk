@@ -40,4 +40,5 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/tests/test_open.py \
 	%D%/tests/test_recording.py %D%/tests/test_robust.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_tests.py %D%/tests/engine_worker.py \
-	%D%/tests/test_engines.py
+	%D%/tests/test_engines.py %D%/tests/test_replace.py \
+	%D%/tests/test_safetensors.py

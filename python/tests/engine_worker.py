@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any, Dict
 
 engine, folder, world, rank, port = sys.argv[1:6]
 WORLD, RANK = int(world), int(rank)
+TEST = os.environ.get("WEIR_TEST", "")
 os.environ.update(
     VLLM_TARGET_DEVICE="cpu", RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=world,
     MASTER_ADDR="127.0.0.1", MASTER_PORT=port, VLLM_LOGGING_LEVEL="ERROR",
@@ -20,6 +22,15 @@ os.environ.update(
 )
 
 import torch  # noqa: E402
+
+
+def break_file() -> None:
+    """In the test of that name, shorten the files before rank 1 loads."""
+    if TEST != "break" or RANK != 1:
+        return
+    for name in os.listdir(folder):
+        if name.endswith(".safetensors"):
+            os.truncate(os.path.join(folder, name), 5000)
 
 
 def describe(report: Any, weir_model: Any, own_model: Any) -> Dict[str, Any]:
@@ -39,6 +50,7 @@ def describe(report: Any, weir_model: Any, own_model: Any) -> Dict[str, Any]:
         "copies": report.copies,
         "copied": report.copied,
         "read": report.read,
+        "over_read": report.over_read,
         "loads": report.loads,
         "fallbacks": dict(report.fallbacks),
         "early": dict(report.early),
@@ -79,10 +91,8 @@ def vllm(record: bool) -> Dict[str, Any]:
             with set_default_torch_dtype(cfg.model_config.dtype), \
                     torch.device("cpu"):
                 model = loader.create_model(cfg, cfg.model_config)
-                if "break" in os.environ.get("WEIR_TEST", "") and RANK == 1:
-                    for name in os.listdir(folder):
-                        if name.endswith(".safetensors"):
-                            os.truncate(os.path.join(folder, name), 5000)
+                if not models:
+                    break_file()
                 loader.load_weights(model, cfg.model_config)
             models.append(model)
             report = report or loader.report
@@ -90,58 +100,58 @@ def vllm(record: bool) -> Dict[str, Any]:
 
 
 def sglang(record: bool) -> Dict[str, Any]:
-    from sglang.srt.configs.load_config import LoadConfig
-    from sglang.srt.plugins import load_plugins
+    from sglang.srt.runtime_context import get_parallel
     from sglang.srt.server_args import (
         ServerArgs,
         set_global_server_args_for_scheduler,
     )
 
-    set_global_server_args_for_scheduler(
-        ServerArgs(model_path=folder, device="cpu", load_format="private"))
-    load_plugins()
+    args = ServerArgs(
+        model_path=folder, device="cpu", load_format="private", tp_size=WORLD)
+    set_global_server_args_for_scheduler(args)
+    get_parallel().override_permanently(
+        tp_rank=RANK, attn_tp_rank=RANK, moe_tp_rank=RANK, pp_rank=0,
+        attn_dp_rank=0, attn_cp_rank=0, moe_ep_rank=0, moe_dp_rank=0)
+    from sglang.srt.distributed import (
+        init_distributed_environment,
+        initialize_model_parallel,
+    )
+    from sglang.srt.distributed.device_communicators import pynccl
+    from sglang.srt.layers.dp_attention import initialize_dp_attention
+
+    # It is made for each group of ranks, and refuses the CPU.
+    pynccl.PyNcclCommunicator = lambda **unused: None
+    init_distributed_environment(
+        backend="gloo", world_size=WORLD, rank=RANK, local_rank=RANK,
+        distributed_init_method=f"tcp://127.0.0.1:{port}")
+    initialize_model_parallel()
+    initialize_dp_attention(args)
+    from sglang.srt.configs.device_config import DeviceConfig
+    from sglang.srt.configs.load_config import LoadConfig
+    from sglang.srt.configs.model_config import ModelConfig
     from sglang.srt.model_loader import loader as module
+    from sglang.srt.plugins import load_plugins
 
-    loader = module.get_model_loader(LoadConfig(
-        load_format="private",
-        model_loader_extra_config={"loader": "weir", "record": record},
-    ), None)
-    source = module.DefaultModelLoader.Source(folder, None)
-
-    class Model(torch.nn.Module):
-        """A model as engines have them: it narrows what it is given."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            from safetensors.torch import load_file
-            for name in sorted(os.listdir(folder)):
-                if name.endswith(".safetensors"):
-                    for key, tensor in load_file(f"{folder}/{name}").items():
-                        half = tensor.shape[0] // WORLD
-                        self.register_parameter(
-                            key.replace(".", "_"),
-                            torch.nn.Parameter(torch.zeros(
-                                half, *tensor.shape[1:], dtype=tensor.dtype)))
-
-        def load_weights(self, weights: Any) -> None:
-            own = dict(self.named_parameters())
-            for name, tensor in weights:
-                to = own[name.replace(".", "_")]
-                n = to.shape[0]
-                to.data.copy_(tensor.narrow(0, RANK * n, n))
-
-    model, own = Model(), Model()
-    loader.load_weights_and_postprocess(
-        model, loader._get_weights_iterator(source), torch.device("cpu"))
-    from safetensors.torch import load_file
-    for name in os.listdir(folder):
-        if name.endswith(".safetensors"):
-            own.load_weights(load_file(f"{folder}/{name}").items())
-    return describe(loader.report, model, own)
+    load_plugins()
+    config = ModelConfig(model_path=folder, dtype="bfloat16")
+    models = []
+    report = None
+    for format, extra in (
+        ("private", {"loader": "weir", "record": record}),
+        ("safetensors", {}),
+    ):
+        loader = module.get_model_loader(LoadConfig(
+            load_format=format, model_loader_extra_config=extra), config)
+        if not models:
+            break_file()
+        models.append(loader.load_model(
+            model_config=config, device_config=DeviceConfig("cpu")))
+        report = report or loader.report
+    return describe(report, *models)
 
 
-def gloo(record: bool) -> Dict[str, Any]:
-    """weir.Ranks without an engine."""
+def gloo() -> Any:
+    """The ranks of torch.distributed."""
     import datetime
 
     import torch.distributed as dist
@@ -150,32 +160,68 @@ def gloo(record: bool) -> Dict[str, Any]:
     dist.init_process_group(
         "gloo", rank=RANK, world_size=WORLD,
         timeout=datetime.timedelta(seconds=30))
-    ranks = weir.Ranks.of_torch()
-    test = os.environ.get("WEIR_TEST", "")
-    if test == "die":
-        dist.barrier()
-        if RANK == 1:
-            os._exit(0)
-    if test == "break" and RANK == 1:
+    dist.barrier()
+    return weir.Ranks.of_torch()
+
+
+def mpi() -> Any:
+    """The ranks of MPI."""
+    import weir
+    from mpi4py import MPI
+
+    MPI.COMM_WORLD.Barrier()
+    ranks = weir.Ranks.of_mpi(MPI.COMM_WORLD)
+    assert (ranks.rank, ranks.size) == (RANK, WORLD)
+    return ranks
+
+
+def disk_bytes() -> int:
+    """What this process has read from disks so far."""
+    lines = open("/proc/self/io").read().splitlines()
+    return int(dict(line.split(": ") for line in lines)["read_bytes"])
+
+
+def load(ranks: Any) -> Dict[str, Any]:
+    """weir.Ranks without an engine."""
+    import weir
+
+    path = folder
+    if TEST == "die" and RANK == 1:
+        os._exit(1)
+    if TEST == "disagree" and RANK == 1:
         ranks.agree(OSError("the disk of this rank is gone"))
+    if TEST == "break" and RANK == 1:
+        path = f"{folder}.short"
+    before = disk_bytes()
+    got = ranks.load(path, way="direct")
+    read = disk_bytes() - before
     own = weir.load(folder, framework="torch")
-    before = int(open("/proc/self/io").read().split()[1])
-    got = ranks.load(folder)
-    after = int(open("/proc/self/io").read().split()[1])
     return {
         "different": [n for n in own if not torch.equal(own[n], got[n])],
         "names": list(own) == list(got),
-        "rchar": after - before,
+        "read": read,
         "needed": sum(t.numel() * t.element_size() for t in own.values()),
     }
 
 
+start = time.monotonic()
 try:
     kind, _, how = engine.partition(":")
-    result = {"vllm": vllm, "sglang": sglang, "gloo": gloo}[kind](how != "off")
+    if kind in ("gloo", "mpi"):
+        ranks = gloo() if kind == "gloo" else mpi()
+        start = time.monotonic()
+        result = load(ranks)
+    else:
+        result = {"vllm": vllm, "sglang": sglang}[kind](how != "off")
 except Exception as error:
-    if "WEIR_TEST" not in os.environ:
+    if not TEST:
         raise
     result = {"error": str(error), "class": type(error).__name__}
-print("RESULT " + json.dumps(result), flush=True)
+result["seconds"] = time.monotonic() - start
+# One write, since ranks of MPI share a pipe.
+os.write(1, f"\nRESULT {json.dumps(result)}\n".encode())
+if kind == "mpi":
+    from mpi4py import MPI
+
+    MPI.Finalize()
 os._exit(0)

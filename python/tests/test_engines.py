@@ -7,6 +7,8 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,30 +38,41 @@ vllm = installed("vllm", "vllm.general_plugins")
 sglang = installed("sglang", "sglang.srt.plugins")
 
 
-def run(engine: str, folder: Path, world: int, test: str = "") -> List[Any]:
+def start(command: List[str], test: str, **env: str) -> subprocess.Popen[str]:
+    """Start a worker."""
+    return subprocess.Popen(
+        command, env={**os.environ, "WEIR_TEST": test, **env}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def results_of(text: str) -> List[Any]:
+    """The results in the output of workers."""
+    return [
+        json.loads(line[7:])
+        for line in text.splitlines()
+        if line.startswith("RESULT ")
+    ]
+
+
+def run(
+    engine: str, folder: Path, world: int, test: str = "", **env: str
+) -> List[Any]:
     """The results of all ranks of a worker; None for one that says nothing."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    env = dict(os.environ)
-    if test:
-        env["WEIR_TEST"] = test
     ranks = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), engine, str(folder), str(world),
-             str(rank), str(port)],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
-        )
+        start([sys.executable, str(WORKER), engine, str(folder), str(world),
+               str(rank), str(port)], test, **env)
         for rank in range(world)
     ]
     results: List[Any] = []
     try:
         for process in ranks:
             text, _ = process.communicate(timeout=400)
-            lines = [s for s in text.splitlines() if s.startswith("RESULT ")]
-            assert lines or test == "die", text[-3000:]
-            results.append(json.loads(lines[0][7:]) if lines else None)
+            found = results_of(text)
+            assert found or test == "die", text[-3000:]
+            results.append(found[0] if found else None)
     finally:
         for process in ranks:
             process.kill()
@@ -106,7 +119,6 @@ def experts(tmp_path_factory: Any) -> Path:
 
 def check(result: Dict[str, Any]) -> None:
     """Everything is equal, noted, and read once."""
-    print(result["text"])
     assert result["different"] == []
     assert result["plain"]
     assert result["copies"] > 0
@@ -116,49 +128,49 @@ def check(result: Dict[str, Any]) -> None:
     assert result["read"] <= result["needed"] * 1.02, result["text"]
 
 
-@vllm
-@pytest.mark.parametrize("world", [1, 2])
-@pytest.mark.parametrize("kind", ["llama", "experts"])
-def test_vllm(kind: str, world: int, request: Any) -> None:
-    """vLLM's parameters are those of safetensors, and each byte is read once"""
-    folder = request.getfixturevalue(kind)
-    results = run("vllm", folder, world)
-    for result in results:
-        check(result)
+def check_ranks(results: List[Any], folder: Path) -> None:
+    """Each rank has read what it needs, which is its share of the files."""
     total = sum(
         file.stat().st_size for file in folder.glob("*.safetensors"))
     for result in results:
-        assert result["read"] <= total / world * 1.02
+        check(result)
+        assert result["read"] <= total / len(results) * 1.02
+
+
+engines = pytest.mark.parametrize("engine", [
+    pytest.param("vllm", marks=vllm), pytest.param("sglang", marks=sglang)])
+
+
+@engines
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("kind", ["llama", "experts"])
+def test_engine(engine: str, kind: str, world: int, request: Any) -> None:
+    """an engine's parameters are those of safetensors, each byte read once"""
+    folder = request.getfixturevalue(kind)
+    check_ranks(run(engine, folder, world), folder)
 
 
 @vllm
-def test_vllm_switched_off(llama: Path) -> None:
-    """vLLM with record false gets ordinary tensors"""
-    (result,) = run("vllm:off", llama, 1)
+@pytest.mark.parametrize("how", ["record", "WEIR_RECORD"])
+def test_switched_off(how: str, llama: Path) -> None:
+    """vLLM with recording switched off gets ordinary tensors"""
+    if how == "record":
+        (result,) = run("vllm:off", llama, 1)
+    else:
+        (result,) = run("vllm", llama, 1, WEIR_RECORD="0")
     assert result["different"] == []
     assert result["copies"] == 0
+    assert result["loads"] == 0
 
 
-@vllm
-def test_vllm_broken_file(llama: Path, tmp_path: Path) -> None:
-    """a file that fails on one rank of vLLM ends both, with one sentence"""
+@engines
+def test_broken_file(engine: str, llama: Path, tmp_path: Path) -> None:
+    """a file that fails on one rank of an engine ends both, with one sentence"""
     folder = tmp_path / "broken"
-    folder.mkdir()
-    for file in llama.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    results = run("vllm", folder, 2, "break")
+    shutil.copytree(llama, folder)
+    results = run(engine, folder, 2, "break")
     assert results[0]["error"] == results[1]["error"]
     assert "rank" in results[0]["error"]
-
-
-@sglang
-@pytest.mark.parametrize("how", ["sglang", "sglang:off"])
-def test_sglang(llama: Path, how: str) -> None:
-    """SGLang's loader for private fills parameters as safetensors does"""
-    (result,) = run(how, llama, 1)
-    if how == "sglang":
-        check(result)
-    assert result["different"] == []
 
 
 def needs_gloo() -> Any:
@@ -177,33 +189,110 @@ def model(tmp_path: Path) -> Path:
     tensors["large"] = torch.randn(3000, 1000).half()
     tensors["odd"] = torch.arange(7, dtype=torch.uint8)
     tensors["none"] = torch.empty(0, 4)
-    write(tmp_path / "model.safetensors", tensors)
-    return tmp_path / "model.safetensors"
+    path = tmp_path / "model.safetensors"
+    write(path, tensors)
+    # A copy of which the end is missing.
+    short = path.with_name("model.safetensors.short")
+    short.write_bytes(path.read_bytes()[:-1000])
+    return path
 
 
-@needs_gloo()
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_ranks(model: Path, world: int) -> None:
-    """ranks read equal parts and get all tensors"""
-    for result in run("gloo", model, world):
+def check_loaded(results: List[Any], world: int) -> None:
+    """Each rank has all tensors, and has read an equal part of the file."""
+    assert len(results) == world
+    for result in results:
         assert result["different"] == []
         assert result["names"]
-        assert result["needed"] > 0
+        # Nothing is read from the disk where files are in memory.
+        assert result["read"] <= result["needed"] / world * 1.02 + (64 << 10)
+
+
+def check_failed(results: List[Any], world: int, sentence: str) -> None:
+    """All ranks have failed within seconds, with the same sentence."""
+    assert len(results) == world
+    for result in results:
+        assert re.search(sentence, result["error"])
+        assert result["error"] == results[0]["error"]
+        assert result["seconds"] < 20
+
+
+# What fails on one of the ranks, and what all say.
+FAILURES = {
+    "disagree": "rank 1 of {}: the disk of this rank is gone",
+    "break": r"rank 1 of {}: .*model\.safetensors\.short: .*bytes",
+}
 
 
 @needs_gloo()
-def test_rank_fails(model: Path) -> None:
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_ranks(model: Path, world: int) -> None:
+    """ranks read equal parts and get all tensors"""
+    check_loaded(run("gloo", model, world), world)
+
+
+@needs_gloo()
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("test", FAILURES)
+def test_rank_fails(model: Path, test: str, world: int) -> None:
     """a failure of one rank is the same sentence on all"""
-    results = run("gloo", model, 3, "break")
-    assert {r["error"] for r in results} == {
-        "rank 1 of 3: the disk of this rank is gone"}
+    check_failed(
+        run("gloo", model, world, test), world, FAILURES[test].format(world))
 
 
 @needs_gloo()
-def test_rank_dies(model: Path) -> None:
+@pytest.mark.parametrize("world", [2, 4])
+def test_rank_dies(model: Path, world: int) -> None:
     """a rank that dies ends the others with the same sentence"""
-    results = run("gloo", model, 3, "die")
-    assert results[1] is None
-    assert results[0] == results[2]
-    assert results[0]["error"] == (
-        "one of the 3 ranks ended before the load was done")
+    results = run("gloo", model, world, "die")
+    assert results.pop(1) is None
+    check_failed(results, world - 1, (
+        f"^one of the {world} ranks ended before the load was done$"))
+
+
+def run_mpi(folder: Path, world: int, test: str = "") -> Any:
+    """The results of all ranks of MPI, and the status of mpiexec."""
+    command = [str(MPIEXEC)]
+    for rank in range(world):
+        command += [":"] * (rank > 0) + [
+            "-n", "1", sys.executable, str(WORKER), "mpi", str(folder),
+            str(world), str(rank), "0"]
+    process = start(command, test)
+    try:
+        text, _ = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    return results_of(text), process.returncode
+
+
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+mpi = pytest.mark.skipif(
+    not MPIEXEC.exists() or importlib.util.find_spec("mpi4py") is None,
+    reason="mpi4py, or an mpiexec beside Python, is not installed; "
+    "./bootstrap check-engines installs both",
+)
+
+
+@mpi
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_mpi(model: Path, world: int) -> None:
+    """ranks of MPI read equal parts and get all tensors"""
+    results, status = run_mpi(model, world)
+    check_loaded(results, world)
+    assert status == 0
+
+
+@mpi
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("test", FAILURES)
+def test_mpi_fails(model: Path, test: str, world: int) -> None:
+    """a failure of one rank of MPI is the same sentence on all"""
+    results, _ = run_mpi(model, world, test)
+    check_failed(results, world, FAILURES[test].format(world))
+
+
+@mpi
+def test_mpi_dies(model: Path) -> None:
+    """a rank of MPI that dies ends the others: mpiexec does it"""
+    results, status = run_mpi(model, 4, "die")
+    assert results == []
+    assert status != 0
