@@ -306,7 +306,7 @@ def test_fallbacks(model: Any) -> None:
     assert set(record.report.fallbacks) == {"cat", "mul", "equal"}
     text = str(record.report).splitlines()
     assert re.fullmatch(
-        r"read 1\.0 MB in \d loads and 0\.\d+ s, for 0 copies", text[0])
+        r"read 1\.0 MB in \d loads and \d+\.\d+ s, for 0 copies", text[0])
     assert "cat needed bytes at once, in 1 read of its own: b" in text
 
 
@@ -319,8 +319,7 @@ def test_report(model: Any) -> None:
         torch.exp(rows)
         columns.copy_(record["v"][:, :1024])
     assert re.fullmatch(
-        r"read 0\.3 MB in 2 loads and 0\.\d+ s, for 2 copies, "
-        r"and 0\.4 MB between their slices\n"
+        r"read 0\.3 MB in 2 loads and \d+\.\d+ s, for 2 copies\n"
         r"exp used the target of a copy, so a load ran before it, 1 time",
         str(record.report))
 
