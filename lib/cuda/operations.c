@@ -126,7 +126,7 @@ int weir__cuda_operation_supports(const struct weir_backend_node *node)
 {
 	const struct weir__cuda_operation *o =
 		weir__cuda_operation_find(node->op);
-	char what[16];
+	char what[24];
 
 	if (!o)
 		return weir__cuda_refuse(node, "it has no kernel");
