@@ -361,12 +361,38 @@ def test_start() -> None:
     with pytest.raises(weir.Error, match="all copies") as caught:
         plan.start(x=x)
     assert caught.value.errno == 11
+    with pytest.raises(weir.Error, match="all copies"):
+        plan.run(x=x)  # nobody else would end that run
     del run
     run = plan.start(x=x)
     run.cancel()
     with pytest.raises(weir.CancelledError):
         run.result()
     assert run.done and run.report()["nodes"] < 4000
+
+
+def test_result_of_threads() -> None:
+    """Several threads may get the result of one run."""
+    g = weir.Graph()
+    plan = g.compile(g.silu(g.input("x", (64,))), copies=2)
+    x = floats(64)
+    for _ in range(200):
+        run, got = plan.start(x=x), []
+        threads = [
+            threading.Thread(target=lambda: got.append(run.result()))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(got) == 4 and all(y is got[0] for y in got)
+    other = plan.start(x=x)
+    again = plan.start(x=x)
+    assert np.allclose(other.result(), silu(x))
+    assert np.allclose(again.result(), silu(x))
+    with pytest.raises(weir.Error, match="all copies"):
+        runs = [plan.start(x=x) for _ in range(3)]  # noqa: F841
 
 
 def test_await() -> None:

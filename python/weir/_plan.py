@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 from typing import (
     Any,
     Dict,
@@ -85,6 +86,9 @@ class Plan:
         self._free: "queue.SimpleQueue[Optional[_weir.Run]]" = queue.SimpleQueue()
         for _ in range(copies):
             self._free.put(_weir.Run(self._native))
+        self._copies = copies
+        self._lock = threading.Lock()
+        self._started: Dict[int, int] = {}  # by thread: copies of its start()
 
     def __enter__(self) -> "Plan":
         return self
@@ -140,16 +144,33 @@ class Plan:
         if self._native is not None:
             self._free.put(run)
 
+    def _take(self) -> _weir.Run:
+        """Wait for a copy, unless this thread has them all."""
+        try:
+            return self._got(self._free.get_nowait())
+        except queue.Empty:
+            if self._started.get(threading.get_ident()) == self._copies:
+                raise _taken() from None
+        return self._got(self._free.get())
+
+    def _count(self, thread: int, change: int) -> None:
+        with self._lock:
+            self._started[thread] = self._started.get(thread, 0) + change
+            if not self._started[thread]:
+                del self._started[thread]
+
     def run(self, **inputs: Any) -> Any:
         """Compute the outputs, and return them in the form that compile() got.
 
         The inputs are contiguous or other tensors of NumPy, torch or weir, with
         the dtypes and shapes of the graph: nothing is converted. Blocks; other
         threads run, and Ctrl-C ends the run. If all copies of the plan are
-        taken it waits for one.
+        taken it waits for one, or raises ``weir.Error`` (EAGAIN) if this thread
+        has taken them by ``start``.
         """
         values = self._order(inputs)
-        run = self._got(self._free.get())
+        self._open()
+        run = self._take()
         try:
             results = run.compute(values, _describe, self._maker)
         finally:
@@ -168,11 +189,7 @@ class Plan:
         try:
             run = self._got(self._free.get_nowait())
         except queue.Empty:
-            raise _errors.make(
-                11,
-                "all copies of the plan are taken by other runs: fetch their "
-                "results, or compile with more copies",
-            ) from None
+            raise _taken() from None
         try:
             run.start(values, _describe)
         except BaseException:
@@ -203,15 +220,26 @@ class Plan:
         }
 
 
+def _taken() -> Exception:
+    return _errors.make(
+        11,
+        "all copies of the plan are taken by other runs: fetch their "
+        "results, or compile with more copies",
+    )
+
+
 class Run:
     """A run under way. ``await run`` returns its result, as ``result()`` does.
 
-    A run that is dropped is cancelled.
+    Any thread may call its methods. A run that is dropped is cancelled.
     """
 
     def __init__(self, plan: Plan, native: _weir.Run) -> None:
         self._plan = plan
         self._native: Optional[_weir.Run] = native
+        self._thread = threading.get_ident()
+        plan._count(self._thread, 1)
+        self._lock = threading.Lock()  # of the copy of the outputs
         self._result: Any = None
         self._error: Optional[BaseException] = None
         self._report: Dict[str, Any] = {}
@@ -219,9 +247,13 @@ class Run:
     def __del__(self) -> None:
         native = getattr(self, "_native", None)
         if native is not None:
-            self._native = None
             native.cancel()
-            self._plan._give(native)
+            self._end(native)
+
+    def _end(self, native: _weir.Run) -> None:
+        self._native = None
+        self._plan._count(self._thread, -1)
+        self._plan._give(native)
 
     @property
     def done(self) -> bool:
@@ -241,21 +273,33 @@ class Run:
         ends the run.
         """
         native = self._native
+        failure: Optional[BaseException] = None
         if native is not None:
             try:
                 native.wait(-1 if timeout is None else max(timeout, 0))
-                results = native.outputs(self._plan._maker)
-                self._result = self._plan._shaped(results)
             except _errors.WaitTimeoutError:
                 raise
             except BaseException as error:
-                self._error = error
-            self._report = native.report()
-            self._native = None
-            self._plan._give(native)
+                failure = error
+            with self._lock:
+                if self._native is native:
+                    self._fetch(native, failure)
         if self._error is not None:
             raise self._error
         return self._result
+
+    def _fetch(
+        self, native: _weir.Run, failure: Optional[BaseException]
+    ) -> None:
+        try:
+            if failure is not None:
+                raise failure
+            results = native.outputs(self._plan._maker)
+            self._result = self._plan._shaped(results)
+        except BaseException as error:
+            self._error = error
+        self._report = native.report()
+        self._end(native)
 
     def report(self) -> Dict[str, Any]:
         """Seconds (total, queued, wait, compute, prefetch_wait), and numbers:
