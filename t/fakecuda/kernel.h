@@ -12,6 +12,7 @@ struct fc_code {
 	struct ptx_module *ptx;
 	struct fc_range *variables; /* device memory of its variables */
 	uint64_t at;
+	struct fc_code *next, **link;
 };
 
 struct CUmod_st {

@@ -19,6 +19,28 @@ static void *need(void *p)
 	abort();
 }
 
+/*
+ * All code. That of a context which was lost stays: a checker for leaks, which
+ * does not look into handles, finds it here.
+ */
+static struct fc_code *codes;
+
+static void code_link(struct fc_code *code)
+{
+	code->next = codes;
+	code->link = &codes;
+	if (codes)
+		codes->link = &code->next;
+	codes = code;
+}
+
+static void code_unlink(struct fc_code *code)
+{
+	*code->link = code->next;
+	if (code->next)
+		code->next->link = code->link;
+}
+
 /* Under fc.lock. */
 void fc_code_put(struct fc_code *code)
 {
@@ -27,6 +49,7 @@ void fc_code_put(struct fc_code *code)
 	if (code->variables)
 		fc_device_memory_free(code->variables);
 	ptx_module_free(code->ptx);
+	code_unlink(code);
 	free(code);
 }
 
@@ -110,6 +133,7 @@ static CUresult load(struct fc_call *call, const char *image,
 		free(code);
 		return CUDA_ERROR_INVALID_PTX;
 	}
+	code_link(code);
 	ptx_module_version(code->ptx, &version, &target);
 	result = CUDA_SUCCESS;
 	if (version > newest_ptx()) {
