@@ -26,9 +26,8 @@ static struct weir_dev *device(struct weir *weir, const char *name, int *ret)
 	return dev;
 }
 
-/* The devices of @list, (name, bytes for weights): the root is entered. */
-static int find_devices(struct glue_root *root, PyObject *list,
-			struct wish *wish)
+/* The devices of @list, (name, bytes for weights). The root is entered. */
+static int find_devices(struct weir *weir, PyObject *list, struct wish *wish)
 {
 	Py_ssize_t n = PyTuple_Size(list);
 	unsigned long long weights;
@@ -44,8 +43,7 @@ static int find_devices(struct glue_root *root, PyObject *list,
 				      &name, &weights))
 			return -1;
 		/* The first call for another device than the CPU blocks. */
-		Py_BEGIN_ALLOW_THREADS wish->dev[i] =
-			device(root->weir, name, &r);
+		Py_BEGIN_ALLOW_THREADS wish->dev[i] = device(weir, name, &r);
 		Py_END_ALLOW_THREADS if (r < 0)
 		{
 			glue_fail(r);
@@ -58,7 +56,8 @@ static int find_devices(struct glue_root *root, PyObject *list,
 	return 0;
 }
 
-static int compile(struct glue_plan *self, const struct wish *wish)
+static int compile(struct glue_plan *self, struct weir *weir,
+		   const struct wish *wish)
 {
 	const struct weir_graph *g = self->graph->graph;
 	int r;
@@ -69,8 +68,8 @@ static int compile(struct glue_plan *self, const struct wish *wish)
 	if (r >= 0)
 		r = weir_exec_new(self->sched, g, &self->exec);
 	if (r >= 0)
-		r = weir_dev_buft(weir_dev_get(self->graph->root->weir, 0),
-				  WEIR_MEM_PLAIN, &self->buft);
+		r = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_PLAIN,
+				  &self->buft);
 	Py_END_ALLOW_THREADS self->graph->busy--;
 	if (r < 0)
 		glue_fail(r);
@@ -143,6 +142,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	unsigned long long budget;
 	struct glue_root *root;
 	struct glue_plan *self;
+	struct weir *weir;
 	int r;
 
 	(void)kw;
@@ -162,11 +162,11 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	self->graph = (struct glue_graph *)source;
 	self->keep = PyList_AsTuple(self->graph->keep);
 	r = self->keep ? set_nodes(self, inputs, outputs) : -1;
-	glue_root_enter(root);
+	weir = glue_root_enter(root);
 	if (r == 0)
-		r = find_devices(root, devices, &wish);
+		r = find_devices(weir, devices, &wish);
 	if (r == 0)
-		r = compile(self, &wish);
+		r = compile(self, weir, &wish);
 	if (r == 0)
 		r = drop_unused(self);
 	glue_root_leave(root);

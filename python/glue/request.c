@@ -377,6 +377,11 @@ int glue_request_start(struct request *rq, struct weir_load **ret_load)
 {
 	int r;
 
+	/* Another thread may have closed it since the request was parsed. */
+	if (!rq->model->model) {
+		glue_fail_text(-EBADF, "the model was closed");
+		return -1;
+	}
 	glue_model_enter(rq->model);
 	Py_BEGIN_ALLOW_THREADS r = start(rq, ret_load);
 	Py_END_ALLOW_THREADS glue_model_leave(rq->model);

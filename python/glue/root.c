@@ -184,6 +184,12 @@ struct weir_buft *glue_buft(struct glue_root *root, const char *name,
 	struct weir_dev *dev;
 	int r;
 
+	if (!weir) {
+		/* Another thread closed it while this one was without the GIL. */
+		glue_root_leave(root);
+		glue_fail_text(-ESHUTDOWN, "the root was closed");
+		return NULL;
+	}
 	/* The first call for another device than the CPU loads modules. */
 	Py_BEGIN_ALLOW_THREADS r = 0;
 	if (!name || !strcmp(name, "CPU"))

@@ -461,6 +461,33 @@ def test_closed() -> None:
         g.leaf(ROW)
 
 
+def test_root_closed_meanwhile() -> None:
+    """A root may be closed while other threads compile and run."""
+    for _ in range(20):
+        root = weir.Root(io="threads")
+        wrong: List[BaseException] = []
+
+        def work() -> None:
+            try:
+                while True:
+                    g = weir.Graph(root=root)
+                    y = g.mul_mat(g.leaf(W), g.input("x", A.shape))
+                    g.compile(y, framework="numpy").run(x=A)
+            except weir.ClosedError:
+                pass
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.01)
+        root.close()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
 def model(path: Path, n: int = 6, size: int = 64) -> List[Any]:
     """A file of square matrices, and its matrices."""
     arrays = [floats(size, size) / 8 for _ in range(n)]
