@@ -5,11 +5,21 @@
 /* weir._errors.make(errno, sentence), which returns an exception. */
 static PyObject *make_error;
 
+/* The only interpreter that may use the module: it has one state. */
+static PyInterpreterState *user;
+
 PyObject *glue_set_errors(PyObject *module, PyObject *factory)
 {
 	PyObject *old = make_error;
 
 	(void)module;
+	if (user && user != PyInterpreterState_Get()) {
+		PyErr_SetString(PyExc_ImportError,
+				"weir: another interpreter of this process has "
+				"imported it, and only one can");
+		return NULL;
+	}
+	user = PyInterpreterState_Get();
 	Py_INCREF(factory);
 	make_error = factory;
 	Py_XDECREF(old);

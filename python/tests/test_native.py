@@ -377,6 +377,44 @@ def test_root_options(small: Path) -> None:
         weir.Root(io="magic")
 
 
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from weir import *
+import pydoc, weir
+assert "mul_mat" in pydoc.render_doc(weir)
+try:
+    weir.recording("a")
+except ModuleNotFoundError as error:
+    assert error.name == "torch"
+else:
+    raise SystemExit("recording() did not fail")
+"""
+
+INTERPRETERS = """
+import weir, _xxsubinterpreters as others
+other = others.create(isolated=False)
+others.run_string(other, "try: import weir\\nexcept ImportError: pass\\n"
+                         "else: raise SystemError")
+others.destroy(other)
+try:
+    weir.load("/none")
+except weir.FileError:
+    pass
+"""
+
+
+def test_names_without_torch() -> None:
+    """All names of weir, and its help, are there without torch."""
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True)
+
+
+def test_interpreters() -> None:
+    """A second interpreter of a process is refused, and the first goes on."""
+    pytest.importorskip("_xxsubinterpreters")
+    subprocess.run([sys.executable, "-c", INTERPRETERS], check=True)
+
+
 def test_budget(many: Path) -> None:
     """A load that exceeds the budget of its root is a MemoryError."""
     with weir.Root(budget=16 << 20) as root:

@@ -87,6 +87,11 @@ __all__ = [
 ]
 
 
+def _no_recording(*unused: Any, **options: Any) -> Any:
+    """Tensors that note copies: needs torch, which is not installed."""
+    raise ModuleNotFoundError("weir.recording needs torch", name="torch")
+
+
 def __getattr__(name: str) -> Any:
     """What needs torch or asyncio is imported when it is used."""
     if name in ("load_async", "stream_async"):
@@ -102,8 +107,12 @@ def __getattr__(name: str) -> Any:
 
         return getattr(_plan, name)
     if name == "recording":
-        from ._recording import recording
-
+        try:
+            from ._recording import recording
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            return _no_recording
         return recording
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
