@@ -375,6 +375,10 @@ def test_root_options(small: Path) -> None:
         weir.Root(chunk=1)
     with pytest.raises(weir.InvalidError, match="one of auto"):
         weir.Root(io="magic")
+    with weir.Root(close_timeout=-1, read_timeout=-1) as root:
+        assert weir.load(small, framework="weir", root=root)
+    with pytest.raises(weir.InvalidError, match="close_timeout"):
+        weir.Root(close_timeout=-2)
 
 
 WITHOUT_TORCH = """

@@ -16,6 +16,10 @@ atexit.register(_weir.shutdown)
 _IO = {"auto": 0, "io_uring": 1, "threads": 2}
 
 
+def _ns(seconds: float) -> int:
+    return -1 if seconds == -1 else int(seconds * 1e9)
+
+
 class Root(_weir.Root):
     """The library's devices, its I/O engine and its kept memory.
 
@@ -27,7 +31,8 @@ class Root(_weir.Root):
     read and how much they read at once; chunk: size of a read; staging: most
     memory for reads that do not end in place; keep: memory kept for reuse;
     budget: most host memory; io_cpus: CPUs of these threads, "0-3,8"; close
-    and read timeouts. 0 or None means the library's choice.
+    and read timeouts, -1 for no limit. 0, or None for io_cpus and module_path,
+    means the library's choice.
     """
 
     def __new__(
@@ -60,8 +65,8 @@ class Root(_weir.Root):
             budget=budget,
             io_cpus=io_cpus,
             module_path=module_path,
-            close_timeout=int(close_timeout * 1e9),
-            read_timeout=int(read_timeout * 1e9),
+            close_timeout=_ns(close_timeout),
+            read_timeout=_ns(read_timeout),
         )
 
     def __enter__(self) -> "Root":
@@ -71,7 +76,8 @@ class Root(_weir.Root):
         self.close()
 
 
-_lock = threading.Lock()
+# A signal handler, or a finalizer, may call while this thread has it.
+_lock = threading.RLock()
 _default: Optional[Root] = None
 _pid = 0
 
@@ -94,7 +100,7 @@ def _after_fork() -> None:
     """Another thread may have held the lock when the process forked."""
     global _lock, _default
     _weir.forked()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _default = None
 
 
