@@ -141,6 +141,8 @@ def test_all_operations() -> None:
     names = {o[1] for o in _weir.operations()} - {"leaf", "input", "call"}
     assert names == set(_graph.OPERATIONS)
     assert all(getattr(weir.Graph, name).__doc__ for name in names)
+    for name, needed in _graph._NEEDED.items():
+        assert set(needed) <= set(_graph.OPERATIONS[name].parameters)
     assert {c[0] for c in CASES} | {"set_rows", "copy"} == names
 
 
@@ -204,6 +206,13 @@ WRONG: List[Tuple[Callable[[Any, Any], Any], str]] = [
     (lambda g, x: g.add(x, weir.Graph().input("x", (8,))), "another graph"),
     (lambda g, x: g.reshape(x, (5, 5)), "25 elements"),
     (lambda g, x: g.repeat(x, shape=(1,) * 9), "at most 8"),
+    (lambda g, x: g.reshape(x, (2.5, 12)), "whole numbers"),
+    (lambda g, x: g.view(x, shape=(3, 4), stride=(4,)), "differ in length"),
+    (lambda g, x: g.concat(x, x, dim=-1), "dim is -1, .* from 0 on"),
+    (lambda g, x: g.scale(x, bias=1), "'scale' is missing"),
+    (lambda g, x: g.rms_norm(x), "'eps' is missing"),
+    (lambda g, x: g.norm(x, eps=None), "'eps' is missing"),
+    (lambda g, x: g.top_k(x), "'k' is missing"),
     (lambda g, x: g.input("x", (1,)), "input 'x' already"),
     (lambda g, x: g.leaf([1.0]), "list"),
     (lambda g, x: g.leaf(A.astype(">f4")), "big-endian"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import keyword
+import operator
 import struct
 from typing import (
     TYPE_CHECKING,
@@ -13,6 +14,7 @@ from typing import (
     Callable,
     Dict,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -31,6 +33,15 @@ _CALL = "call"
 _DIMS, _NDIM, _WORD, _DTYPE, _POINTER = 6, 7, 4, 5, 8
 # By the type of a parameter: how struct packs it.
 _PACK = {0: "I", 1: "Q", 2: "q", 3: "f"}
+# Parameters for which 0 is a value, and no default.
+_NEEDED = {
+    "scale": ("scale",),
+    "norm": ("eps",),
+    "rms_norm": ("eps",),
+    "repeat": ("shape",),
+    "top_k": ("k",),
+    "view": ("shape",),
+}
 
 
 class _Parameter(NamedTuple):
@@ -43,7 +54,9 @@ class _Parameter(NamedTuple):
         """Write a value where the operation's struct has it."""
         try:
             if self.type == _DIMS:
-                dims = [int(n) for n in value]
+                dims = [operator.index(n) for n in value]
+                if len(dims) > 8:
+                    raise ValueError
                 struct.pack_into(f"{len(dims)}q", into, self.offset, *dims)
                 operation.set_ndim(into, len(dims))
             elif self.type == _WORD:
@@ -54,7 +67,9 @@ class _Parameter(NamedTuple):
                 struct.pack_into("I", into, self.offset, code)
             else:
                 struct.pack_into(_PACK[self.type], into, self.offset, value)
-        except (KeyError, ValueError, TypeError, struct.error) as error:
+        except (
+            KeyError, OverflowError, TypeError, ValueError, struct.error
+        ) as error:
             if isinstance(error, _errors.Error):
                 raise
             raise _errors.make(
@@ -69,7 +84,9 @@ class _Parameter(NamedTuple):
             return "at most 8 whole numbers"
         if self.type not in _PACK:
             return "a pointer, which Python cannot give"
-        return "a number" if self.type == 3 else "a whole number that fits"
+        if self.type == 3:
+            return "a number"
+        return f"a whole number{' from 0 on' * (self.type != 2)} that fits"
 
 
 class Operation(NamedTuple):
@@ -84,10 +101,28 @@ class Operation(NamedTuple):
     size: int
     parameters: Dict[str, _Parameter]
 
+    @property
+    def needed(self) -> Tuple[str, ...]:
+        """The parameters that have no default."""
+        return _NEEDED.get(self.name, ())
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Refuse a call without a parameter that it needs."""
+        for name in self.needed:
+            if given.get(name) is None:
+                raise _errors.make(
+                    22, f"{self.name}: the parameter {name!r} is missing"
+                )
+
     def set_ndim(self, into: bytearray, n: int) -> None:
         for parameter in self.parameters.values():
-            if parameter.type == _NDIM:
-                struct.pack_into("I", into, parameter.offset, n)
+            if parameter.type != _NDIM:
+                continue
+            if struct.unpack_from("I", into, parameter.offset)[0] not in (0, n):
+                raise _errors.make(
+                    22, f"{self.name}: shape and stride differ in length"
+                )
+            struct.pack_into("I", into, parameter.offset, n)
 
     def signature(self) -> inspect.Signature:
         """For help()."""
@@ -103,7 +138,13 @@ class Operation(NamedTuple):
                 for i, name in enumerate(self.sources)
             ),
             *(
-                kind(p.name, kind.KEYWORD_ONLY, default=_default(p))
+                kind(
+                    p.name,
+                    kind.KEYWORD_ONLY,
+                    default=(
+                        kind.empty if p.name in self.needed else _default(p)
+                    ),
+                )
                 for p in self.parameters.values()
                 if p.type != _NDIM
             ),
@@ -181,7 +222,8 @@ class Graph:
     ``torch.nn.Linear`` wants it.
 
     Each operation of the library is a method: its arguments are nodes, and its
-    parameters have keywords; 0 or None is the default that weir_ops(3) names.
+    parameters have keywords, with the defaults of weir_ops(3): 0 or None stands
+    for them. Those without a default must be given, as ``scale(x, scale=2)``.
     ``op`` makes any operation by its name. ``name=`` names a node in messages.
     A call that fails raises ``weir.Error`` (InvalidError, a ValueError, for
     wrong shapes, dtypes and parameters) with the library's sentence; the graph
@@ -296,6 +338,7 @@ class Graph:
                 raise _errors.make(
                     22, f"{operation}: " + _unknown("parameter", key, known)
                 )
+        found.check(parameters)
         numbers = tuple(
             self._number(found, i, node) for i, node in enumerate(nodes)
         )
