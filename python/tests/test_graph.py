@@ -189,6 +189,25 @@ def test_forms() -> None:
     assert compute(g, y, x=ROW).shape == (8,)
     assert isinstance(compute(g, [y], x=ROW), tuple)
     assert set(compute(g, {"y": y, 3: x}, x=ROW)) == {"y", 3}
+    assert compute(g, {}) == {} and compute(g, []) == ()
+
+
+def test_outputs_of_failures() -> None:
+    """A compile() that failed leaves no output behind."""
+    g = weir.Graph()
+    x = g.input("x", (8,))
+    y, z = g.sqr(x), g.silu(x)
+    with pytest.raises(ValueError, match="no node"):
+        g.compile([y, None])
+    assert g.compile(z).info()["computed"] == 1
+
+
+def test_input_self() -> None:
+    """An input may have any name."""
+    g = weir.Graph()
+    plan = g.compile(g.sqr(g.input("self", (8,))), framework="numpy")
+    assert (plan.run(self=ROW) == ROW * ROW).all()
+    assert (plan.start(self=ROW).result() == ROW * ROW).all()
 
 
 WRONG: List[Tuple[Callable[[Any, Any], Any], str]] = [
@@ -218,6 +237,9 @@ WRONG: List[Tuple[Callable[[Any, Any], Any], str]] = [
     (lambda g, x: g.leaf(A.astype(">f4")), "big-endian"),
     (lambda g, x: g.compile(A), "no node"),
     (lambda g, x: g.compile(x, copies=0), "copies"),
+    (lambda g, x: g.compile(x, budget=0), "budget"),
+    (lambda g, x: g.compile(x, weights=0), "weights"),
+    (lambda g, x: g.compile(x).explain(weir.Graph().input("x", (1,))), "node"),
     (lambda g, x: g.compile(g.sqr(x)).run(), "'x' is missing"),
     (lambda g, x: g.compile(g.sqr(x)).run(x=W), r"F32 \[6, 8\].*\[3, 8\]"),
     (lambda g, x: g.compile(g.sqr(x)).run(x=A.astype("f8")), "F64"),
@@ -332,12 +354,12 @@ def test_threads() -> None:
     assert not wrong
 
 
-def long_plan(copies: int = 1) -> Tuple[Any, Any]:
+def long_plan(copies: int = 1, n: int = 4000) -> Tuple[Any, Any]:
     """A plan whose runs take some seconds, and its input."""
     g = weir.Graph()
     w = g.leaf(np.eye(512, dtype=np.float32))
     y = x = g.input("x", (512, 512))
-    for _ in range(4000):
+    for _ in range(n):
         y = g.mul_mat(w, y)
     return g.compile(y, framework="numpy", copies=copies), floats(512, 512)
 
@@ -428,6 +450,63 @@ def test_await() -> None:
     run.cancel()
     with pytest.raises(weir.CancelledError):
         run.result()
+
+
+def test_await_twice() -> None:
+    """Several tasks may await one run."""
+    plan, x = long_plan(n=100)
+
+    async def main() -> None:
+        run = plan.start(x=x)
+
+        async def one() -> Any:
+            return await run
+
+        got = await asyncio.wait_for(asyncio.gather(one(), one(), one()), 60)
+        assert all(y is got[0] for y in got)
+
+    asyncio.run(main())
+
+
+def test_handler() -> None:
+    """A signal handler is refused a run of the plan that it interrupts."""
+    plan, x = long_plan(n=500)
+    got: List[Any] = []
+
+    def handler(*unused: Any) -> None:
+        try:
+            plan.run(x=x)
+        except weir.Error as error:
+            got.append(error.errno)
+
+    old = signal.signal(signal.SIGPROF, handler)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, 0.02)
+        plan.run(x=x)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)
+    assert got == [11]
+    plan.start(x=x).cancel()
+
+
+def test_copy_of_ended_run() -> None:
+    """A run that has ended does not touch the next one of its copy."""
+    plan, x = long_plan(n=100)
+    first = plan.start(x=x)
+    threads = [
+        threading.Thread(target=first.result, daemon=True) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    first.result()
+    for thread in threads:
+        thread.join()
+    report = first.report()
+    second = plan.start(x=x)
+    first.cancel()
+    assert first.done and first.report() == report and not second.done
+    np.testing.assert_allclose(second.result(), x, rtol=1e-2, atol=1e-2)
 
 
 def test_fork() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from typing import (
@@ -61,20 +62,26 @@ class Plan:
     ) -> None:
         self._maker = _frameworks.maker(_frameworks.name_of(framework))
         self._keys, nodes = _form(outputs)
-        if copies < 1:
-            raise _errors.make(22, f"copies is {copies}, at least 1 is needed")
+        for name, n in (
+            ("copies", copies), ("budget", budget), ("weights", weights)
+        ):
+            if n is not None and n < 1:
+                raise _errors.make(22, f"{name} is {n}, at least 1 is needed")
         if isinstance(devices, str):
             devices = [devices]
         elif devices is None:
             devices = [*(d for d in graph._devices if d != "CPU"), "CPU"]
         names = [_root.device_name(d) for d in devices]
-        marked = tuple(_output(graph, node) for node in nodes)
+        self._graph = graph
+        marked: List[int] = []
         try:
+            for node in nodes:
+                marked.append(_output(graph, node))
             self._native: Optional[_weir.Plan] = _weir.Plan(
                 graph._native,
                 tuple((name, weights or 0) for name in names),
                 tuple(graph._inputs.values()),
-                marked,
+                tuple(marked),
                 copies,
                 budget or 0,
             )
@@ -87,8 +94,9 @@ class Plan:
         for _ in range(copies):
             self._free.put(_weir.Run(self._native))
         self._copies = copies
-        self._lock = threading.Lock()
-        self._started: Dict[int, int] = {}  # by thread: copies of its start()
+        # For each copy that is taken, the thread that took it. Calls of a list
+        # are atomic: signal handlers and finalizers make them too.
+        self._taken: List[int] = []
 
     def __enter__(self) -> "Plan":
         return self
@@ -138,9 +146,12 @@ class Plan:
             self._free.put(None)
             self._open()
         assert run is not None
+        self._taken.append(threading.get_ident())
         return run
 
-    def _give(self, run: _weir.Run) -> None:
+    def _give(self, run: _weir.Run, thread: int) -> None:
+        """Return a copy that a thread took."""
+        self._taken.remove(thread)
         if self._native is not None:
             self._free.put(run)
 
@@ -149,24 +160,19 @@ class Plan:
         try:
             return self._got(self._free.get_nowait())
         except queue.Empty:
-            if self._started.get(threading.get_ident()) == self._copies:
+            if self._taken.count(threading.get_ident()) >= self._copies:
                 raise _taken() from None
         return self._got(self._free.get())
 
-    def _count(self, thread: int, change: int) -> None:
-        with self._lock:
-            self._started[thread] = self._started.get(thread, 0) + change
-            if not self._started[thread]:
-                del self._started[thread]
-
-    def run(self, **inputs: Any) -> Any:
+    def run(self, /, **inputs: Any) -> Any:
         """Compute the outputs, and return them in the form that compile() got.
 
         The inputs are contiguous or other tensors of NumPy, torch or weir, with
         the dtypes and shapes of the graph: nothing is converted. Blocks; other
         threads run, and Ctrl-C ends the run. If all copies of the plan are
         taken it waits for one, or raises ``weir.Error`` (EAGAIN) if this thread
-        has taken them by ``start``.
+        has taken them: by ``start``, or by a ``run`` that a signal handler
+        interrupts.
         """
         values = self._order(inputs)
         self._open()
@@ -174,10 +180,10 @@ class Plan:
         try:
             results = run.compute(values, _describe, self._maker)
         finally:
-            self._give(run)
+            self._give(run, threading.get_ident())
         return self._shaped(results)
 
-    def start(self, **inputs: Any) -> "Run":
+    def start(self, /, **inputs: Any) -> "Run":
         """Start a run, and return at once: ``.result()``, or ``await`` it.
 
         The inputs are copied before it returns. Raises ``weir.Error`` (EAGAIN)
@@ -193,7 +199,7 @@ class Plan:
         try:
             run.start(values, _describe)
         except BaseException:
-            self._give(run)
+            self._give(run, threading.get_ident())
             raise
         return Run(self, run)
 
@@ -201,7 +207,7 @@ class Plan:
         keys = self._keys
         if keys is None:
             return results[0]
-        return results if not keys else dict(zip(keys, results))
+        return results if isinstance(keys, tuple) else dict(zip(keys, results))
 
     def info(self) -> Dict[str, Any]:
         """Bytes of memory, and numbers of nodes: as weir_exec_info(3) has them."""
@@ -211,6 +217,7 @@ class Plan:
         """Where a node is computed, and why: device (None: nowhere), where its
         bytes are ("leaf", "inputs", "results" or "nowhere"), cause ("pinned",
         "writes", "weights", "cost", "only" or "none") and bytes."""
+        _check(self._graph, node, "node")
         device, where, _, cause, nbytes = self._open().explain(node.index)
         return {
             "device": device,
@@ -236,10 +243,13 @@ class Run:
 
     def __init__(self, plan: Plan, native: _weir.Run) -> None:
         self._plan = plan
+        # The copy of the plan, until nobody uses it for this run any more.
         self._native: Optional[_weir.Run] = native
         self._thread = threading.get_ident()
-        plan._count(self._thread, 1)
-        self._lock = threading.Lock()  # of the copy of the outputs
+        # Signal handlers may interrupt a call and make another.
+        self._lock = threading.RLock()
+        self._waiting = 0  # calls of result() that use the copy
+        self._ended = False  # the result, the error and the report are there
         self._result: Any = None
         self._error: Optional[BaseException] = None
         self._report: Dict[str, Any] = {}
@@ -248,23 +258,20 @@ class Run:
         native = getattr(self, "_native", None)
         if native is not None:
             native.cancel()
-            self._end(native)
-
-    def _end(self, native: _weir.Run) -> None:
-        self._native = None
-        self._plan._count(self._thread, -1)
-        self._plan._give(native)
+            self._plan._give(native, self._thread)
 
     @property
     def done(self) -> bool:
         """True if it has ended."""
-        native = self._native
-        return native is None or not native.report()["running"]
+        with self._lock:
+            native = self._native
+            return self._ended or not (native and native.report()["running"])
 
     def cancel(self) -> None:
         """Begin no further operation: ``result()`` raises CancelledError."""
-        if self._native is not None:
-            self._native.cancel()
+        with self._lock:
+            if self._native is not None and not self._ended:
+                self._native.cancel()
 
     def result(self, timeout: Optional[float] = None) -> Any:
         """Wait, for at most so many seconds, and return the outputs.
@@ -272,58 +279,90 @@ class Run:
         Raises the failure of the run, or TimeoutError: it then goes on. Ctrl-C
         ends the run.
         """
-        native = self._native
-        failure: Optional[BaseException] = None
+        with self._lock:
+            native = None if self._ended else self._native
+            self._waiting += native is not None
         if native is not None:
             try:
-                native.wait(-1 if timeout is None else max(timeout, 0))
-            except _errors.WaitTimeoutError:
-                raise
-            except BaseException as error:
-                failure = error
-            with self._lock:
-                if self._native is native:
-                    self._fetch(native, failure)
+                self._wait(native, timeout)
+            finally:
+                self._leave()
         if self._error is not None:
             raise self._error
         return self._result
 
+    def _wait(self, native: _weir.Run, timeout: Optional[float]) -> None:
+        failure: Optional[BaseException] = None
+        try:
+            native.wait(-1 if timeout is None else max(timeout, 0))
+        except _errors.WaitTimeoutError:
+            raise
+        except BaseException as error:
+            failure = error
+        with self._lock:
+            if not self._ended:
+                self._fetch(native, failure)
+
+    def _leave(self) -> None:
+        """The last one that waited returns the copy of a run that has ended."""
+        with self._lock:
+            self._waiting -= 1
+            native = self._native
+            if not self._ended or self._waiting or native is None:
+                return
+            self._native = None
+        self._plan._give(native, self._thread)
+
     def _fetch(
         self, native: _weir.Run, failure: Optional[BaseException]
     ) -> None:
+        result: Any = None
         try:
             if failure is not None:
                 raise failure
-            results = native.outputs(self._plan._maker)
-            self._result = self._plan._shaped(results)
+            result = self._plan._shaped(native.outputs(self._plan._maker))
         except BaseException as error:
-            self._error = error
-        self._report = native.report()
-        self._end(native)
+            failure = error
+        # A signal handler may have been here meanwhile.
+        if not self._ended:
+            self._result, self._error = result, failure
+            self._report = native.report()
+            self._ended = True
 
     def report(self) -> Dict[str, Any]:
         """Seconds (total, queued, wait, compute, prefetch_wait), and numbers:
         nodes computed, bytes of leaves that were kept and prefetched."""
-        native = self._native
-        return self._report if native is None else native.report()
+        with self._lock:
+            native = self._native
+            if self._ended or native is None:
+                return self._report
+            return native.report()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self._wait().__await__()
+        return self._arrive().__await__()
 
-    async def _wait(self) -> Any:
-        native = self._native
-        if native is not None and not self.done:
+    def _descriptor(self) -> Optional[int]:
+        """A new descriptor that is readable when the run has ended."""
+        with self._lock:
+            if self.done or self._native is None:
+                return None
+            # A loop has one reader for each descriptor.
+            return os.dup(self._native.fileno())
+
+    async def _arrive(self) -> Any:
+        fd = self._descriptor()
+        if fd is not None:
             loop = asyncio.get_running_loop()
             ended: "asyncio.Future[None]" = loop.create_future()
-            fd = native.fileno()
-            loop.add_reader(fd, _wake, ended)
             try:
+                loop.add_reader(fd, _wake, ended)
                 await ended
             except asyncio.CancelledError:
                 self.cancel()
                 raise
             finally:
                 loop.remove_reader(fd)
+                os.close(fd)
         return self.result()
 
 
@@ -332,19 +371,26 @@ def _wake(ended: "asyncio.Future[None]") -> None:
         ended.set_result(None)
 
 
-def _form(outputs: Outputs) -> Tuple[Optional[List[Any]], List[Node]]:
-    """The keys of a result (None: one array, []: a tuple), and its nodes."""
+Keys = Union[None, Tuple[()], List[Any]]
+
+
+def _form(outputs: Outputs) -> Tuple[Keys, List[Node]]:
+    """The keys of a result (None: one array, (): a tuple), and its nodes."""
     if isinstance(outputs, Node):
         return None, [outputs]
     if isinstance(outputs, Mapping):
         return list(outputs), list(outputs.values())
-    return [], list(outputs)
+    return (), list(outputs)
+
+
+def _check(graph: Graph, node: Node, what: str) -> None:
+    if not isinstance(node, Node) or node.graph is not graph:
+        raise _errors.make(22, f"the {what} {node!r} is no node of the graph")
 
 
 def _output(graph: Graph, node: Node) -> int:
     """Mark a node as an output: a contiguous one of what it shows."""
-    if not isinstance(node, Node) or node.graph is not graph:
-        raise _errors.make(22, f"the output {node!r} is no node of the graph")
+    _check(graph, node, "output")
     if not graph._native.node(node.index)[4]:
         node = graph.op("cont", node)
     graph._native.output(node.index)
