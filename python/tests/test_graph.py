@@ -585,6 +585,23 @@ def model(path: Path, n: int = 6, size: int = 64) -> List[Any]:
     return arrays
 
 
+@pytest.mark.parametrize("framework", ["weir", "numpy"])
+def test_parked(tmp_path: Path, framework: str) -> None:
+    """A plan does not run while its leaves are parked."""
+    path = tmp_path / "m.safetensors"
+    (array,) = model(path, 1)
+    tensors = weir.load(path, parkable=True, framework=framework)
+    g = weir.Graph()
+    y = g.mul_mat(g.leaf(tensors["w0"]), g.input("x", (1, 64)), precision="f32")
+    plan = g.compile(y, framework="numpy")
+    x = floats(1, 64)
+    with tensors.parked():
+        for call in (plan.run, plan.start):
+            with pytest.raises(weir.Error, match="parked"):
+                call(x=x)
+    np.testing.assert_allclose(plan.run(x=x), x @ array.T, rtol=1e-3, atol=1e-4)
+
+
 def chain(g: Any, leaves: List[Any], x: Any) -> Any:
     for leaf in leaves:
         x = g.mul_mat(leaf, x, precision="f32")

@@ -232,7 +232,8 @@ class Graph:
     Memory of leaves is used where it is and kept alive by the graph and by its
     plans. Operations that write (``copy``, ``set_rows``) write to leaves, so
     to the program's arrays: a cache, for example. Tensors that were loaded
-    with ``parkable=True`` must not be parked while a run uses them.
+    with ``parkable=True`` must not be parked while a run uses them; a run that
+    begins while they are parked is refused.
 
     Any thread may use a graph, one at a time.
     """
@@ -243,6 +244,8 @@ class Graph:
         self._inputs: Dict[str, int] = {}
         self._devices: List[str] = []
         self._models: Dict[object, _weir.Model] = {}
+        # Those that can park memory of leaves.
+        self._loads: List[_weir.Load] = []
 
     def __len__(self) -> int:
         return len(self._native)
@@ -278,10 +281,15 @@ class Graph:
             index = self._native.leaf_tensor(name, tensor)
             device = _root.device_name(tensor.device)
             constant = constant or tensor.readonly
+            address = tensor.address
         else:
             device, place, readonly = _place(name, tensor)
             index = self._native.leaf(name, device, place)
             constant = constant or readonly
+            address = place[0]
+        load = _weir.parkable_at(address)
+        if load is not None and load not in self._loads:
+            self._loads.append(load)
         if device not in self._devices:
             self._devices.append(device)
         if constant:

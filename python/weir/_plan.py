@@ -73,6 +73,7 @@ class Plan:
             devices = [*(d for d in graph._devices if d != "CPU"), "CPU"]
         names = [_root.device_name(d) for d in devices]
         self._graph = graph
+        self._loads = tuple(graph._loads)
         marked: List[int] = []
         try:
             for node in nodes:
@@ -125,6 +126,17 @@ class Plan:
         """The names of the inputs: ``run`` needs a value for each."""
         return self._inputs
 
+    def _check_parked(self) -> None:
+        for load in self._loads:
+            try:
+                state = load.park_info()["state"]
+            except _errors.ClosedError:
+                continue  # nothing can park its memory any more
+            if state != "resident":
+                raise _errors.make(
+                    16, "leaves of the graph are parked: unpark() brings them back"
+                )
+
     def _order(self, inputs: Mapping[str, Any]) -> Tuple[Any, ...]:
         try:
             values = tuple([inputs[name] for name in self._inputs])
@@ -176,6 +188,7 @@ class Plan:
         """
         values = self._order(inputs)
         self._open()
+        self._check_parked()
         run = self._take()
         try:
             results = run.compute(values, _describe, self._maker)
@@ -192,6 +205,7 @@ class Plan:
         """
         values = self._order(inputs)
         self._open()
+        self._check_parked()
         try:
             run = self._got(self._free.get_nowait())
         except queue.Empty:
