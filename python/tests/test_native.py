@@ -235,6 +235,12 @@ def test_await(many: Path) -> None:
         async for name, tensor in weir.stream_async(many, framework="weir"):
             seen += 1
         assert seen == 64
+        whole = weir.load(many, framework="weir")
+        assert loaded.report["bytes"] == whole.report["bytes"]
+        assert loaded.metadata == whole.metadata and list(loaded) == list(whole)
+        parkable = await weir.load_async(many, framework="weir", parkable=True)
+        with parkable.parked():
+            assert parkable.park_info()["state"] == "parked"
 
     asyncio.run(main())
 

@@ -64,9 +64,38 @@ async def stream_async(
         running.close()
 
 
-async def load_async(path: Path, **options: Any) -> Tensors:
-    """``load`` for ``await``, with the same options."""
-    tensors = Tensors()
-    async for name, tensor in stream_async(path, **options):
-        tensors[name] = tensor
-    return tensors
+async def load_async(
+    path: Path,
+    *,
+    device: object = "cpu",
+    framework: Optional[str] = None,
+    only: Only = None,
+    dtype: object = None,
+    slices: Optional[Mapping[str, Part]] = None,
+    way: str = "auto",
+    verify: Optional[Manifest] = None,
+    parkable: bool = False,
+    root: Optional[_weir.Root] = None,
+) -> Tensors:
+    """``load`` for ``await``, with its options except progress and wait.
+
+    Cancelling the task cancels the load.
+    """
+    to = _frameworks.name_of(framework)
+    make = _frameworks.maker(to)
+    model = _model.open_model(path, root)
+    align = _frameworks.align_of(to)
+    running = _load.start(
+        model, device, only, dtype, slices, way, verify, parkable, align
+    )
+    try:
+        while True:
+            try:
+                if running.next(0) is None:
+                    break
+            except TimeoutError:
+                await _readable(running)
+        return _load.arrived(model, running, make, device, parkable)
+    except BaseException:
+        running.close()
+        raise

@@ -194,10 +194,22 @@ def load(
     )
     if not wait:
         tensors = _coming(model.names(), running)
-    else:
-        _report.follow(running, progress)
-        tensors = Tensors(running.all(make))
-        tensors.report = Report(running.report())
+        tensors.metadata = model.metadata()
+        return tensors
+    _report.follow(running, progress)
+    return arrived(model, running, make, device, parkable)
+
+
+def arrived(
+    model: _weir.Model,
+    running: _weir.Load,
+    make: _weir.Maker,
+    device: object,
+    parkable: bool,
+) -> Tensors:
+    """The tensors of a load, when all have arrived."""
+    tensors = Tensors(running.all(make))
+    tensors.report = Report(running.report())
     tensors.metadata = model.metadata()
     if parkable:
         tensors._running = running
