@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 
@@ -260,3 +260,13 @@ def test_elsewhere(tmp_path: Path, monkeypatch: Any) -> None:
         made += [file.get_slice("int8")[:2]]
     assert {tensor.device.type for tensor in made} == {"meta"}
     assert weir.torch.load_file(path, "meta")["int8"].shape == (4, 6)
+
+
+def test_queued_work(monkeypatch: Any) -> None:
+    """Memory of a GPU is read into when torch has no work of it queued."""
+    from weir import _into
+
+    seen: List[int] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", seen.append)
+    _into.settle(["CPU", "CUDA1", "CUDA0"])
+    assert seen == [1, 0]

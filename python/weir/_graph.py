@@ -233,7 +233,9 @@ class Graph:
     plans. Operations that write (``copy``, ``set_rows``) write to leaves, so
     to the program's arrays: a cache, for example. Tensors that were loaded
     with ``parkable=True`` must not be parked while a run uses them; a run that
-    begins while they are parked is refused.
+    begins while they are parked is refused. What a program has queued on a GPU
+    that writes to leaves must be done before a run begins
+    (``torch.cuda.synchronize()``).
 
     Any thread may use a graph, one at a time.
     """

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+import sys
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _dtypes, _errors, _model, _root, _weir
 from ._model import Path
@@ -45,6 +46,7 @@ def load_into(
             indices, targets = groups.setdefault(device, ([], []))
             indices.append(i)
             targets.append(target)
+    settle(groups)
     loads = [
         _weir.Load(model, indices, None, targets, device=device)
         for device, (indices, targets) in groups.items()
@@ -52,6 +54,13 @@ def load_into(
     for running in loads:
         running.wait()
     return _sum([running.report() for running in loads])
+
+
+def settle(devices: Iterable[str]) -> None:
+    """Wait for what torch has queued: it may still use memory of the targets."""
+    for name in devices:
+        if name.startswith("CUDA") and "torch" in sys.modules:
+            sys.modules["torch"].cuda.synchronize(int(name[4:]))
 
 
 def _sum(reports: List[Dict[str, Any]]) -> Dict[str, Any]:

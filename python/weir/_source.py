@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from . import _dtypes, _errors, _frameworks, _geometry, _model, _root, _weir
+from . import _dtypes, _errors, _frameworks, _geometry, _into, _model, _root, _weir
 from ._geometry import Slice, View
 
 Paths = Union[_model.Path, Sequence[_model.Path]]
@@ -204,9 +204,7 @@ class Source:
     def run(self, copies: Sequence[Copy], numbers: Numbers) -> None:
         """Read the elements of all copies into their destinations."""
         groups, rest = self._group(copies)
-        if any(device != "CPU" for device, _ in groups):
-            # What torch has queued may still use this memory.
-            torch.cuda.synchronize()
+        _into.settle({device for device, _ in groups})
         running = [
             _weir.Load(
                 self.model,
