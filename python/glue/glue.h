@@ -61,6 +61,7 @@ struct glue_root {
 	struct glue_root *prev, *next;
 	struct glue_load *loads; /* those that may be running */
 	unsigned busy;           /* calls that use it without the GIL */
+	struct weir *late;       /* the last of them closes it, or NULL */
 };
 
 /* A file of a model in memory: map.c. */

@@ -41,12 +41,18 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
 	struct request rq;
 	struct glue_load *self;
+	int r;
 
 	if (glue_request_parse(&rq, args, kw) < 0)
 		return NULL;
 	self = (struct glue_load *)PyType_GenericAlloc(type, 0);
-	if (!self || glue_request_start(&rq, &self->load) < 0 ||
-	    weir_load_weights(self->load, &self->weights) < 0) {
+	r = self ? glue_request_start(&rq, &self->load) : -1;
+	if (r >= 0) {
+		r = weir_load_weights(self->load, &self->weights);
+		if (r < 0)
+			glue_fail(r);
+	}
+	if (r < 0) {
 		glue_request_end(&rq);
 		Py_XDECREF(self);
 		return NULL;

@@ -69,14 +69,20 @@ struct weir *glue_root_enter(struct glue_root *self)
 
 void glue_root_leave(struct glue_root *self)
 {
-	self->busy--;
+	struct weir *weir = self->late;
+
+	if (--self->busy == 0 && weir) {
+		self->late = NULL;
+		Py_BEGIN_ALLOW_THREADS weir_close(weir);
+		Py_END_ALLOW_THREADS
+	}
 	Py_DECREF(self);
 }
 
 /*
  * weir_close() may run while no other thread is in a call with the root. Such
- * calls open files and allocate memory. One that does not end within 1 s keeps
- * the root open.
+ * calls open files and allocate memory. They get 1 s; then the last one of them
+ * closes the root.
  */
 static bool wait_idle(struct glue_root *self)
 {
@@ -107,8 +113,10 @@ static void root_close(struct glue_root *self)
 	for (struct glue_load *l = self->loads; l; l = l->next)
 		if (l->load)
 			weir_load_cancel(l->load);
-	if (!wait_idle(self))
+	if (!wait_idle(self)) {
+		self->late = weir;
 		return;
+	}
 	Py_BEGIN_ALLOW_THREADS weir_close(weir);
 	Py_END_ALLOW_THREADS
 }

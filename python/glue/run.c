@@ -301,9 +301,11 @@ static struct glue_memory *alloc(struct glue_plan *plan, size_t bytes)
 		r = weir_buf_alloc(plan->buft, bytes, NULL, &buf);
 	} else {
 		data = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-		r = data ? weir_buf_wrap(plan->buft, data, bytes, free, data,
-					 &buf)
-			 : -ENOMEM;
+		if (!data) {
+			PyErr_NoMemory();
+			return NULL;
+		}
+		r = weir_buf_wrap(plan->buft, data, bytes, free, data, &buf);
 		if (r < 0)
 			free(data);
 	}

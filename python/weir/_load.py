@@ -168,8 +168,9 @@ def load(
     slices: for names, (dimension, slice) or (dimension, first, number): only
     these bytes are read.
     way: "auto", "direct", "buffered", or "map" (no copy, read-only).
-    verify: a manifest, as ``weir.verify`` takes it: each tensor is checked as
-    it is read. Needs whole tensors.
+    verify: a manifest (``weir.digest``, or the path of one): each tensor is
+    checked as it is read. Needs whole tensors. Sums of whole files
+    (SHA256SUMS) are checked by ``weir.verify``.
     parkable: the tensors can be parked: see ``Tensors.park``, and
     ``weir.torch.park`` for a module that has them. They keep the files open.
     progress: True for a bar of tqdm, where it is installed, or a function that
