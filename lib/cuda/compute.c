@@ -19,16 +19,10 @@ static int cuda_supports(struct weir_dev *dev,
 			 const struct weir_backend_node *node)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
-	char refused[sizeof(c->loaded.refused)] = "";
 
-	if (c) {
-		pthread_mutex_lock(&c->loaded.lock);
-		memcpy(refused, c->loaded.refused, sizeof(refused));
-		pthread_mutex_unlock(&c->loaded.lock);
-	}
-	if (*refused)
+	if (c && atomic_load(&c->loaded.is_refused))
 		return host.fail(-EOPNOTSUPP, "%s: %s", host.dev_name(dev),
-				 refused);
+				 c->loaded.refused);
 	return weir__cuda_operation_supports(node);
 }
 

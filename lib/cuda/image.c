@@ -141,12 +141,14 @@ static int refuse(struct weir__cuda *c, CUresult r, const char *image,
 	if (!is_refusal(r))
 		return weir__cuda_fail(c, r, "loading the kernels '%s'", image);
 	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
-	snprintf(
-		c->loaded.refused, sizeof(c->loaded.refused),
-		"the driver (CUDA %d.%d) refuses the kernels '%s' (PTX " PTX_VERSION
-		") for this GPU (sm_%d): %s%s%.60s",
-		drv.version / 1000, drv.version % 1000 / 10, image, gpu, words,
-		*log ? ": " : "", log);
+	if (!atomic_load(&c->loaded.is_refused))
+		snprintf(
+			c->loaded.refused, sizeof(c->loaded.refused),
+			"the driver (CUDA %d.%d) refuses the kernels '%s' (PTX " PTX_VERSION
+			") for this GPU (sm_%d): %s%s%.60s",
+			drv.version / 1000, drv.version % 1000 / 10, image, gpu,
+			words, *log ? ": " : "", log);
+	atomic_store(&c->loaded.is_refused, true);
 	return c->host->fail(-EOPNOTSUPP, "%s: %s", c->host->dev_name(c->dev),
 			     c->loaded.refused);
 }

@@ -64,10 +64,11 @@ struct weir__cuda_loaded {
 	CUmodule module[WEIR__CUDA_N_IMAGES];
 	CUfunction kernel[WEIR__CUDA_N_KERNELS];
 	/*
-	 * Why the driver refused an image, "": it has not. From then on the
-	 * device supports no operation.
+	 * Why the driver refused an image. Written once, before is_refused is
+	 * set; from then on the device supports no operation.
 	 */
 	char refused[400];
+	_Atomic bool is_refused; /* read without the lock, which is held long */
 };
 
 /*
