@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -93,9 +94,10 @@ int progress_take_fd(const struct args *args)
 
 /*
  * A program that does not read must not stop the work, so a line that does not
- * fit the pipe is left out. Such a short line is written as a whole.
+ * fit the pipe is left out. Such a short line is written as a whole. After the
+ * end of the program there are no lines, and no bar in their place.
  */
-static void write_line(const struct progress *bar, uint64_t done, int64_t now,
+static void write_line(struct progress *bar, uint64_t done, int64_t now,
 		       int wait_ms)
 {
 	struct pollfd room = { .fd = lines_fd, .events = POLLOUT };
@@ -108,13 +110,13 @@ static void write_line(const struct progress *bar, uint64_t done, int64_t now,
 			 (double)(now - bar->begin) / 1e9);
 
 	if (poll(&room, 1, wait_ms) == 1 &&
-	    write(lines_fd, line, (size_t)n) < 0)
-		lines_fd = -1;
+	    write(lines_fd, line, (size_t)n) < 0 && errno != EAGAIN)
+		bar->on = false;
 }
 
 void progress_end(struct progress *bar, uint64_t done)
 {
-	if (lines_fd >= 0)
+	if (lines_fd >= 0 && bar->on)
 		write_line(bar, done, now_ns(), LAST_MS);
 	progress_clear();
 }

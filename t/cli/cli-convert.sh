@@ -246,8 +246,9 @@ unread()
 	        os.close(read)
 	    p = subprocess.run(["weir", "convert", "--quiet", "big.safetensors",
 	                        "again.gguf", "--force", "--progress-fd",
-	                        str(write)], pass_fds=[write])
-	    assert p.returncode == 0, p
+	                        str(write)], pass_fds=[write],
+	                       stderr=subprocess.PIPE)
+	    assert p.returncode == 0 and not p.stderr, p
 	END
 }
 sha256sum big.safetensors >sums
