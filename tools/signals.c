@@ -22,7 +22,7 @@ enum {
 #define SAME_NS INT64_C(300000000)
 
 static volatile sig_atomic_t caught, at_once;
-static volatile int64_t caught_at; /* CLOCK_MONOTONIC */
+static int64_t caught_at; /* CLOCK_MONOTONIC; 0: none was caught */
 static void (*volatile tidy_up)(void);
 static struct sigaction before[SIGNALS];
 
@@ -41,17 +41,19 @@ static void end_process(int sig)
 static void on_signal(int sig)
 {
 	struct timespec ts;
-	int64_t now;
+	int64_t now, first = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	now = ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 	if (at_once) {
 		caught = sig;
 		end_process(sig);
-	} else if (!__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST)) {
-		caught_at = now;
+	} else if (__atomic_compare_exchange_n(&caught_at, &first, now, false,
+					       __ATOMIC_SEQ_CST,
+					       __ATOMIC_SEQ_CST)) {
+		caught = sig;
 		alarm(PATIENCE);
-	} else if (now - caught_at > SAME_NS) {
+	} else if (now - first > SAME_NS) {
 		end_process(sig);
 	}
 }
