@@ -165,7 +165,7 @@ void weir__cuda_found_free(struct weir__cuda *c)
 {
 	struct weir__cuda_found *f, *next;
 
-	for (f = c->found; f; f = next) {
+	for (f = c->found; f && !atomic_load(&c->lost); f = next) {
 		next = f->next;
 		weir__cuda_note(c, drv.cuMemFreeHost(f));
 	}

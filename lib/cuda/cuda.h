@@ -136,7 +136,9 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      size_t n, CUstream stream);
 /* compute.c */
 extern const struct weir_backend_compute_ops weir__cuda_compute_ops;
-/* Free what runs have used; a context is current. */
+/*
+ * Free what runs have used, while the device is not lost; a context is current.
+ */
 void weir__cuda_found_free(struct weir__cuda *c);
 /* queue.c */
 extern const struct weir_backend_queue_ops weir__cuda_queue_ops;

@@ -217,7 +217,7 @@ int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
 void weir__cuda_image_unload(struct weir__cuda *c)
 {
 	for (unsigned i = 0; i < WEIR__CUDA_N_IMAGES; i++)
-		if (c->loaded.module[i])
+		if (c->loaded.module[i] && !atomic_load(&c->lost))
 			weir__cuda_note(
 				c, drv.cuModuleUnload(c->loaded.module[i]));
 }

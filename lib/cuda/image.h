@@ -85,7 +85,7 @@ const char *weir__cuda_image_unfit(CUdevice device, char *text, size_t room);
 int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
 			    CUfunction *ret_kernel);
 const char *weir__cuda_kernel_name(enum weir__cuda_kernel_id id);
-/* Unload all; a context is current. */
+/* Unload all, while the device is not lost; a context is current. */
 void weir__cuda_image_unload(struct weir__cuda *c);
 
 #endif
