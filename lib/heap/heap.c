@@ -178,6 +178,7 @@ static int heap_fill(struct weir_heap *h, const struct weir_heap_opts *o)
 		if (r < 0)
 			return r;
 		weir_buf_ref(buf);
+		atomic_fetch_add(&buf->n_heaps, 1);
 	}
 	if (o->reserve)
 		r = heap_reserve(h, o->reserve);

@@ -131,7 +131,7 @@ static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 		r = weir__buf_alloc(h->buft, size, &o, ret_buf);
 		weir__heap_growing(NULL, false);
 		if (r >= 0)
-			(*ret_buf)->divided = true;
+			atomic_store(&(*ret_buf)->n_heaps, 1);
 		if (r != -ENOMEM || !less)
 			return r;
 		size /= 2;
@@ -237,6 +237,8 @@ void weir__regions_free(struct weir_heap *h, bool quietly)
 	for (unsigned i = 0; i < h->end_regions; i++) {
 		if (!h->region[i])
 			continue;
+		if (h->region[i]->given)
+			atomic_fetch_sub(&h->region[i]->buf->n_heaps, 1);
 		if (quietly)
 			weir__buf_put_later(h->region[i]->buf);
 		else

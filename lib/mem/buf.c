@@ -623,11 +623,11 @@ int weir__buf_check_parkable(const struct weir_buf *buf)
 {
 	const char *why = "they were not allocated with WEIR_BUF_PARKABLE";
 
-	if (!buf->bytes || (buf->mem.got & WEIR_GOT_PARKABLE && !buf->divided))
+	if (!buf->bytes || (buf->mem.got & WEIR_GOT_PARKABLE && !buf->n_heaps))
 		return 0;
 	if (buf->reserved)
 		why = "they are addresses of a heap, which commits and gives back their memory";
-	else if (buf->divided)
+	else if (buf->n_heaps)
 		why = "they are a heap's, which may have other blocks there";
 	else if (buf->mem.got & WEIR_GOT_SHARED)
 		why = "they are shared, and other processes may use them";

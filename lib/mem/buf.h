@@ -29,7 +29,7 @@ struct weir_buf {
 	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
 	bool readonly;  /* wrapped for reading only */
-	bool divided;   /* a heap has blocks in it; set before it is used */
+	_Atomic unsigned n_heaps; /* heaps that have blocks in it */
 	/*
 	 * Its memory is released, or about to be (weir__buf_park), and cannot
 	 * be accessed.

@@ -415,13 +415,36 @@ static void shared(void)
 	weir_weights_free(w);
 }
 
-/* Weights in a block of a heap, which has blocks of others too. */
-static void in_heap(void)
+/* Park weights whose target is in @block. */
+static void park_target(struct weir_model *m, const struct weir_block *block,
+			const char *title)
 {
 	struct weir_target target = { .size = sizeof(target) };
 	struct weir_park_opts o = to_folder(dir);
 	const int64_t shape[] = { EACH };
+	struct weir_plan *p = new_plan(m);
+	struct weir_weights *w;
 	struct weir_tensor t;
+
+	target.dst = &t;
+	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 1, shape) < 0 ||
+	    weir_tensor_place(&t, block->buf, block->offset) < 0 ||
+	    weir_plan_add_tensors(p, &target, 1) < 0)
+		bail("%s", weir_error());
+	w = load(p, NULL);
+	o.flags = WEIR_PARK_TARGETS;
+	is_err(weir_weights_park(w, &o), -EOPNOTSUPP, "they are a heap's", "%s",
+	       title);
+	weir_weights_free(w);
+	weir_plan_free(p);
+}
+
+/* Weights in a block of a heap, which has blocks of others too. */
+static void in_heap(void)
+{
+	const struct weir_park_opts o = to_folder(dir);
+	struct weir_heap_opts over = WEIR_HEAP_OPTS_INIT;
+	struct weir_buf_opts parkable = WEIR_BUF_OPTS_INIT;
 	struct weir_heap *heap;
 	struct weir_block block;
 	struct weir_weights *w;
@@ -441,20 +464,19 @@ static void in_heap(void)
 	       "weights in a block of a heap are not parked");
 	weir_weights_free(w);
 	weir_plan_free(p);
-	p = new_plan(m);
-	target.dst = &t;
-	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 1, shape) < 0 ||
-	    weir_tensor_place(&t, block.buf, block.offset) < 0 ||
-	    weir_plan_add_tensors(p, &target, 1) < 0)
-		bail("%s", weir_error());
-	w = load(p, NULL);
-	o.flags = WEIR_PARK_TARGETS;
-	is_err(weir_weights_park(w, &o), -EOPNOTSUPP, "they are a heap's",
-	       "targets in a block of a heap are not parked");
-	weir_weights_free(w);
-	weir_plan_free(p);
+	park_target(m, &block, "targets in a block of a heap are not parked");
 	weir_heap_free(&block, NULL);
 	weir_heap_destroy(heap);
+	parkable.flags = WEIR_BUF_PARKABLE;
+	if (weir_buf_alloc(kind, 2 * EACH * 4, &parkable, &over.buf) < 0 ||
+	    weir_heap_new(kind, &over, &heap) < 0 ||
+	    weir_heap_alloc(heap, EACH * 4, 4096, NULL, &block) < 0)
+		bail("%s", weir_error());
+	park_target(m, &block,
+		    "nor are those of a heap in a buffer of the program");
+	weir_heap_free(&block, NULL);
+	weir_heap_destroy(heap);
+	weir_buf_free(over.buf);
 	weir_model_close(m);
 }
 
@@ -658,7 +680,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 4)
 		return killed_child(argv);
-	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 2 * 5 + 4 + 3 + 2 + 4 + 3 + 7 +
+	plans_begin(5 * 5 + 5 + 2 * 2 + 8 + 5 + 2 * 5 + 4 + 3 + 3 + 4 + 3 + 7 +
 		    3 + 3 + 1);
 	no_room();
 	with_names();
