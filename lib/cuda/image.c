@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The images in this module, and how they are loaded. An image is code for
- * several GPUs, compressed by fatbinary, and PTX, which the driver compiles for
- * a GPU that the code is not for.
+ * several GPUs, compressed by fatbinary, and PTX, which the driver compiles if
+ * the code is not for its GPU, or it is older than the code.
  */
 #include "cuda/image.h"
 
@@ -15,6 +15,12 @@
 #define LEAST_GPU 80       /* .target of the PTX: sm_80 */
 #define LEAST_DRIVER 11040 /* the first that takes PTX of version 7.4 */
 #define PTX_VERSION "7.4"
+/*
+ * The first driver that gets code of nvcc 13. Code works with drivers of its
+ * major version, and drivers before 12.4 cannot decompress it; with lazy
+ * loading they may find that out only when a kernel is first used.
+ */
+#define IMAGE_DRIVER 13000
 #define LOG 160
 
 #ifdef WEIR__CUDA_PTX
@@ -171,7 +177,7 @@ static int load(struct weir__cuda *c, enum weir__cuda_image_id id)
 
 	if (c->loaded.module[id])
 		return 0;
-	if (HAVE_CUBINS)
+	if (HAVE_CUBINS && drv.version >= IMAGE_DRIVER)
 		r = drv.cuModuleLoadDataEx(&module, images[id].cubins, 0, NULL,
 					   NULL);
 	if (r && is_refusal(r))
