@@ -83,7 +83,8 @@ struct weir_backend_host;
 	X(cuMemImportFromShareableHandle, 10020)         \
 	X(cuMemGetAllocationPropertiesFromHandle, 10020) \
 	X(cuStreamIsCapturing, 10000)                    \
-	X(cuThreadExchangeStreamCaptureMode, 10010)
+	X(cuThreadExchangeStreamCaptureMode, 10010)      \
+	X(cuFuncLoad, 12040)
 
 /*
  * cuMemcpyBatchAsync of CUDA 12.8. The header declares the one of 13.0, which

@@ -193,13 +193,20 @@ static int kernel_get(struct weir__cuda *c, enum weir__cuda_kernel_id id)
 {
 	enum weir__cuda_image_id image = kernels[id].image;
 	int ret = load(c, image);
+	CUfunction kernel;
 	CUresult r;
 
 	if (ret < 0)
 		return ret;
-	r = drv.cuModuleGetFunction(&c->loaded.kernel[id],
-				    c->loaded.module[image], kernels[id].name);
-	return r ? refuse(c, r, images[image].name, "") : 0;
+	r = drv.cuModuleGetFunction(&kernel, c->loaded.module[image],
+				    kernels[id].name);
+	/* Else the first launch may load it, which can fail or wait then. */
+	if (!r && drv.cuFuncLoad)
+		r = drv.cuFuncLoad(kernel);
+	if (r)
+		return refuse(c, r, images[image].name, "");
+	c->loaded.kernel[id] = kernel;
+	return 0;
 }
 
 int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,

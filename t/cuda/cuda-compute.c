@@ -331,6 +331,10 @@ static void loads_later(void)
 	       "'elements'",
 	       "kernels for which there is no memory are an error");
 	fake.disarm();
+	fake.arm("cuFuncLoad", 1, FAKECUDA_ONCE, 2);
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -ENOMEM,
+	       "'elements'", "and so is one kernel of them");
+	fake.disarm();
 	is_int(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), 0,
 	       "they are loaded when there is memory");
 	end();
@@ -377,7 +381,7 @@ int main(void)
 		cancelled();
 	}
 	end();
-	if (on_fake(5)) {
+	if (on_fake(6)) {
 		refused();
 		loads_later();
 	}

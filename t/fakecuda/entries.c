@@ -136,6 +136,7 @@ static const struct entry {
 	ENTRY(cuFuncGetAttribute, 2020, cuFuncGetAttribute),
 	ENTRY(cuFuncSetAttribute, 9000, cuFuncSetAttribute),
 	ENTRY(cuFuncGetParamInfo, 12040, cuFuncGetParamInfo),
+	ENTRY(cuFuncLoad, 12040, cuFuncLoad),
 	ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,
 	      cuOccupancyMaxActiveBlocksPerMultiprocessor),
 	ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000,

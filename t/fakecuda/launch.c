@@ -112,6 +112,14 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute what, int value)
 	return fc_leave(&call, set_attribute(&call, f, what, value));
 }
 
+CUresult cuFuncLoad(CUfunction f)
+{
+	FC_ENTER("cuFuncLoad", FC_CTX);
+	return fc_leave(&call, fc_function(&call, f)
+				       ? CUDA_SUCCESS
+				       : CUDA_ERROR_INVALID_HANDLE);
+}
+
 CUresult cuFuncGetParamInfo(CUfunction function, size_t i, size_t *offset,
 			    size_t *size)
 {
