@@ -219,8 +219,7 @@ static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 	ret = weir__cuda_track(q, w, unknown_errors, entered, r, &computed);
 	if (ret < 0) {
 		/* There is no memory for a flight: wait here. */
-		if (entered)
-			drv.cuStreamSynchronize(q->stream);
+		w->leaked = entered && drv.cuStreamSynchronize(q->stream);
 		q->out--;
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -228,7 +227,7 @@ static void helper_do(struct weir__cuda_queue *q, struct weir_backend_work *w)
 		weir__cuda_leave();
 	if (ret < 0) {
 		if (w->kind == WEIR_WORK_COMPUTE)
-			weir__cuda_computed(q->c, w, &computed, false);
+			weir__cuda_computed(q->c, w, &computed, w->leaked);
 		w->done(w, ret, 0);
 	}
 }

@@ -133,6 +133,17 @@ static void sum_rows_plan(struct weir__cuda_launches *l,
 			      1, threads_of(p.columns), 0, &p, sizeof(p));
 }
 
+/* The time of the kernel grows with k, and a long one ends the context. */
+static int top_k_supports(const struct weir_backend_node *node)
+{
+	const struct weir_op_top_k *top = node->params;
+
+	if (top->k <= 1024)
+		return 0;
+	return weir__cuda_refuse(node, "k is %lld, of at most 1024",
+				 (long long)top->k);
+}
+
 static void top_k_plan(struct weir__cuda_launches *l,
 		       const struct weir_backend_node *node)
 {
@@ -209,5 +220,6 @@ const struct weir__cuda_operation weir__cuda_op_top_k = {
 	.dst = WEIR__CUDA_I32,
 	.src = { F32 },
 	.n_src = 1,
+	.supports = top_k_supports,
 	.plan = top_k_plan,
 };
