@@ -193,7 +193,7 @@ struct weir_buft *glue_buft(struct glue_root *root, const char *name,
 	int r;
 
 	if (!weir) {
-		/* Another thread closed it while this one was without the GIL. */
+		/* Another thread has closed it, without the GIL here. */
 		glue_root_leave(root);
 		glue_fail_text(-ESHUTDOWN, "the root was closed");
 		return NULL;
