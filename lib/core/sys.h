@@ -103,7 +103,7 @@ int weir__sys_stat(const char *path, struct stat *st);
 int weir__sys_stat_at(int dir, const char *name, bool follow, struct stat *st);
 /* The path without symbolic links; @ret_real has PATH_MAX bytes. */
 int weir__sys_realpath(const char *path, char *ret_real);
-/* What a symbolic link says, as a string; -ENAMETOOLONG: @room is too small. */
+/* The target of a symbolic link; -ENAMETOOLONG: it needs more than @room. */
 int weir__sys_readlink(const char *path, char *ret_text, size_t room);
 /* Read a small file as a string, cut to @room bytes; returns its length. */
 int64_t weir__sys_text(const char *path, char *buf, size_t room);

@@ -58,7 +58,7 @@ enum weir__cuda_kernel_id {
 	WEIR__CUDA_KERNELS(WEIR__CUDA_KERNEL_ID) WEIR__CUDA_N_KERNELS
 };
 
-/* What a device has loaded. */
+/* The modules and kernels that are loaded into the context of a device. */
 struct weir__cuda_loaded {
 	pthread_mutex_t lock; /* guards what follows */
 	CUmodule module[WEIR__CUDA_N_IMAGES];

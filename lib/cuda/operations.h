@@ -46,8 +46,9 @@ struct weir__cuda_operation {
 	 */
 	int (*supports)(const struct weir_backend_node *node);
 	/*
-	 * Append the launches of the node by weir__cuda_launch_add(). Cannot
-	 * fail but for memory. Addresses may be NULL when it is measured.
+	 * Append the launches of the node by weir__cuda_launch_add(). Fails
+	 * only if there is no memory. Addresses may be NULL if only the size of
+	 * the workspace is wanted.
 	 */
 	void (*plan)(struct weir__cuda_launches *l,
 		     const struct weir_backend_node *node);

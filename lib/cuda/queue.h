@@ -5,7 +5,7 @@
 
 #include "cuda/cuda.h"
 
-/* What a COMPUTE work has left for its end. */
+/* The result of a COMPUTE work, read when the work ends. */
 struct weir__cuda_computed {
 	int res;                        /* -ECANCELED: it was stopped */
 	struct weir__cuda_found *found; /* what kernels found, or NULL */

@@ -480,7 +480,7 @@ static int check_mark(const struct weir_graph *g, const struct weir_node *node,
 	return 0;
 }
 
-/* What a mark adds to the marks of the fingerprint. */
+/* The hash of one mark, which is added to those of the others. */
 static void mark_hash(const struct weir_node *node, uint16_t flag,
 		      uint64_t ret_hash[2])
 {

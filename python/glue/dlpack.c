@@ -36,9 +36,9 @@ bool glue_dlpack_has(uint32_t dtype)
 }
 
 /*
- * What a consumer holds. A consumer may drop it on any thread and after the
- * interpreter, so it has a reference to the buffer and, if that can be parked,
- * an owner for the load, which parks it.
+ * The memory of a capsule. A consumer may free it on any thread, also after the
+ * interpreter has ended, so it has a reference to the buffer and, if that can
+ * be parked, an owner for the load, which parks it.
  */
 struct held {
 	union {

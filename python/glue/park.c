@@ -166,7 +166,7 @@ static bool has_address(const struct glue_load *load, uintptr_t address)
 	return false;
 }
 
-/* What a framework made of tensors keeps their load, so it is found here. */
+/* Find the load of an address: tensors of a framework keep their load. */
 PyObject *glue_parkable_at(PyObject *module, PyObject *o)
 {
 	uintptr_t address = (uintptr_t)PyLong_AsVoidPtr(o);
