@@ -174,8 +174,11 @@ struct weir_load_report {
 				sum of all threads, ns */
 	int64_t elapsed;     /* ns from weir_load_start() to the last tensor */
 	uint32_t io; /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
-	uint32_t fallbacks; /* number of files without O_DIRECT */
-	char note[240];     /* why it was slower than it could be, or "" */
+	uint32_t fallbacks;   /* number of files without O_DIRECT */
+	char note[240];       /* why it was slower than it could be, or "" */
+	uint64_t memory;      /* bytes of host memory of the root at the end, as
+				 weir_opts.budget counts it */
+	uint64_t memory_peak; /* the most that this has been so far */
 };
 /*
  * Say how the bytes were read. The report is complete when weir_load_wait()

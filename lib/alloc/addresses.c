@@ -85,7 +85,7 @@ int weir__addresses_take(struct weir *weir, const struct weir__arena_req *req,
 static void count(struct weir__arenas *all, struct weir__arena *a,
 		  size_t committed)
 {
-	all->used += committed - a->committed;
+	weir__arenas_count(all, committed - a->committed);
 	all->live_bytes += committed - a->committed;
 	a->committed = committed;
 }

@@ -252,7 +252,7 @@ static int map_new(struct weir__arenas *all, struct weir__pages *want,
 		weir__free(a);
 		return r;
 	}
-	all->used += a->pages.len;
+	weir__arenas_count(all, a->pages.len);
 	*ret_arena = a;
 	return 0;
 }
@@ -594,7 +594,7 @@ int weir__arena_unpark(struct weir *weir, struct weir_backend_mem *mem)
 	if (r >= 0) {
 		a->parked = false;
 		a->mem = mem;
-		all->used += p->len;
+		weir__arenas_count(all, p->len);
 		weir__arena_add_live(all, a);
 	}
 	pthread_mutex_unlock(&all->lock);
@@ -664,7 +664,7 @@ int weir__arena_reserve(struct weir *weir, size_t bytes)
 	pthread_mutex_lock(&all->lock);
 	r = weir__room_in_budget(all, bytes);
 	if (!r)
-		all->used += bytes;
+		weir__arenas_count(all, bytes);
 	pthread_mutex_unlock(&all->lock);
 	return r;
 }

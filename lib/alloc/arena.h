@@ -88,6 +88,12 @@ void weir__arena_unreserve(struct weir *weir, size_t bytes);
 /* The bytes by which the budget exceeds those in use; UINT64_MAX: no budget. */
 uint64_t weir__arena_budget_left(struct weir *weir);
 /*
+ * The bytes that count towards the budget, whether there is one or not, and the
+ * most that they have been since the root was opened.
+ */
+void weir__arena_in_use(struct weir *weir, uint64_t *ret_now,
+			uint64_t *ret_peak);
+/*
  * Bytes of RAM that can still be allocated, beside all that live arenas have
  * been promised; UINT64_MAX: not known. What the program does meanwhile may
  * change it.

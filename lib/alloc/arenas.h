@@ -40,6 +40,7 @@ struct weir__arenas {
 	size_t keep;   /* limit of kept_bytes */
 	uint64_t used; /* counted towards weir_opts.budget: all mappings, leaked
 			  ones too, and what backends reserved */
+	uint64_t peak; /* the most that used has been */
 };
 
 /* Sets of page types, by which kept arenas are chosen. */
@@ -66,6 +67,15 @@ int weir__arena_nodes(const struct weir__arena_req *req,
 		      struct weir__nodes *nodes);
 
 /* The caller of what follows holds the lock. */
+
+/* Count @bytes more towards the budget. */
+static inline void weir__arenas_count(struct weir__arenas *all, uint64_t bytes)
+{
+	all->used += bytes;
+	if (all->used > all->peak)
+		all->peak = all->used;
+}
+
 void weir__arena_add_live(struct weir__arenas *all, struct weir__arena *a);
 void weir__arena_remove_live(struct weir__arenas *all, struct weir__arena *a);
 /*

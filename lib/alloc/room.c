@@ -52,6 +52,20 @@ uint64_t weir__arena_budget_left(struct weir *weir)
 	return left;
 }
 
+void weir__arena_in_use(struct weir *weir, uint64_t *ret_now,
+			uint64_t *ret_peak)
+{
+	struct weir__arenas *all = weir__arenas_of(weir);
+
+	*ret_now = *ret_peak = 0;
+	if (!all)
+		return;
+	pthread_mutex_lock(&all->lock);
+	*ret_now = all->used;
+	*ret_peak = all->peak;
+	pthread_mutex_unlock(&all->lock);
+}
+
 /* The bytes after the first @backed that have no page yet. */
 static uint64_t bytes_missing(const struct weir__arena *a, size_t backed)
 {

@@ -360,7 +360,7 @@ static PyObject *load_report(PyObject *o, PyObject *unused)
 	if (r < 0)
 		return glue_fail(r);
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:s,s:I,s:s}",
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:s,s:I,s:s}",
 		"bytes", (unsigned long long)p.bytes, "in_place",
 		(unsigned long long)p.in_place, "staged",
 		(unsigned long long)p.staged, "buffered",
@@ -369,7 +369,9 @@ static PyObject *load_report(PyObject *o, PyObject *unused)
 		(unsigned long long)p.over_read, "chunks",
 		(unsigned long long)p.chunks, "retries",
 		(unsigned long long)p.retries, "staging",
-		(unsigned long long)p.staging, "prefault",
+		(unsigned long long)p.staging, "memory",
+		(unsigned long long)p.memory, "memory_peak",
+		(unsigned long long)p.memory_peak, "prefault",
 		(double)p.prefault_ns / 1e9, "elapsed", (double)p.elapsed / 1e9,
 		"io", p.io == WEIR_IO_URING ? "io_uring" : "threads",
 		"fallbacks", p.fallbacks, "note", p.note);

@@ -41,6 +41,21 @@ def test_load(small: Path) -> None:
     assert tensors.report["bytes"] == 132
 
 
+def test_report(many: Path) -> None:
+    """The report of load() has bytes, rate, ways and memory, now and at most."""
+    root = weir.Root(keep=2**64 - 1)
+    first = weir.load(many, framework="weir", way="buffered", root=root)
+    report = first.report
+    assert report.rate > 0 and sum(report.ways.values()) == report["bytes"]
+    assert report["memory"] > report["bytes"] == 64 * 512 * 1024
+    assert report["memory_peak"] == report["memory"]
+    del first
+    one = weir.load(many, framework="weir", only=["layers.1.w"], root=root).report
+    assert one["memory_peak"] >= report["memory_peak"]
+    assert one["memory"] < one["memory_peak"] - report["bytes"] / 2
+    assert "GB of memory" in str(report)
+
+
 def test_only(many: Path) -> None:
     """load() with only= reads the chosen tensors and no others."""
     found = weir.load(many, framework="weir", only="layers.[12].w")

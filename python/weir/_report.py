@@ -20,7 +20,10 @@ class Report(Dict[str, Any]):
     bytes were loaded; of them in_place were read into their final place, staged
     went through memory of the library, buffered through the page cache, mapped
     were not read. over_read: bytes that nobody wanted; staging: bytes of that
-    memory; elapsed and prefault: seconds; fallbacks, note: sentences or "".
+    memory; memory: bytes of the host that the root had at the end, with those of
+    the tensors, as budget= of Root counts them, and memory_peak: the most so far;
+    elapsed and prefault: seconds; fallbacks: files without direct reads; note:
+    a sentence or "".
     """
 
     @property
@@ -38,7 +41,7 @@ class Report(Dict[str, Any]):
     def __str__(self) -> str:
         text = (
             f"{self['bytes'] / 1e9:.3f} GB in {self['elapsed']:.3f} s, "
-            f"{self.rate / 1e9:.2f} GB/s"
+            f"{self.rate / 1e9:.2f} GB/s, {self['memory'] / 1e9:.3f} GB of memory"
         )
         ways = ", ".join(
             f"{name.replace('_', ' ')} {n / 1e9:.3f} GB"

@@ -307,6 +307,46 @@ static void estimates(void)
 	unlink(path);
 }
 
+static struct weir_load_report report_of(const char *path)
+{
+	struct weir_load_report report = { .size = sizeof(report) };
+	struct weir_load *load;
+	struct weir_model *m;
+	struct weir_plan *p;
+
+	if (weir_model_open(weir, path, NULL, &m) < 0 ||
+	    weir_plan_new(m, &p) < 0 ||
+	    weir_plan_add(p, NULL, huge, NULL) != 1 ||
+	    weir_load_start(p, NULL, &load) < 0 ||
+	    weir_load_wait(load, -1) < 0 || weir_load_report(load, &report) < 0)
+		bail("%s", weir_error());
+	is_int(report.memory, weir->opts.budget - weir__arena_budget_left(weir),
+	       "a load reports the memory that counts towards the root's budget");
+	weir_load_free(load);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return report;
+}
+
+static void reported(void)
+{
+	static const struct sample_tensor tensor = { "a", "U8", 4000000, 1 };
+	char path[] = "/var/tmp/weir-budget-XXXXXX";
+	struct weir_load_report report;
+
+	close(mkstemp(path));
+	sample_write(path, &tensor, 1, 0, 1);
+	open_root(4 * BUDGET, UINT64_MAX);
+	weir_buf_free(alloc(plain, 3 * BUDGET));
+	report = report_of(path);
+	ok(report.memory >= 4000000 && report.memory < 3 * BUDGET,
+	   "a load reports the memory of its weights, and none that is freed");
+	is_int(report.memory_peak, 3 * BUDGET,
+	       "a load reports the most memory that its root has had");
+	weir_close(weir);
+	unlink(path);
+}
+
 #define THREADS 4
 #define ROUNDS 300
 
@@ -398,7 +438,7 @@ static void closed(void)
 
 int main(void)
 {
-	plan(5 + 2 + 1 + 1 + 7 + 3 + 7 + 3 + 1 + 4 + 4 + 1);
+	plan(5 + 2 + 1 + 1 + 7 + 3 + 7 + 3 + 1 + 4 + 3 + 4 + 1);
 	edge();
 	kept();
 	kept_larger();
@@ -409,6 +449,7 @@ int main(void)
 	failed();
 	of_a_device();
 	estimates();
+	reported();
 	threads();
 	closed();
 	return done_testing();

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "alloc/arena.h"
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -261,6 +262,7 @@ static void load_conclude(struct weir_load *l)
 	drop_cache(l);
 	if (l->eng)
 		leave_engine(l);
+	weir__arena_in_use(l->weir, &l->memory, &l->memory_peak);
 	atomic_store_explicit(&l->elapsed, weir__now() - l->begun,
 			      memory_order_release);
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,

@@ -52,6 +52,7 @@ struct weir_load {
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t prefault_ns;
+	uint64_t memory, memory_peak; /* of the root, when the load ended */
 	uint64_t enters, staging; /* counted by the engine: at first the values
 				     at the start, then the increase since */
 	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */

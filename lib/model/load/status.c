@@ -260,6 +260,8 @@ int weir_load_report(struct weir_load *load,
 		rep.enters = load->enters;
 		rep.staging = load->staging;
 		rep.prefault_ns = load->prefault_ns;
+		rep.memory = load->memory;
+		rep.memory_peak = load->memory_peak;
 	}
 	weir__load_arrival_seen(load);
 	note_slow(load, &rep);
