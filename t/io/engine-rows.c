@@ -117,11 +117,13 @@ static void blocks(void)
 
 /*
  * The gaps in the file count as read and not wanted, except those between two
- * calls that read from the page cache.
+ * calls that read from the page cache. What was read there before a missing page
+ * is read again, and counts, too: t/model/load/over-read.c compares the sums.
  */
 static void over_read(void)
 {
 	struct weir__extent ext = ROWS(0, 1024, 512, 3584, 512);
+	const uint64_t all = 1024 * (512 + 3072);
 	unsigned char *mem = malloc(rows_room(&ext));
 	struct rows_job j;
 
@@ -131,10 +133,14 @@ static void over_read(void)
 		ext.buffered = buffered;
 		rows_start(&j, eng, &ext);
 		rows_wait(&j);
-		ok(j.job.over_read >= (buffered ? 960 : 1000) * 3072 &&
-			   j.job.over_read <= 1024 * 3072 + 8 * 8192,
-		   "%s: gaps between rows that are read count as read too much",
-		   buffered ? "buffered" : "direct");
+		if (!ok(j.job.over_read >= (buffered ? 960 : 1000) * 3072 &&
+				j.job.over_read <=
+					1024 * 3072 +
+						(buffered ? all : 8 * 8192),
+			"%s: gaps between rows that are read count as read too much",
+			buffered ? "buffered" : "direct"))
+			diag("over_read is %llu",
+			     (unsigned long long)j.job.over_read);
 		rows_job_free(&j);
 	}
 	free(mem);
