@@ -117,8 +117,9 @@ static void blocks(void)
 
 /*
  * The gaps in the file count as read and not wanted, except those between two
- * calls that read from the page cache. What was read there before a missing page
- * is read again, and counts, too: t/model/load/over-read.c compares the sums.
+ * calls that read from the page cache. What was read there before a missing
+ * page is read again, and counts, too: t/model/load/over-read.c compares the
+ * sums.
  */
 static void over_read(void)
 {
