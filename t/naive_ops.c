@@ -2,6 +2,7 @@
 /* Operations on single elements and on rows. */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "naive_ops.h"
@@ -66,6 +67,21 @@ static double gelu(double x)
 	return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+static double gelu_erf(double x)
+{
+	return x / 2 * erfc(-x / sqrt(2));
+}
+
+static double relu(double x)
+{
+	return x > 0 || isnan(x) ? x : 0;
+}
+
+static double sigmoid(double x)
+{
+	return 1 / (1 + exp(-x));
+}
+
 static double square(double x)
 {
 	return x * x;
@@ -83,6 +99,12 @@ static double square(double x)
 ELEMENTS(sqr_elements, square(src[0].v[i]))
 ELEMENTS(silu_elements, silu(src[0].v[i]))
 ELEMENTS(gelu_elements, gelu(src[0].v[i]))
+ELEMENTS(gelu_erf_elements, gelu_erf(src[0].v[i]))
+ELEMENTS(relu_elements, relu(src[0].v[i]))
+ELEMENTS(tanh_elements, tanh(src[0].v[i]))
+ELEMENTS(sigmoid_elements, sigmoid(src[0].v[i]))
+ELEMENTS(exp_elements, exp(src[0].v[i]))
+ELEMENTS(sqrt_elements, sqrt(src[0].v[i]))
 ELEMENTS(swiglu, silu(src[0].v[i]) * src[1].v[i])
 
 static int scale(const void *params, struct array *dst, const struct array *src,
@@ -96,6 +118,22 @@ static int scale(const void *params, struct array *dst, const struct array *src,
 	return 0;
 }
 
+static int clamp(const void *params, struct array *dst, const struct array *src,
+		 unsigned n)
+{
+	const struct weir_op_clamp *p = params;
+
+	(void)n;
+	for (int64_t i = 0; i < dst->n; i++) {
+		double x = src[0].v[i];
+
+		dst->v[i] = x < (double)p->min   ? (double)p->min
+			    : x > (double)p->max ? (double)p->max
+						 : x;
+	}
+	return 0;
+}
+
 static double mean(const double *row, int64_t n)
 {
 	double sum = 0;
@@ -105,22 +143,28 @@ static double mean(const double *row, int64_t n)
 	return sum / (double)n;
 }
 
-static int norm_rows(const void *params, struct array *dst,
-		     const struct array *src, bool around_mean)
+/* The sum of the squares of the differences to @middle. */
+static double squares_of(const double *a, int64_t n, double middle)
 {
-	const struct weir_op_norm *p = params;
-	int64_t c = dst->shape[LAST];
+	double sum = 0;
 
-	for (int64_t row = 0; row < outer_of(dst, 1); row++) {
-		const double *a = row_of(&src[0], row);
-		double *to = row_of(dst, row), squares = 0;
+	for (int64_t i = 0; i < n; i++)
+		sum += square(a[i] - middle);
+	return sum;
+}
+
+/* Rows of @c elements, whatever the shape of @dst says. */
+static int norm_rows(struct array *dst, const struct array *src, int64_t c,
+		     double eps, bool around_mean)
+{
+	for (int64_t at = 0; at < dst->n; at += c) {
+		const double *a = src[0].v + at;
 		double middle = around_mean ? mean(a, c) : 0;
+		double squares = squares_of(a, c, middle);
 
 		for (int64_t i = 0; i < c; i++)
-			squares += square(a[i] - middle);
-		for (int64_t i = 0; i < c; i++)
-			to[i] = (a[i] - middle) /
-				sqrt(squares / (double)c + (double)p->eps);
+			dst->v[at + i] = (a[i] - middle) /
+					 sqrt(squares / (double)c + eps);
 	}
 	return 0;
 }
@@ -128,15 +172,49 @@ static int norm_rows(const void *params, struct array *dst,
 static int rms_norm(const void *params, struct array *dst,
 		    const struct array *src, unsigned n)
 {
+	const struct weir_op_norm *p = params;
+
 	(void)n;
-	return norm_rows(params, dst, src, false);
+	return norm_rows(dst, src, dst->shape[LAST], (double)p->eps, false);
 }
 
 static int norm(const void *params, struct array *dst, const struct array *src,
 		unsigned n)
 {
+	const struct weir_op_norm *p = params;
+
 	(void)n;
-	return norm_rows(params, dst, src, true);
+	return norm_rows(dst, src, dst->shape[LAST], (double)p->eps, true);
+}
+
+static int group_norm(const void *params, struct array *dst,
+		      const struct array *src, unsigned n)
+{
+	const struct weir_op_group_norm *p = params;
+
+	(void)n;
+	return norm_rows(dst, src,
+			 dst->shape[LAST - 2] / p->groups *
+				 dst->shape[LAST - 1] * dst->shape[LAST],
+			 (double)p->eps, true);
+}
+
+static int l2_norm(const void *params, struct array *dst,
+		   const struct array *src, unsigned n)
+{
+	const struct weir_op_norm *p = params;
+	int64_t c = dst->shape[LAST];
+
+	(void)n;
+	for (int64_t at = 0; at < dst->n; at += c) {
+		double length = sqrt(squares_of(src[0].v + at, c, 0));
+
+		if (length < (double)p->eps)
+			length = (double)p->eps;
+		for (int64_t i = at; i < at + c; i++)
+			dst->v[i] = src[0].v[i] / length;
+	}
+	return 0;
 }
 
 static int sum(const void *params, struct array *dst, const struct array *src,
@@ -169,17 +247,44 @@ static bool is_before(const double *row, int64_t a, int64_t b)
 	return row[a] != row[b] ? row[a] > row[b] : a < b;
 }
 
-/* An element's place is the number of those that come before it. */
-static void choose(const double *row, int64_t c, int64_t k, double *to)
+static bool is_before_ascending(const double *row, int64_t a, int64_t b)
 {
-	for (int64_t i = 0; i < c; i++) {
-		int64_t place = 0;
+	if (isnan(row[a]) || isnan(row[b]))
+		return is_before(row, a, b);
+	return row[a] != row[b] ? row[a] < row[b] : a < b;
+}
 
-		for (int64_t j = 0; j < c; j++)
-			place += is_before(row, j, i);
-		if (place < k)
-			to[place] = (double)i;
-	}
+/* Merge sort of the indices at @to; @tmp has room for as many. */
+static void sort(const double *row, int64_t n, double *to, double *tmp,
+		 bool (*before)(const double *row, int64_t a, int64_t b))
+{
+	int64_t half = n / 2, i = 0, j = half;
+
+	if (n < 2)
+		return;
+	sort(row, half, to, tmp, before);
+	sort(row, n - half, to + half, tmp, before);
+	for (int64_t k = 0; k < n; k++)
+		tmp[k] = j == n || (i < half &&
+				    before(row, (int64_t)to[i], (int64_t)to[j]))
+				 ? to[i++]
+				 : to[j++];
+	memcpy(to, tmp, (size_t)n * sizeof(*to));
+}
+
+/* The first @k indices of the row, in their order. */
+static void choose(const double *row, int64_t c, int64_t k, double *to,
+		   bool (*before)(const double *row, int64_t a, int64_t b))
+{
+	double *all = malloc(2 * (size_t)c * sizeof(*all));
+
+	if (!all)
+		abort();
+	for (int64_t i = 0; i < c; i++)
+		all[i] = (double)i;
+	sort(row, c, all, all + c, before);
+	memcpy(to, all, (size_t)k * sizeof(*to));
+	free(all);
 }
 
 static int argmax(const void *params, struct array *dst,
@@ -205,7 +310,21 @@ static int top_k(const void *params, struct array *dst, const struct array *src,
 	(void)n;
 	for (int64_t row = 0; row < outer_of(dst, 1); row++)
 		choose(row_of(&src[0], row), src[0].shape[LAST], p->k,
-		       row_of(dst, row));
+		       row_of(dst, row), is_before);
+	return 0;
+}
+
+static int argsort(const void *params, struct array *dst,
+		   const struct array *src, unsigned n)
+{
+	const struct weir_op_argsort *p = params;
+	int64_t c = src[0].shape[LAST];
+
+	(void)n;
+	for (int64_t row = 0; row < outer_of(dst, 1); row++)
+		choose(row_of(&src[0], row), c, c, row_of(dst, row),
+		       p->order == WEIR_SORT_ASCENDING ? is_before_ascending
+						       : is_before);
 	return 0;
 }
 
@@ -286,9 +405,18 @@ naive_op *naive_op_find(uint32_t op)
 		[WEIR_OP_SQR] = sqr_elements,
 		[WEIR_OP_SILU] = silu_elements,
 		[WEIR_OP_GELU] = gelu_elements,
+		[WEIR_OP_GELU_ERF] = gelu_erf_elements,
+		[WEIR_OP_RELU] = relu_elements,
+		[WEIR_OP_TANH] = tanh_elements,
+		[WEIR_OP_SIGMOID] = sigmoid_elements,
+		[WEIR_OP_EXP] = exp_elements,
+		[WEIR_OP_SQRT] = sqrt_elements,
+		[WEIR_OP_CLAMP] = clamp,
 		[WEIR_OP_SWIGLU] = swiglu,
 		[WEIR_OP_RMS_NORM] = rms_norm,
 		[WEIR_OP_NORM] = norm,
+		[WEIR_OP_L2_NORM] = l2_norm,
+		[WEIR_OP_GROUP_NORM] = group_norm,
 		[WEIR_OP_SOFT_MAX] = naive_soft_max,
 		[WEIR_OP_ROPE] = naive_rope,
 		[WEIR_OP_ATTENTION] = naive_attention,
@@ -296,6 +424,7 @@ naive_op *naive_op_find(uint32_t op)
 		[WEIR_OP_SUM_ROWS] = sum_rows,
 		[WEIR_OP_ARGMAX] = argmax,
 		[WEIR_OP_TOP_K] = top_k,
+		[WEIR_OP_ARGSORT] = argsort,
 	};
 
 	return op < sizeof(table) / sizeof(table[0]) ? table[op] : NULL;

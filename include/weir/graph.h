@@ -59,7 +59,17 @@ enum weir_op {
 	WEIR_OP_SUM_ROWS = 26,
 	WEIR_OP_ARGMAX = 27,
 	WEIR_OP_TOP_K = 28,
-	WEIR_OP_CALL = 29
+	WEIR_OP_CALL = 29,
+	WEIR_OP_RELU = 30,
+	WEIR_OP_TANH = 31,
+	WEIR_OP_SIGMOID = 32,
+	WEIR_OP_EXP = 33,
+	WEIR_OP_SQRT = 34,
+	WEIR_OP_GELU_ERF = 35,
+	WEIR_OP_CLAMP = 36,
+	WEIR_OP_L2_NORM = 37,
+	WEIR_OP_GROUP_NORM = 38,
+	WEIR_OP_ARGSORT = 39
 };
 
 /* Make an empty graph. Free it with weir_graph_free(). -ENOMEM. */

@@ -52,8 +52,17 @@ struct weir_op_scale {
 	float scale, bias; /* scale * x + bias */
 };
 
-struct weir_op_norm {
-	float eps; /* 0 or more */
+struct weir_op_clamp {
+	float min, max; /* may be infinite; min is at most max */
+};
+
+struct weir_op_norm { /* l2_norm has it, too */
+	float eps;    /* 0 or more */
+};
+
+struct weir_op_group_norm {
+	uint32_t groups; /* a divisor of C */
+	float eps;       /* 0 or more */
 };
 
 struct weir_op_soft_max {
@@ -102,6 +111,14 @@ struct weir_op_repeat {
 
 struct weir_op_top_k {
 	int64_t k; /* 1 to C */
+};
+
+enum weir_sort_order {
+	WEIR_SORT_ASCENDING = 0,
+	WEIR_SORT_DESCENDING = 1
+};
+struct weir_op_argsort {
+	uint32_t order; /* enum weir_sort_order */
 };
 
 /* A tensor in memory, as the function of CALL gets it. */
@@ -267,9 +284,37 @@ WEIR_API struct weir_node *weir_sqr(struct weir_graph *g, struct weir_node *a)
 WEIR_API struct weir_node *weir_silu(struct weir_graph *g, struct weir_node *a)
 	WEIR_NONNULL(1);
 
-/* a / 2 * (1 + tanh(sqrt(2 / pi) * (a + 0.044715 * a^3))). */
+/*
+ * GELU approximated with tanh, as GPT-2 and Gemma have it:
+ * a / 2 * (1 + tanh(sqrt(2 / pi) * (a + 0.044715 * a^3))).
+ */
 WEIR_API struct weir_node *weir_gelu(struct weir_graph *g, struct weir_node *a)
 	WEIR_NONNULL(1);
+
+/* GELU itself, as BERT has it: a / 2 * (1 + erf(a / sqrt(2))). */
+WEIR_API struct weir_node *weir_gelu_erf(struct weir_graph *g,
+					 struct weir_node *a) WEIR_NONNULL(1);
+
+/* a if it is greater than 0, else 0. A NaN stays NaN. */
+WEIR_API struct weir_node *weir_relu(struct weir_graph *g, struct weir_node *a)
+	WEIR_NONNULL(1);
+
+/* tanh(a), 1 / (1 + exp(-a)), exp(a), and the square root of a. */
+WEIR_API struct weir_node *weir_tanh(struct weir_graph *g, struct weir_node *a)
+	WEIR_NONNULL(1);
+
+WEIR_API struct weir_node *weir_sigmoid(struct weir_graph *g,
+					struct weir_node *a) WEIR_NONNULL(1);
+
+WEIR_API struct weir_node *weir_exp(struct weir_graph *g, struct weir_node *a)
+	WEIR_NONNULL(1);
+
+WEIR_API struct weir_node *weir_sqrt(struct weir_graph *g, struct weir_node *a)
+	WEIR_NONNULL(1);
+
+/* The nearest to a of the numbers from @min to @max. A NaN stays NaN. */
+WEIR_API struct weir_node *weir_clamp(struct weir_graph *g, struct weir_node *a,
+				      float min, float max) WEIR_NONNULL(1);
 
 /* silu(gate) * up. */
 WEIR_API struct weir_node *weir_swiglu(struct weir_graph *g,
@@ -284,6 +329,19 @@ WEIR_API struct weir_node *weir_rms_norm(struct weir_graph *g,
 /* (a - mean(a)) / sqrt(variance(a) + eps), with those of each row. */
 WEIR_API struct weir_node *weir_norm(struct weir_graph *g, struct weir_node *a,
 				     float eps) WEIR_NONNULL(1);
+
+/* a / max(sqrt(sum(a^2)), eps), with the sum of each row. */
+WEIR_API struct weir_node *weir_l2_norm(struct weir_graph *g,
+					struct weir_node *a, float eps)
+	WEIR_NONNULL(1);
+
+/*
+ * a [.., C, H, W]: as weir_norm(), with the mean and the variance of each of
+ * @groups groups of C / @groups neighbouring channels.
+ */
+WEIR_API struct weir_node *weir_group_norm(struct weir_graph *g,
+					   struct weir_node *a, uint32_t groups,
+					   float eps) WEIR_NONNULL(1);
 
 /*
  * softmax(scale * a + slope(h) * mask) of each row of a [.., H, T, S]; mask is
@@ -366,6 +424,15 @@ WEIR_API struct weir_node *weir_argmax(struct weir_graph *g,
 /* The indices of the @k greatest of each row: a [.., C] -> I32 [.., k]. */
 WEIR_API struct weir_node *weir_top_k(struct weir_graph *g, struct weir_node *a,
 				      int64_t k) WEIR_NONNULL(1);
+
+/*
+ * The indices that sort each row: a [.., C] -> I32 [.., C]. The sort is stable,
+ * and NaNs come last in both orders.
+ */
+WEIR_API struct weir_node *weir_argsort(struct weir_graph *g,
+					struct weir_node *a,
+					enum weir_sort_order order)
+	WEIR_NONNULL(1);
 
 /* An operation of the program, on any number of sources. */
 WEIR_API struct weir_node *weir_call(struct weir_graph *g,

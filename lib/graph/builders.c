@@ -187,6 +187,44 @@ struct weir_node *weir_gelu(struct weir_graph *g, struct weir_node *a)
 	return op1(g, WEIR_OP_GELU, NULL, 0, a);
 }
 
+struct weir_node *weir_gelu_erf(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_GELU_ERF, NULL, 0, a);
+}
+
+struct weir_node *weir_relu(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_RELU, NULL, 0, a);
+}
+
+struct weir_node *weir_tanh(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_TANH, NULL, 0, a);
+}
+
+struct weir_node *weir_sigmoid(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_SIGMOID, NULL, 0, a);
+}
+
+struct weir_node *weir_exp(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_EXP, NULL, 0, a);
+}
+
+struct weir_node *weir_sqrt(struct weir_graph *g, struct weir_node *a)
+{
+	return op1(g, WEIR_OP_SQRT, NULL, 0, a);
+}
+
+struct weir_node *weir_clamp(struct weir_graph *g, struct weir_node *a,
+			     float min, float max)
+{
+	const struct weir_op_clamp p = { .min = min, .max = max };
+
+	return op1(g, WEIR_OP_CLAMP, &p, sizeof(p), a);
+}
+
 struct weir_node *weir_swiglu(struct weir_graph *g, struct weir_node *gate,
 			      struct weir_node *up)
 {
@@ -207,6 +245,22 @@ struct weir_node *weir_norm(struct weir_graph *g, struct weir_node *a,
 	const struct weir_op_norm p = { .eps = eps };
 
 	return op1(g, WEIR_OP_NORM, &p, sizeof(p), a);
+}
+
+struct weir_node *weir_l2_norm(struct weir_graph *g, struct weir_node *a,
+			       float eps)
+{
+	const struct weir_op_norm p = { .eps = eps };
+
+	return op1(g, WEIR_OP_L2_NORM, &p, sizeof(p), a);
+}
+
+struct weir_node *weir_group_norm(struct weir_graph *g, struct weir_node *a,
+				  uint32_t groups, float eps)
+{
+	const struct weir_op_group_norm p = { .groups = groups, .eps = eps };
+
+	return op1(g, WEIR_OP_GROUP_NORM, &p, sizeof(p), a);
 }
 
 struct weir_node *weir_soft_max(struct weir_graph *g, struct weir_node *a,
@@ -318,6 +372,14 @@ struct weir_node *weir_top_k(struct weir_graph *g, struct weir_node *a,
 	const struct weir_op_top_k p = { .k = k };
 
 	return op1(g, WEIR_OP_TOP_K, &p, sizeof(p), a);
+}
+
+struct weir_node *weir_argsort(struct weir_graph *g, struct weir_node *a,
+			       enum weir_sort_order order)
+{
+	const struct weir_op_argsort p = { .order = order };
+
+	return op1(g, WEIR_OP_ARGSORT, &p, sizeof(p), a);
 }
 
 struct weir_node *weir_call(struct weir_graph *g,

@@ -22,7 +22,9 @@ union params {
 	struct weir_op_view view;
 	struct weir_op_mul_mat mul_mat;
 	struct weir_op_scale scale;
+	struct weir_op_clamp clamp;
 	struct weir_op_norm norm;
+	struct weir_op_group_norm group_norm;
 	struct weir_op_soft_max soft_max;
 	struct weir_op_rope rope;
 	struct weir_op_attention attention;
@@ -30,6 +32,7 @@ union params {
 	struct weir_op_concat concat;
 	struct weir_op_repeat repeat;
 	struct weir_op_top_k top_k;
+	struct weir_op_argsort argsort;
 	struct weir_op_call call;
 };
 

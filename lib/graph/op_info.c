@@ -12,6 +12,7 @@ static const char *const view_words[] = { "strides", "reshape", "permute",
 					  "slice", NULL };
 static const char *const precision_words[] = { "fast", "invariant", "f32",
 					       NULL };
+static const char *const order_words[] = { "ascending", "descending", NULL };
 static const char *const rope_words[] = { "normal", "neox", NULL };
 
 #define PARAM(struct_, member, type_)                                          \
@@ -46,8 +47,20 @@ static const struct weir_op_param scale_params[] = {
 	END,
 };
 
+static const struct weir_op_param clamp_params[] = {
+	PARAM(weir_op_clamp, min, F32),
+	PARAM(weir_op_clamp, max, F32),
+	END,
+};
+
 static const struct weir_op_param norm_params[] = {
 	PARAM(weir_op_norm, eps, F32),
+	END,
+};
+
+static const struct weir_op_param group_norm_params[] = {
+	PARAM(weir_op_group_norm, groups, U32),
+	PARAM(weir_op_group_norm, eps, F32),
 	END,
 };
 
@@ -99,6 +112,11 @@ static const struct weir_op_param top_k_params[] = {
 	END,
 };
 
+static const struct weir_op_param argsort_params[] = {
+	WORD(weir_op_argsort, order, order_words),
+	END,
+};
+
 static const struct weir_op_param call_params[] = {
 	PARAM(weir_op_call, fn, POINTER),
 	PARAM(weir_op_call, arg, POINTER),
@@ -139,11 +157,25 @@ static const struct {
 	[WEIR_OP_SQR] = { "a * a", NULL },
 	[WEIR_OP_SILU] = { "a / (1 + exp(-a))", NULL },
 	[WEIR_OP_GELU] = { "GELU of a, approximated with tanh", NULL },
+	[WEIR_OP_GELU_ERF] = { "GELU of a: a / 2 * (1 + erf(a / sqrt(2)))",
+			       NULL },
+	[WEIR_OP_RELU] = { "a if it is greater than 0, else 0", NULL },
+	[WEIR_OP_TANH] = { "tanh(a)", NULL },
+	[WEIR_OP_SIGMOID] = { "1 / (1 + exp(-a))", NULL },
+	[WEIR_OP_EXP] = { "exp(a)", NULL },
+	[WEIR_OP_SQRT] = { "the square root of a", NULL },
+	[WEIR_OP_CLAMP] = { "the nearest to a of the numbers from min to max",
+			    clamp_params },
 	[WEIR_OP_SWIGLU] = { "silu(gate) * up", NULL },
 	[WEIR_OP_RMS_NORM] = { "a / sqrt(mean(a^2) + eps), by rows",
 			       norm_params },
 	[WEIR_OP_NORM] = { "(a - mean(a)) / sqrt(variance(a) + eps), by rows",
 			   norm_params },
+	[WEIR_OP_L2_NORM] = { "a / max(sqrt(sum(a^2)), eps), by rows",
+			      norm_params },
+	[WEIR_OP_GROUP_NORM] = { "a [.., C, H, W]: (a - mean(a)) / "
+				 "sqrt(variance(a) + eps), by groups of C",
+				 group_norm_params },
 	[WEIR_OP_SOFT_MAX] = { "softmax(scale * a + mask), by rows; scale 0 "
 			       "is 1",
 			       soft_max_params },
@@ -169,6 +201,9 @@ static const struct {
 	[WEIR_OP_TOP_K] = { "the indices of the k greatest elements of each "
 			    "row: a [.., C] -> I32 [.., k]",
 			    top_k_params },
+	[WEIR_OP_ARGSORT] = { "the indices that sort each row, NaNs last: "
+			      "a [.., C] -> I32 [.., C]",
+			      argsort_params },
 	[WEIR_OP_CALL] = { "a function of the program", call_params },
 };
 

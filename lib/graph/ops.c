@@ -132,6 +132,17 @@ static const struct weir__op_info table[] = {
 	[WEIR_OP_SQR] = ELEMENTWISE("sqr", 1),
 	[WEIR_OP_SILU] = ELEMENTWISE("silu", 8),
 	[WEIR_OP_GELU] = ELEMENTWISE("gelu", 12),
+	[WEIR_OP_GELU_ERF] = ELEMENTWISE("gelu_erf", 12),
+	[WEIR_OP_RELU] = ELEMENTWISE("relu", 1),
+	[WEIR_OP_TANH] = ELEMENTWISE("tanh", 10),
+	[WEIR_OP_SIGMOID] = ELEMENTWISE("sigmoid", 8),
+	[WEIR_OP_EXP] = ELEMENTWISE("exp", 8),
+	[WEIR_OP_SQRT] = ELEMENTWISE("sqrt", 1),
+	[WEIR_OP_CLAMP] = {
+		.name = "clamp", .required = 1, .in_place = 1, .flops = 2,
+		.params = sizeof(struct weir_op_clamp),
+		.arg = { { "a", FLOAT, FREE, 0 } }, .rule = weir__rule_clamp,
+	},
 	[WEIR_OP_SWIGLU] = {
 		.name = "swiglu", .required = 2, .in_place = 3, .flops = 9,
 		.arg = { { "gate", FLOAT, FREE, 0 }, { "up", FLOAT, FREE, 0 } },
@@ -139,6 +150,13 @@ static const struct weir__op_info table[] = {
 	},
 	[WEIR_OP_RMS_NORM] = NORM("rms_norm"),
 	[WEIR_OP_NORM] = NORM("norm"),
+	[WEIR_OP_L2_NORM] = NORM("l2_norm"),
+	[WEIR_OP_GROUP_NORM] = {
+		.name = "group_norm", .required = 1, .in_place = 1, .flops = 4,
+		.params = sizeof(struct weir_op_group_norm),
+		.arg = { { "a", F32, WHOLE, 3 } },
+		.rule = weir__rule_group_norm,
+	},
 	[WEIR_OP_SOFT_MAX] = {
 		.name = "soft_max", .required = 1, .optional = 2,
 		.in_place = 1, .flops = 10,
@@ -204,6 +222,12 @@ static const struct weir__op_info table[] = {
 		.params = sizeof(struct weir_op_top_k),
 		.arg = { { "a", F32, ROWS, 1 } },
 		.rule = weir__rule_top_k, .count = source_flops,
+	},
+	[WEIR_OP_ARGSORT] = {
+		.name = "argsort", .required = 1,
+		.params = sizeof(struct weir_op_argsort),
+		.arg = { { "a", F32, ROWS, 1 } },
+		.rule = weir__rule_argsort, .count = source_flops,
 	},
 	[WEIR_OP_CALL] = {
 		.name = "call", .any = true,

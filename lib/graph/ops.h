@@ -94,8 +94,10 @@ int weir__rule_mul_mat_id(struct weir__new_node *m);
 int weir__rule_repeated(struct weir__new_node *m);
 int weir__rule_same(struct weir__new_node *m);
 int weir__rule_scale(struct weir__new_node *m);
+int weir__rule_clamp(struct weir__new_node *m);
 int weir__rule_swiglu(struct weir__new_node *m);
 int weir__rule_norm(struct weir__new_node *m);
+int weir__rule_group_norm(struct weir__new_node *m);
 int weir__rule_soft_max(struct weir__new_node *m);
 int weir__rule_rope(struct weir__new_node *m);
 int weir__rule_attention(struct weir__new_node *m);
@@ -107,6 +109,7 @@ int weir__rule_sum(struct weir__new_node *m);
 int weir__rule_sum_rows(struct weir__new_node *m);
 int weir__rule_argmax(struct weir__new_node *m);
 int weir__rule_top_k(struct weir__new_node *m);
+int weir__rule_argsort(struct weir__new_node *m);
 int weir__rule_call(struct weir__new_node *m);
 
 #endif

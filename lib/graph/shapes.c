@@ -81,6 +81,16 @@ int weir__rule_scale(struct weir__new_node *m)
 	return weir__rule_same(m);
 }
 
+int weir__rule_clamp(struct weir__new_node *m)
+{
+	const struct weir_op_clamp *p = m->params;
+
+	if (!(p->min <= p->max))
+		return weir__op_refuse(m, "min %g must be at most max %g",
+				       (double)p->min, (double)p->max);
+	return weir__rule_same(m);
+}
+
 int weir__rule_repeated(struct weir__new_node *m)
 {
 	if (!outer_multiples(source(m, 0), source(m, 1), 0))
@@ -99,13 +109,35 @@ int weir__rule_swiglu(struct weir__new_node *m)
 	return weir__rule_same(m);
 }
 
+static int check_eps(const struct weir__new_node *m, float eps)
+{
+	return eps >= 0 && isfinite(eps)
+		       ? 0
+		       : weir__op_refuse(m, "eps %g must be finite, 0 or more",
+					 (double)eps);
+}
+
 int weir__rule_norm(struct weir__new_node *m)
 {
 	const struct weir_op_norm *p = m->params;
+	int r = check_eps(m, p->eps);
 
-	if (!(p->eps >= 0) || !isfinite(p->eps))
-		return weir__op_refuse(m, "eps %g must be finite, 0 or more",
-				       (double)p->eps);
+	return r < 0 ? r : weir__rule_same(m);
+}
+
+/* a [.., C, H, W] */
+int weir__rule_group_norm(struct weir__new_node *m)
+{
+	const struct weir_op_group_norm *p = m->params;
+	int64_t channels = weir__dim_back(source(m, 0), 2);
+	int r = check_eps(m, p->eps);
+
+	if (r < 0)
+		return r;
+	if (!p->groups || channels % p->groups)
+		return weir__op_refuse(m,
+				       "%lld channels are not whole groups: %u",
+				       (long long)channels, p->groups);
 	return weir__rule_same(m);
 }
 
@@ -614,6 +646,20 @@ int weir__rule_top_k(struct weir__new_node *m)
 	memcpy(shape, a->shape, sizeof(shape));
 	shape[a->ndim - 1] = p->k;
 	return weir__op_result(m, WEIR_DTYPE_I32, a->ndim, shape);
+}
+
+int weir__rule_argsort(struct weir__new_node *m)
+{
+	const struct weir_op_argsort *p = m->params;
+	int r = check_indices(m);
+
+	if (r < 0)
+		return r;
+	if (p->order > WEIR_SORT_DESCENDING)
+		return weir__op_refuse(
+			m, "order %u, the last one is %u (descending)",
+			p->order, (unsigned)WEIR_SORT_DESCENDING);
+	return result_like(m, source(m, 0), WEIR_DTYPE_I32);
 }
 
 int weir__rule_call(struct weir__new_node *m)

@@ -204,6 +204,12 @@ static void block_map2(const struct weir__kernel_run *run,
 MAP1(SQR, sqr)
 MAP1(SILU, silu)
 MAP1(GELU, gelu)
+MAP1(GELU_ERF, gelu_erf)
+MAP1(RELU, relu)
+MAP1(TANH, tanh)
+MAP1(SIGMOID, sigmoid)
+MAP1(EXP, exp)
+MAP1(SQRT, sqrt)
 
 #define MAP2(op_, name_)                                                    \
 	static void name_##_block(const struct weir__kernel_run *run,       \
@@ -241,3 +247,15 @@ static void scale_block(const struct weir__kernel_run *run,
 	block_out(run->node, block, d);
 }
 KERNEL(SCALE, scale, plan_simple)
+
+static void clamp_block(const struct weir__kernel_run *run,
+			const struct element_block *block)
+{
+	const struct weir_op_clamp *p = run->node->params;
+	float in[BLOCK], out[BLOCK], *d = block_room(run->node, block, out);
+
+	weir__vec()->clamp(d, block_in(run->node, block, 0, in), p->min, p->max,
+			   block->n);
+	block_out(run->node, block, d);
+}
+KERNEL(CLAMP, clamp, plan_simple)

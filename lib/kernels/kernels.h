@@ -143,9 +143,13 @@ extern const struct weir__kernel weir__kernel_add, weir__kernel_sub;
 extern const struct weir__kernel weir__kernel_mul, weir__kernel_div;
 extern const struct weir__kernel weir__kernel_scale, weir__kernel_sqr;
 extern const struct weir__kernel weir__kernel_silu, weir__kernel_gelu;
-extern const struct weir__kernel weir__kernel_swiglu;
+extern const struct weir__kernel weir__kernel_gelu_erf, weir__kernel_relu;
+extern const struct weir__kernel weir__kernel_tanh, weir__kernel_sigmoid;
+extern const struct weir__kernel weir__kernel_exp, weir__kernel_sqrt;
+extern const struct weir__kernel weir__kernel_clamp, weir__kernel_swiglu;
 /* norm.c */
 extern const struct weir__kernel weir__kernel_rms_norm, weir__kernel_norm;
+extern const struct weir__kernel weir__kernel_l2_norm, weir__kernel_group_norm;
 extern const struct weir__kernel weir__kernel_soft_max;
 /* rope.c */
 extern const struct weir__kernel weir__kernel_rope;
@@ -159,6 +163,7 @@ extern const struct weir__kernel weir__kernel_attention;
 /* reduce.c */
 extern const struct weir__kernel weir__kernel_sum, weir__kernel_sum_rows;
 extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;
+extern const struct weir__kernel weir__kernel_argsort;
 /* call_op.c */
 extern const struct weir__kernel weir__kernel_call;
 

@@ -78,26 +78,33 @@ const struct weir__kernel weir__kernel_rms_norm = {
 	.run = rms_norm_run,
 };
 
-static void norm_row(const struct weir_backend_node *node,
-		     const struct weir__walk *w, float *d, const float *a,
-		     size_t n)
+/* Subtract the mean, and divide by the deviation. */
+static void normalise(float *d, const float *a, float eps, size_t n)
 {
-	const struct weir_op_norm *p = node->params;
 	const struct weir__vec *vec = weir__vec();
 	double mean = n ? vec->sum(a, n) / (double)n : 0;
 	/* The mean is high + low. */
 	float high = (float)mean, low = (float)(mean - (double)high);
 	double variance = n ? vec->sum_sqr(a, high, n) / (double)n : 0, factor;
 
-	(void)w;
 	variance -= (double)low * (double)low;
-	factor = 1 / sqrt(variance + (double)p->eps);
+	factor = 1 / sqrt(variance + (double)eps);
 	vec->scale(d, a, 1, -high, n);
 	if (factor > (double)FLT_MAX && isfinite(factor))
 		scale_by(d, d, factor, 0, n);
 	else
 		vec->scale(d, d, (float)factor, (float)(-factor * (double)low),
 			   n);
+}
+
+static void norm_row(const struct weir_backend_node *node,
+		     const struct weir__walk *w, float *d, const float *a,
+		     size_t n)
+{
+	const struct weir_op_norm *p = node->params;
+
+	(void)w;
+	normalise(d, a, p->eps, n);
 }
 
 static int norm_run(const struct weir__kernel_run *run)
@@ -112,6 +119,80 @@ const struct weir__kernel weir__kernel_norm = {
 	.supports = weir__kernel_needs_f32,
 	.plan = norm_plan,
 	.run = norm_run,
+};
+
+static void l2_norm_row(const struct weir_backend_node *node,
+			const struct weir__walk *w, float *d, const float *a,
+			size_t n)
+{
+	const struct weir_op_norm *p = node->params;
+	double length = sqrt(weir__vec()->sum_sqr(a, 0, n));
+
+	(void)w;
+	/* A NaN stays. */
+	if (length < (double)p->eps)
+		length = (double)p->eps;
+	scale_by(d, a, 1 / length, 0, n);
+}
+
+static int l2_norm_run(const struct weir__kernel_run *run)
+{
+	each_row(run, l2_norm_row);
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_l2_norm = {
+	.op = WEIR_OP_L2_NORM,
+	.name = "l2_norm",
+	.supports = weir__kernel_needs_f32,
+	.plan = norm_plan,
+	.run = l2_norm_run,
+};
+
+/* Elements of a group, and the groups of all batches. Both are contiguous. */
+static int64_t group_elements(const struct weir_backend_node *node)
+{
+	const struct weir_op_group_norm *p = node->params;
+
+	return weir__dim(&node->dst, 2) / p->groups * weir__dim(&node->dst, 1) *
+	       weir__dim(&node->dst, 0);
+}
+
+static int64_t group_count(const struct weir_backend_node *node)
+{
+	int64_t n = group_elements(node);
+
+	return n ? weir__elements(&node->dst) / n : 0;
+}
+
+static void group_norm_plan(const struct weir_backend_node *node,
+			    unsigned threads, struct weir__kernel_plan *ret)
+{
+	ret->cost = (uint64_t)weir__elements(&node->dst) / 2;
+	ret->parts = weir__kernel_parts(ret->cost, (uint64_t)group_count(node),
+					threads);
+}
+
+static int group_norm_run(const struct weir__kernel_run *run)
+{
+	const struct weir_backend_node *node = run->node;
+	const struct weir_op_group_norm *p = node->params;
+	int64_t n = group_elements(node), at, end;
+
+	weir__kernel_range(run, group_count(node), &at, &end);
+	for (; at < end; at++)
+		normalise((float *)node->dst.data + at * n,
+			  (const float *)node->src[0].data + at * n, p->eps,
+			  (size_t)n);
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_group_norm = {
+	.op = WEIR_OP_GROUP_NORM,
+	.name = "group_norm",
+	.supports = weir__kernel_needs_f32,
+	.plan = group_norm_plan,
+	.run = group_norm_run,
 };
 
 static int soft_max_supports(const struct weir_backend_node *node)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that reduce rows: sum, sum_rows, argmax, top_k. */
+/* Operations that reduce rows: sum, sum_rows, argmax, top_k; argsort. */
 #include <math.h>
 #include <string.h>
 
@@ -204,6 +204,22 @@ static void heap_sink(struct ranked *heap, int64_t n, int64_t i)
 	heap[i] = moved;
 }
 
+static void heap_make(struct ranked *heap, int64_t n)
+{
+	for (int64_t i = n / 2; i-- > 0;)
+		heap_sink(heap, n, i);
+}
+
+/* Take all elements out of the heap, the last one first. */
+static void heap_empty(struct ranked *heap, int64_t n, int32_t *ret)
+{
+	while (n-- > 0) {
+		ret[n] = heap[0].index;
+		heap[0] = heap[n];
+		heap_sink(heap, n, 0);
+	}
+}
+
 /* Replace elements of the heap by those of [@i, @end) that come before them. */
 static void chunk_choose(const unsigned char *row, int64_t i, int64_t end,
 			 struct ranked *heap, int64_t k)
@@ -227,16 +243,11 @@ static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
 {
 	for (int64_t i = 0; i < k; i++)
 		heap[i] = element(row, i);
-	for (int64_t i = k / 2; i-- > 0;)
-		heap_sink(heap, k, i);
+	heap_make(heap, k);
 	for (int64_t i = k; i < n; i = chunk_end(i, n))
 		if (!(chunk_max(row, i, chunk_end(i, n)) <= heap[0].x))
 			chunk_choose(row, i, chunk_end(i, n), heap, k);
-	while (k-- > 0) {
-		ret[k] = heap[0].index;
-		heap[0] = heap[k];
-		heap_sink(heap, k, 0);
-	}
+	heap_empty(heap, k, ret);
 }
 
 static void top_k_plan(const struct weir_backend_node *node, unsigned threads,
@@ -268,4 +279,46 @@ const struct weir__kernel weir__kernel_top_k = {
 	.supports = weir__kernel_needs_f32,
 	.plan = top_k_plan,
 	.run = top_k_run,
+};
+
+static void argsort_plan(const struct weir_backend_node *node, unsigned threads,
+			 struct weir__kernel_plan *ret)
+{
+	const struct weir_operand *a = &node->src[0];
+
+	ret->cost = (uint64_t)weir__elements(a) * 20;
+	ret->parts =
+		weir__kernel_parts(ret->cost, (uint64_t)weir__rows(a), threads);
+	ret->scratch = (size_t)weir__dim(a, 0) * sizeof(struct ranked);
+}
+
+/* The ascending order is the descending one of the elements negated. */
+static int argsort_run(const struct weir__kernel_run *run)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	const struct weir_op_argsort *p = run->node->params;
+	int32_t *index = run->node->dst.data;
+	struct ranked *heap = run->scratch;
+	struct weir__walk w;
+	int64_t row, end = weir__kernel_rows(run, a, &w, &row);
+	int64_t n = weir__dim(a, 0);
+
+	for (; row < end; row++, weir__walk_next(&w)) {
+		for (int64_t i = 0; i < n; i++) {
+			heap[i] = element(weir__walk_at(&w, a), i);
+			if (p->order == WEIR_SORT_ASCENDING)
+				heap[i].x = -heap[i].x;
+		}
+		heap_make(heap, n);
+		heap_empty(heap, n, index + row * n);
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_argsort = {
+	.op = WEIR_OP_ARGSORT,
+	.name = "argsort",
+	.supports = weir__kernel_needs_f32,
+	.plan = argsort_plan,
+	.run = argsort_run,
 };

@@ -20,7 +20,10 @@ struct weir__vec {
 	bool (*usable)(void);
 	weir__vec_map2 *add, *sub, *mul, *div;
 	weir__vec_map2 *swiglu; /* silu(a) * b */
-	weir__vec_map1 *sqr, *silu, *gelu;
+	weir__vec_map1 *sqr, *silu, *gelu, *gelu_erf;
+	weir__vec_map1 *relu, *tanh, *sigmoid, *exp, *sqrt;
+	/* d = the nearest to a of the numbers from min to max */
+	void (*clamp)(float *d, const float *a, float min, float max, size_t n);
 	/* d = s * a + b */
 	void (*scale)(float *d, const float *a, float s, float b, size_t n);
 	/* d += s * a */

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import resource
 import signal
@@ -76,12 +77,27 @@ CASES: List[Tuple[str, List[Any], Dict[str, Any], Any]] = [
     ("silu", [A], {}, silu(A)),
     ("gelu", [A], {},
      A / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (A + 0.044715 * A**3)))),
+    ("gelu_erf", [A], {},
+     A / 2 * (1 + np.array([math.erf(x) for x in (A / 2**0.5).flat])
+              .reshape(A.shape))),
+    ("relu", [A], {}, np.maximum(A, 0)),
+    ("tanh", [A], {}, np.tanh(A)),
+    ("sigmoid", [A], {}, 1 / (1 + np.exp(-A))),
+    ("exp", [A], {}, np.exp(A)),
+    ("sqrt", [A * A], {}, np.abs(A)),
+    ("clamp", [A], {"min": -0.5, "max": 1}, A.clip(-0.5, 1)),
     ("swiglu", [A, B], {}, silu(A) * B),
     ("rms_norm", [A], {"eps": 1e-5},
      A / np.sqrt((A * A).mean(-1, keepdims=True) + 1e-5)),
     ("norm", [A], {"eps": 1e-5},
      (A - A.mean(-1, keepdims=True))
      / np.sqrt(A.var(-1, keepdims=True) + 1e-5)),
+    ("l2_norm", [A], {"eps": 1e-12},
+     A / np.sqrt((A * A).sum(-1, keepdims=True))),
+    ("group_norm", [CUBE[:4].copy()], {"groups": 2, "eps": 1e-5},
+     ((CUBE[:4].reshape(2, -1) - CUBE[:4].reshape(2, -1).mean(-1, keepdims=True))
+      / np.sqrt(CUBE[:4].reshape(2, -1).var(-1, keepdims=True) + 1e-5))
+     .reshape(4, 4, 8)),
     ("soft_max", [LOGITS, MASK], {"scale": 0.5}, softmax(LOGITS / 2 + MASK)),
     ("soft_max", [LOGITS, None, SINK], {},
      softmax(np.concatenate(
@@ -103,6 +119,9 @@ CASES: List[Tuple[str, List[Any], Dict[str, Any], Any]] = [
     ("sum_rows", [A], {}, A.sum(-1, keepdims=True)),
     ("argmax", [A], {}, A.argmax(-1).astype(np.int32)),
     ("top_k", [A], {"k": 3}, np.argsort(-A, -1)[:, :3].astype(np.int32)),
+    ("argsort", [A], {}, A.argsort(-1, kind="stable").astype(np.int32)),
+    ("argsort", [A], {"order": "descending"},
+     (-A).argsort(-1, kind="stable").astype(np.int32)),
     ("view", [CUBE], {"how": "permute", "shape": (1, 0, 2)},
      CUBE.transpose(1, 0, 2)),
     ("view", [A], {"shape": (2, 4), "stride": (32, 8), "offset": 32},

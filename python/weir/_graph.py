@@ -36,7 +36,10 @@ _PACK = {0: "I", 1: "Q", 2: "q", 3: "f"}
 # Parameters for which 0 is a value, and no default.
 _NEEDED = {
     "scale": ("scale",),
+    "clamp": ("min", "max"),
     "norm": ("eps",),
+    "l2_norm": ("eps",),
+    "group_norm": ("groups", "eps"),
     "rms_norm": ("eps",),
     "repeat": ("shape",),
     "top_k": ("k",),

@@ -85,9 +85,18 @@ static void elements_and_rows(struct weir_graph *g)
 	makes(weir_sqr, g, a);
 	makes(weir_silu, g, a);
 	makes(weir_gelu, g, a);
+	makes(weir_gelu_erf, g, a);
+	makes(weir_relu, g, a);
+	makes(weir_tanh, g, a);
+	makes(weir_sigmoid, g, a);
+	makes(weir_exp, g, a);
+	makes(weir_sqrt, g, a);
+	makes(weir_clamp, g, a, 0, 1);
 	makes(weir_swiglu, g, a, a);
 	makes(weir_rms_norm, g, a, 1);
 	makes(weir_norm, g, a, 1);
+	makes(weir_l2_norm, g, a, 1);
+	makes(weir_group_norm, g, a, 2, 1);
 	makes(weir_soft_max, g, a, NULL, 1, 0);
 	makes(weir_soft_max_sinks, g, a, NULL, heads, 1, 0);
 	makes(weir_rope, g, a, pos, NULL, NULL);
@@ -97,6 +106,7 @@ static void elements_and_rows(struct weir_graph *g)
 	makes(weir_sum_rows, g, a);
 	makes(weir_argmax, g, a);
 	makes(weir_top_k, g, a, 1);
+	makes(weir_argsort, g, a, WEIR_SORT_ASCENDING);
 	makes(weir_call, g, &call, &a, 1);
 }
 

@@ -189,6 +189,15 @@ static void elementwise(void)
 	MAKES(weir_gelu(g, N(BF16, 1, 3)), "BF16 [3]", "gelu: BF16");
 	REFUSES(weir_gelu(g, N(I32, 1, 3)), "gelu: a must be F32",
 		"gelu: no integers");
+	MAKES(weir_gelu_erf(g, N(F16, 1, 3)), "F16 [3]", "gelu_erf: F16");
+	MAKES(weir_relu(g, weir_transpose(g, N(F32, 2, 3, 4))), "F32 [4, 3]",
+	      "relu: the source may be transposed");
+	MAKES(weir_clamp(g, N(F16, 2, 3, 4), 0, INFINITY), "F16 [3, 4]",
+	      "clamp: a limit may be infinite");
+	REFUSES(weir_clamp(g, N(F32, 1, 4), 2, 1),
+		"min 2 must be at most max 1", "clamp: min is not above max");
+	REFUSES(weir_clamp(g, N(F32, 1, 4), NAN, 1), "must be at most",
+		"clamp: a limit is not NaN");
 	MAKES(weir_swiglu(g, N(F32, 2, 3, 4), N(F32, 2, 3, 4)), "F32 [3, 4]",
 	      "swiglu: gate and up of one shape");
 	REFUSES(weir_swiglu(g, N(F32, 2, 3, 4), N(F32, 1, 4)),
@@ -200,6 +209,22 @@ static void elementwise(void)
 		"rms_norm: eps is not below 0");
 	REFUSES(weir_norm(g, N(F32, 2, 3, 4), NAN), "eps",
 		"norm: eps is not NaN");
+	REFUSES(weir_l2_norm(g, N(F32, 2, 3, 4), -1), "eps -1",
+		"l2_norm: eps is not below 0");
+	MAKES(weir_group_norm(g, N(F32, 4, 2, 6, 3, 4), 3, 0),
+	      "F32 [2, 6, 3, 4]", "group_norm: like the source");
+	REFUSES(weir_group_norm(g, N(F32, 3, 6, 3, 4), 4, 0),
+		"6 channels are not whole groups: 4",
+		"group_norm: groups have the same number of channels");
+	REFUSES(weir_group_norm(g, N(F32, 3, 6, 3, 4), 0, 0), "whole groups",
+		"group_norm: there is a group");
+	REFUSES(weir_group_norm(g, N(F32, 3, 6, 3, 4), 2, NAN), "eps",
+		"group_norm: eps is not NaN");
+	REFUSES(weir_group_norm(g, N(F32, 2, 3, 4), 1, 0), "3 dimensions",
+		"group_norm: channels have two dimensions");
+	REFUSES(weir_group_norm(g, weir_slice(g, N(F32, 3, 6, 3, 4), 1, 0, 2),
+				2, 0),
+		"a must be contiguous", "group_norm: a is contiguous");
 	REFUSES(weir_norm(g, weir_transpose(g, N(F32, 2, 3, 4)), 1),
 		"must be neighbours", "norm: rows are not transposed");
 }
@@ -548,6 +573,13 @@ static void sums(void)
 		"top_k: k does not exceed a row");
 	REFUSES(weir_top_k(g, N(F32, 2, 3, 4), 0), "k 0, not 1 to 4",
 		"top_k: k is at least 1");
+	MAKES(weir_argsort(g, N(F32, 2, 3, 4), WEIR_SORT_DESCENDING),
+	      "I32 [3, 4]", "argsort: an index for each element");
+	REFUSES(weir_argsort(g, N(F32, 2, 3, 4), (enum weir_sort_order)2),
+		"order 2, the last one is 1 (descending)",
+		"argsort: there are two orders");
+	REFUSES(weir_argsort(g, N(F32, 2, 3, 0), WEIR_SORT_ASCENDING),
+		"rows of 0 elements", "argsort: rows have elements");
 	REFUSES(weir_call(g, NULL, NULL, 0), "call: fn is NULL",
 		"call: a function is needed");
 }

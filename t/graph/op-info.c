@@ -64,7 +64,7 @@ static void each(void)
 		if (!covers(&info))
 			diag("%s", info.name);
 	}
-	is_int(op, WEIR_OP_CALL + 1, "each operation is described");
+	is_int(op, WEIR_OP_ARGSORT + 1, "each operation is described");
 	is_int(described, op, "each has a summary");
 	is_int(sources, op, "each has names for all sources");
 	is_int(params, op, "each lists all its parameters");
@@ -106,8 +106,8 @@ static void refused(void)
 	is_err(weir_op_info(WEIR_OP_ADD, &info), -EINVAL, "size",
 	       "a description needs its size");
 	info.size = sizeof(info);
-	is_err(weir_op_info(WEIR_OP_CALL + 1, &info), -EINVAL,
-	       "weir_op_info: operation 30 is not known",
+	is_err(weir_op_info(WEIR_OP_ARGSORT + 1, &info), -EINVAL,
+	       "weir_op_info: operation 40 is not known",
 	       "there is no operation after the last");
 }
 

@@ -139,7 +139,12 @@ static void every_operation(void)
 		"concat",     "repeat",
 		"sum",        "sum_rows",
 		"argmax",     "top_k",
-		"call",
+		"call",       "gelu_erf",
+		"relu",       "tanh",
+		"sigmoid",    "exp",
+		"sqrt",       "clamp",
+		"l2_norm",    "group_norm",
+		"argsort",
 	};
 	unsigned missing = 0;
 	char name[64];

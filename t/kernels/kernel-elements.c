@@ -145,6 +145,70 @@ static struct weir_node *scale(struct weir_graph *graph, struct weir_node *a)
 	return weir_scale(graph, a, -1.5f, 0.25f);
 }
 
+static struct weir_node *clamp(struct weir_graph *graph, struct weir_node *a)
+{
+	return weir_clamp(graph, a, -0.75f, 1.25f);
+}
+
+static struct weir_node *floor_at_0(struct weir_graph *graph,
+				    struct weir_node *a)
+{
+	return weir_clamp(graph, a, 0, INFINITY);
+}
+
+static struct weir_node *root(struct weir_graph *graph, struct weir_node *a)
+{
+	return weir_sqrt(graph, weir_relu(graph, a));
+}
+
+static const struct {
+	const char *name;
+	one_fn *make;
+} curves[] = {
+	{ "gelu_erf", weir_gelu_erf },
+	{ "relu", weir_relu },
+	{ "tanh", weir_tanh },
+	{ "sigmoid", weir_sigmoid },
+	{ "exp", weir_exp },
+	{ "sqrt of relu", root },
+	{ "clamp", clamp },
+	{ "clamp from 0", floor_at_0 },
+};
+#define CURVES (sizeof(curves) / sizeof(curves[0]))
+
+/* Each result by itself: a relative error is seen in the small ones, too. */
+static void tails(void)
+{
+	for (float x = -12; x < 12.5f; x += 0.5f) {
+		const double v[] = { (double)x, (double)x / 16 };
+
+		for (unsigned i = 0; i < 2; i++) {
+			struct weir_node *a = put_values(F32, v + i, 1, 1);
+
+			same(weir_gelu_erf(g, a), 1e-11,
+			     "gelu_erf of %g is right", v[i]);
+			a = put_values(F32, v + i, 1, 1);
+			same(weir_tanh(g, a), 1e-12, "tanh of %g is right",
+			     v[i]);
+			a = put_values(F32, v + i, 1, 1);
+			same(weir_sigmoid(g, a), 1e-12,
+			     "sigmoid of %g is right", v[i]);
+			a = put_values(F32, v + i, 1, 1);
+			same(weir_exp(g, a), 1e-12, "exp of %g is right", v[i]);
+		}
+	}
+}
+
+static void infinities(const char *name, one_fn *make)
+{
+	const double odd[] = { INFINITY, -INFINITY, NAN, 0, -0.0 };
+
+	for (unsigned i = 0; i < FLOATS; i++)
+		same(make(g, put_values(floats[i], odd, 1, 5)),
+		     near_of(floats[i]), "%s of infinities of %s is right",
+		     name, dtype_name(floats[i]));
+}
+
 static void single(const char *name, one_fn *make)
 {
 	const double odd[] = { 0,   -0.0, 30, -30, 100, -100, 1e-30,
@@ -202,6 +266,13 @@ int main(void)
 	single("sqr", weir_sqr);
 	single("silu", weir_silu);
 	single("gelu", weir_gelu);
+	for (unsigned i = 0; i < CURVES; i++) {
+		single(curves[i].name, curves[i].make);
+		infinities(curves[i].name, curves[i].make);
+	}
+	same(weir_sqrt(g, put(F32, 2, 5, 67)), NEAR_F32,
+	     "sqrt of negative elements is NaN");
+	tails();
 	swiglu();
 	return trials_end();
 }

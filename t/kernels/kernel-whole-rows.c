@@ -45,6 +45,38 @@ static void norms(const char *name, norm_fn *make)
 	     "%s of a long row is right", name);
 }
 
+static void group_norms(void)
+{
+	const double near[] = { 1000.5, 1000.25, 1000, 999.75, 1000, 1000 };
+
+	for (uint32_t groups = 1; groups <= 6; groups *= groups == 1 ? 2 : 3)
+		same(weir_group_norm(g, put(F32, 4, 2, 6, 5, 7), groups, 1e-5f),
+		     NEAR_F32, "group_norm of %u groups of 6 channels is right",
+		     groups);
+	same(weir_group_norm(g, put(F32, 3, 4, 1, 1), 4, 1e-5f), NEAR_F32,
+	     "group_norm of groups of one element is 0");
+	same(weir_group_norm(g, put_values(F32, near, 3, 2, 3, 1), 1, 1e-6f),
+	     NEAR_F32, "group_norm of elements that differ little is right");
+	same(weir_group_norm(g, put(F32, 3, 4, 0, 3), 2, 1e-5f), NEAR_F32,
+	     "group_norm of empty channels is empty");
+	same(weir_group_norm(g, put(F32, 3, 0, 2, 3), 2, 1e-5f), NEAR_F32,
+	     "group_norm of no channels is empty");
+	same(weir_group_norm(g, put(F32, 5, 2, 2, 32, 9, 11), 8, 1e-5f),
+	     NEAR_F32, "group_norm of many groups is right in all its parts");
+}
+
+static void l2_norm(void)
+{
+	const double zero[5] = { 0 }, small[] = { 3e-4, -4e-4, 0, 0, 0 };
+
+	same(weir_l2_norm(g, put_values(F32, zero, 1, 5), 0), NEAR_F32,
+	     "l2_norm of zeros without eps is NaN");
+	same(weir_l2_norm(g, put_values(F32, small, 1, 5), 1e-3f), NEAR_F32,
+	     "l2_norm divides by eps if the length is less");
+	same(weir_l2_norm(g, put_values(F32, small, 1, 5), 4e-4f), NEAR_F32,
+	     "l2_norm divides by the length if eps is less");
+}
+
 static void soft_max(void)
 {
 	const enum weir_dtype masks[] = { F32, F16 };
@@ -168,6 +200,8 @@ static void sums(void)
 	     "sum of 2^60 empty rows is 0 at once");
 	same(weir_sum(g, put(F32, 2, 401, 503)), 1e-9,
 	     "sum of many elements is right in all its parts");
+	same(weir_sum(g, weir_transpose(g, put(F32, 3, 9, 101, 103))), 1e-9,
+	     "sum of transposed matrices is right in all its parts");
 	same(weir_sum(g, put_values(F32, odd, 1, 5)), NEAR_F32,
 	     "sum of a NaN is NaN");
 	same(weir_sum_rows(g, put(F32, 3, 2, 5, 67)), NEAR_F32,
@@ -221,11 +255,62 @@ static void top_k(void)
 	     "top_k of many rows is right in all its parts");
 }
 
+/* Long rows: of numbers, of few different ones, of equal ones. */
+static void long_rows(void)
+{
+	static const int64_t k[] = { 1, 5, 900, 1024, 1025, 5000 };
+	static double equal[5000];
+
+	for (unsigned i = 0; i < 6; i++) {
+		same(weir_top_k(g, put(F32, 2, 3, 5000), k[i]), 0,
+		     "top_k of %lld of a long row is right", (long long)k[i]);
+		same(weir_top_k(g,
+				weir_cast(g,
+					  weir_scale(g, put(F16, 2, 2, 5000),
+						     0x1p-24f, 0),
+					  F32),
+				k[i]),
+		     0, "top_k of %lld of few different ones is right",
+		     (long long)k[i]);
+		same(weir_top_k(g, put_values(F32, equal, 1, 5000), k[i]), 0,
+		     "top_k of %lld of equal ones is the first of them",
+		     (long long)k[i]);
+	}
+}
+
+static const char *const orders[] = { "ascending", "descending" };
+
+static void argsort(enum weir_sort_order order)
+{
+	static const int lengths[] = { 1, 2, 3, 67, 2048, 2049, 4096, 10001 };
+	const char *name = orders[order];
+
+	for (unsigned i = 0; i < 8; i++)
+		same(weir_argsort(g, put(F32, 2, 3, lengths[i]), order), 0,
+		     "argsort of rows of %d, %s, is right", lengths[i], name);
+	same(weir_argsort(g, put_values(F32, choices, 2, 5, 6), order), 0,
+	     "argsort of equal ones and NaNs, %s, is right", name);
+	same(weir_argsort(g, put(F32, 2, 0, 67), order), 0,
+	     "argsort of no rows, %s, is empty", name);
+	same(weir_argsort(g, weir_slice(g, put(F32, 2, 5, 67), 1, 3, 31),
+			  order),
+	     0, "argsort of a slice, %s, is right", name);
+	same(weir_argsort(g,
+			  weir_permute(g, put(F32, 3, 4, 5, 33), 3, D(1, 0, 2)),
+			  order),
+	     0, "argsort of permuted rows, %s, is right", name);
+	same(weir_argsort(g, put(F32, 2, 207, 128), order), 0,
+	     "argsort of many rows, %s, is right in all its parts", name);
+}
+
 int main(void)
 {
 	trials_begin();
 	norms("rms_norm", weir_rms_norm);
 	norms("norm", weir_norm);
+	norms("l2_norm", weir_l2_norm);
+	l2_norm();
+	group_norms();
 	soft_max();
 	soft_max_odd();
 	soft_max_sinks();
@@ -233,5 +318,8 @@ int main(void)
 	sums();
 	argmax();
 	top_k();
+	long_rows();
+	argsort(WEIR_SORT_ASCENDING);
+	argsort(WEIR_SORT_DESCENDING);
 	return trials_end();
 }

@@ -54,6 +54,11 @@ static double gelu(double x)
 	return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+static double gelu_erf(double x)
+{
+	return x / 2 * erfc(-x / sqrt(2));
+}
+
 /* d is the result of each function for the first @n of a and b; none after. */
 #define EACH(n, ulps, want)                                            \
 	({                                                             \
@@ -95,6 +100,55 @@ static void maps(void)
 		same = EACH(n, 1, A * 3) && same;
 	}
 	ok(same, "silu, swiglu, gelu and scale are right");
+}
+
+static void curves(void)
+{
+	bool same = true;
+
+	clear();
+	for (size_t n = 0; n <= MOST; n++) {
+		vec->gelu_erf(d, a, n);
+		same = EACH(n, 24, gelu_erf(A)) && same;
+		vec->tanh(d, a, n);
+		same = EACH(n, 12, tanh(A)) && same;
+		vec->sigmoid(d, a, n);
+		same = EACH(n, 4, 1 / (1 + exp(-A))) && same;
+		vec->exp(d, a, n);
+		same = EACH(n, 2, exp(A)) && same;
+	}
+	ok(same, "gelu_erf, tanh, sigmoid and exp are right");
+	for (size_t n = 0; n <= MOST; n++) {
+		vec->relu(d, a, n);
+		same = EACH(n, 0, A > 0 ? A : 0) && same;
+		vec->clamp(d, a, -1, 2, n);
+		same = EACH(n, 0, A < -1 ? -1 : A > 2 ? 2 : A) && same;
+		vec->sqrt(d, a, n);
+		same = EACH(n, 1, sqrt(A)) && same;
+	}
+	ok(same, "relu, clamp and sqrt are right");
+}
+
+/* Where the results are small, they are as exact as elsewhere. */
+static void tails(void)
+{
+	double worst = 0, err, want;
+	float x[16], y[16];
+
+	for (double at = -13; at < 13; at += 0.0016) {
+		for (unsigned i = 0; i < 16; i++)
+			x[i] = (float)(at + 0.0001 * i);
+		vec->gelu_erf(y, x, 16);
+		for (unsigned i = 0; i < 16; i++) {
+			want = gelu_erf((double)x[i]);
+			err = fabs((double)y[i] - want) /
+			      (fabs(want) * 0x1p-24 + 0x1p-149);
+			worst = err > worst ? err : worst;
+		}
+	}
+	diag("%s: gelu_erf is off by at most %.1f units of the last place",
+	     vec->name, worst / 2);
+	ok(worst / 2 <= 12, "gelu_erf is exact for small results, too");
 }
 
 static void in_place(void)
@@ -351,7 +405,7 @@ static void greater(void)
 	ok(same, "the greater of two rows is right");
 }
 
-#define CHECKS 17
+#define CHECKS 20
 
 int main(void)
 {
@@ -376,6 +430,8 @@ int main(void)
 		tap_prefix(prefix);
 		fill();
 		maps();
+		curves();
+		tails();
 		in_place();
 		sums();
 		odd_elements();

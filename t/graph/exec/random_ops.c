@@ -93,6 +93,66 @@ static void make_scale(void)
 	result(weir_scale(gen_graph(), a, by, more), k, dtype, ROUGH);
 }
 
+static struct weir_node *limited(struct weir_graph *g, struct weir_node *a)
+{
+	return weir_clamp(g, a, -2, 3);
+}
+
+/* Results that are exact if the source is. */
+static void make_limited(void)
+{
+	enum weir_dtype dtype = float_dtype();
+	struct weir_node *a = any(dtype);
+	struct known k = gen_known(a);
+
+	if (gen_below(2)) {
+		k.step = fmin(k.step, 1);
+		result(limited(gen_graph(), a), k, dtype, ROUGH);
+	} else {
+		result(weir_relu(gen_graph(), a), k, dtype, ROUGH);
+	}
+}
+
+/* Slopes of at most 1, and results of at most 1; exp has a bound, so. */
+static void make_bounded(void)
+{
+	enum weir_dtype dtype = float_dtype();
+	struct weir_node *a = any(dtype);
+	struct known k = gen_known(a);
+
+	k.step = 0;
+	if (gen_below(3)) {
+		k.bound = 1;
+		result(gen_below(2) ? weir_tanh(gen_graph(), a)
+				    : weir_sigmoid(gen_graph(), a),
+		       k, dtype, ROUGH);
+		return;
+	}
+	if (k.bound > 4)
+		return;
+	k.err *= exp(k.bound + k.err);
+	k.bound = exp(k.bound);
+	result(weir_exp(gen_graph(), a), k, dtype, ROUGH);
+}
+
+/* Of at least 1: the slope is at most 1/2. */
+static void make_root(void)
+{
+	struct weir_node *a = any(F32);
+	struct known k = gen_known(a);
+
+	if (k.bound > 64 || k.step == 0)
+		return;
+	k = product_of(k, k);
+	a = gen_add(weir_sqr(gen_graph(), a), gen_round(k, F32), -1);
+	k.bound += 1;
+	k.step = fmin(k.step, 1);
+	a = gen_add(weir_scale(gen_graph(), a, 1, 1), gen_round(k, F32), -1);
+	k = gen_known(a);
+	k.step = 0;
+	result(weir_sqrt(gen_graph(), a), k, F32, ROUGH);
+}
+
 /* Their slopes are at most 1.13. */
 static void make_curve(void)
 {
@@ -107,8 +167,9 @@ static void make_curve(void)
 	}
 	k.step = 0;
 	k.err *= 1.13;
-	result(gen_below(2) ? weir_silu(gen_graph(), a)
-			    : weir_gelu(gen_graph(), a),
+	result(gen_below(2)   ? weir_silu(gen_graph(), a)
+	       : gen_below(2) ? weir_gelu(gen_graph(), a)
+			      : weir_gelu_erf(gen_graph(), a),
 	       k, dtype, ROUGH);
 }
 
@@ -143,6 +204,35 @@ static void make_norm(void)
 	result(gen_below(2) ? weir_rms_norm(gen_graph(), a, 1)
 			    : weir_norm(gen_graph(), a, 1),
 	       k, F32, ROUGH);
+}
+
+/* eps is 1: the slope is at most 1. */
+static void make_l2_norm(void)
+{
+	struct weir_node *a = with_rows(any(F32));
+	struct known k = gen_known(a);
+
+	if (!tensor(a)->ndim)
+		return;
+	k.err *= 2 * sqrt((double)back(a, 0));
+	k.bound = 1;
+	k.step = 0;
+	result(weir_l2_norm(gen_graph(), a, 1), k, F32, ROUGH);
+}
+
+static void make_group_norm(void)
+{
+	int64_t channels = 2 * small_dim();
+	struct weir_node *a =
+		whole(of_dims(F32, 3, channels, small_dim(), small_dim(), 1));
+	struct known k = gen_known(a);
+	double c = sqrt((double)gen_count(a));
+
+	k.bound = fmin(2 * k.bound, c);
+	k.step = 0;
+	k.err *= 2 * c;
+	result(weir_group_norm(gen_graph(), a, gen_below(2) ? 1 : 2, 1), k, F32,
+	       ROUGH);
 }
 
 /* A sink for each head of @of; what it adds to the mask's @m. */
@@ -431,11 +521,18 @@ static void make_choice(void)
 	if (k.err > 0 || !tensor(a)->ndim || back(a, 0) < 1)
 		return;
 	k = (struct known){ .bound = (double)back(a, 0), .step = 1 };
-	gen_add(gen_below(2) ? weir_argmax(gen_graph(), a)
-			     : weir_top_k(gen_graph(), a,
-					  1 + (int64_t)gen_below(
-						      (uint64_t)back(a, 0))),
-		k, -1);
+	if (!gen_below(3))
+		gen_add(weir_argmax(gen_graph(), a), k, -1);
+	else if (gen_below(2))
+		gen_add(weir_top_k(
+				gen_graph(), a,
+				1 + (int64_t)gen_below((uint64_t)back(a, 0))),
+			k, -1);
+	else
+		gen_add(weir_argsort(gen_graph(), a,
+				     gen_below(2) ? WEIR_SORT_ASCENDING
+						  : WEIR_SORT_DESCENDING),
+			k, -1);
 }
 
 /* x - 16 * floor((x + 8) / 16), in [-8, 8): of exact numbers exact. */
@@ -499,13 +596,14 @@ static void make_view(void)
 void gen_operation(void)
 {
 	static void (*const make[])(void) = {
-		make_repeated, make_repeated,   make_repeated,  make_quotient,
-		make_scale,    make_curve,      make_swiglu,    make_norm,
-		make_soft_max, make_rope,       make_attention, make_mul_mat,
-		make_mul_mat,  make_mul_mat_id, make_get_rows,  make_set_rows,
-		make_copy,     make_cast,       make_concat,    make_repeat,
-		make_sum,      make_choice,     make_call,      make_call,
-		make_view,     make_view,
+		make_repeated, make_repeated,   make_repeated,   make_quotient,
+		make_scale,    make_curve,      make_swiglu,     make_norm,
+		make_soft_max, make_rope,       make_attention,  make_mul_mat,
+		make_mul_mat,  make_mul_mat_id, make_get_rows,   make_set_rows,
+		make_copy,     make_cast,       make_concat,     make_repeat,
+		make_sum,      make_choice,     make_call,       make_call,
+		make_view,     make_view,       make_limited,    make_bounded,
+		make_root,     make_l2_norm,    make_group_norm,
 	};
 
 	make[gen_below(sizeof(make) / sizeof(*make))]();
