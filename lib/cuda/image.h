@@ -20,13 +20,15 @@ struct weir__cuda;
 	X(copies)            \
 	X(products)          \
 	X(attention)         \
-	X(reduce)
+	X(reduce)            \
+	X(sort)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)        \
 	X(elements, elements)        \
 	X(rows, rms_norm)            \
 	X(rows, norm)                \
+	X(rows, l2_norm)             \
 	X(rows, soft_max)            \
 	X(rows, rope)                \
 	X(copies, copy_units)        \
@@ -45,8 +47,12 @@ struct weir__cuda;
 	X(attention, attention_bf16) \
 	X(attention, attention_any)  \
 	X(reduce, sum)               \
+	X(reduce, sum_blocks)        \
 	X(reduce, sum_rows)          \
-	X(reduce, top_k)
+	X(reduce, argmax)            \
+	X(sort, sort_chunks)         \
+	X(sort, sort_merge)          \
+	X(sort, top_k)
 
 #define WEIR__CUDA_IMAGE_ID(name) WEIR__CUDA_IMAGE_##name,
 #define WEIR__CUDA_KERNEL_ID(image, name) WEIR__CUDA_KERNEL_##name,

@@ -63,3 +63,12 @@ uint64_t weir__cuda_blocks_for(uint64_t n)
 
 	return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
+
+uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes)
+{
+	const uint64_t at = 256; /* after the status of the run */
+
+	if (bytes && l->workspace < at + bytes)
+		l->workspace = (size_t)(at + bytes);
+	return at;
+}

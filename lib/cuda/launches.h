@@ -50,6 +50,11 @@ void weir__cuda_launch_add(struct weir__cuda_launches *l,
 			   uint64_t y, unsigned threads, unsigned shared,
 			   const void *params, size_t bytes);
 /*
+ * Have at least @bytes of workspace for a node, whose launches use them one
+ * after the other. Returns where they begin, a multiple of 256.
+ */
+uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes);
+/*
  * The blocks for @n elements, one for each thread: at most as many as keep a
  * GPU busy, since threads take more than one.
  */

@@ -3,54 +3,11 @@
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
-/* True if dimension @i of @t can be walked as one with the dimension before. */
-static bool is_joined(const struct weir__cuda_operand *t, unsigned i,
-		      const struct weir__cuda_operand *dst)
-{
-	return t->stride[i] == t->stride[i - 1] * t->dim[i - 1] &&
-	       t->dim[i] == dst->dim[i] && t->dim[i - 1] == dst->dim[i - 1];
-}
-
-static void remove_dim(struct weir__cuda_operand *t, unsigned i, bool join)
-{
-	if (join)
-		t->dim[i - 1] *= t->dim[i];
-	for (; i + 1 < WEIR__CUDA_DIMS; i++) {
-		t->dim[i] = t->dim[i + 1];
-		t->stride[i] = t->stride[i + 1];
-	}
-	t->dim[i] = 1;
-	t->stride[i] = 0;
-}
-
-/*
- * Reduce the dimensions that a kernel walks: those of one element are removed,
- * and neighbours without a gap in any operand are joined. Returns their number,
- * at least 1.
- */
-static unsigned join_dims(struct weir__cuda_operand *t[3])
-{
-	unsigned n = WEIR__CUDA_DIMS;
-
-	for (unsigned i = WEIR__CUDA_DIMS - 1; i > 0; i--) {
-		bool join = true, one = t[0]->dim[i] == 1;
-
-		for (unsigned k = 0; k < 3; k++)
-			join = join &&
-			       (!t[k]->data || is_joined(t[k], i, t[0]));
-		if (!join && !one)
-			continue;
-		for (unsigned k = 0; k < 3; k++)
-			remove_dim(t[k], i, !one);
-		n--;
-	}
-	return n;
-}
-
 static void elements_plan(struct weir__cuda_launches *l,
 			  const struct weir_backend_node *node)
 {
 	const struct weir_op_scale *scale = node->params;
+	const struct weir_op_clamp *clamp = node->params;
 	struct weir__cuda_elements p = {
 		.n = weir__cuda_outer(&node->dst, 0),
 		.op = node->op,
@@ -64,7 +21,11 @@ static void elements_plan(struct weir__cuda_launches *l,
 		p.scale = scale->scale;
 		p.bias = scale->bias;
 	}
-	p.ndim = join_dims(all);
+	if (node->op == WEIR_OP_CLAMP) {
+		p.min = clamp->min;
+		p.max = clamp->max;
+	}
+	p.ndim = weir__cuda_join_dims(all);
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_elements,
 			      weir__cuda_blocks_for(p.n), 1, WEIR__CUDA_THREADS,
 			      0, &p, sizeof(p));
@@ -88,4 +49,11 @@ ELEMENTS(scale, 1, 0)
 ELEMENTS(sqr, 1, 0)
 ELEMENTS(silu, 1, 0)
 ELEMENTS(gelu, 1, 0)
+ELEMENTS(gelu_erf, 1, 0)
+ELEMENTS(relu, 1, 0)
+ELEMENTS(tanh, 1, 0)
+ELEMENTS(sigmoid, 1, 0)
+ELEMENTS(exp, 1, 0)
+ELEMENTS(sqrt, 1, 0)
+ELEMENTS(clamp, 1, 0)
 ELEMENTS(swiglu, 2, WEIR__CUDA_FLOATS)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms, softmax, rope, sums, the greatest elements: whole rows. */
+/* Norms, softmax, rope, sums, the greatest element: whole rows. */
 #include <math.h>
 
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
-#define MOST_ROWS 65535u /* blocks; a block takes several rows if need be */
+#define MOST_ROWS 65535u   /* blocks; a block takes several rows if need be */
+#define SUM_ELEMENTS 4096u /* that a block of sum has at least */
+#define MOST_SUM_BLOCKS 512u
 
 static uint64_t blocks_of(uint64_t rows)
 {
@@ -43,9 +45,37 @@ static void norm_plan(struct weir__cuda_launches *l,
 	struct weir__cuda_rows p = { .eps = norm->eps };
 
 	rows_add(l, node,
-		 node->op == WEIR_OP_NORM ? WEIR__CUDA_KERNEL_norm
-					  : WEIR__CUDA_KERNEL_rms_norm,
+		 node->op == WEIR_OP_NORM      ? WEIR__CUDA_KERNEL_norm
+		 : node->op == WEIR_OP_L2_NORM ? WEIR__CUDA_KERNEL_l2_norm
+					       : WEIR__CUDA_KERNEL_rms_norm,
 		 &p);
+}
+
+/* A group is a row: both tensors are contiguous. */
+static void group_norm_plan(struct weir__cuda_launches *l,
+			    const struct weir_backend_node *node)
+{
+	const struct weir_op_group_norm *o = node->params;
+	struct weir_backend_node rows = *node;
+	const struct weir_op_norm norm = { .eps = o->eps };
+	struct weir_operand a = node->src[0];
+	int64_t n = (int64_t)weir__cuda_outer(&a, 0);
+	int64_t c = weir__cuda_dim(&a, 2) / o->groups * weir__cuda_dim(&a, 1) *
+		    weir__cuda_dim(&a, 0);
+
+	if (!n)
+		return;
+	a.ndim = 2;
+	a.shape[0] = n / c;
+	a.shape[1] = c;
+	a.stride[0] = c * (int64_t)sizeof(float);
+	a.stride[1] = sizeof(float);
+	rows.op = WEIR_OP_NORM;
+	rows.params = &norm;
+	rows.src = &a;
+	rows.dst = a;
+	rows.dst.data = node->dst.data;
+	norm_plan(l, &rows);
 }
 
 static void soft_max_plan(struct weir__cuda_launches *l,
@@ -108,20 +138,34 @@ static struct weir__cuda_reduce reduce_of(const struct weir_backend_node *node)
 	return (struct weir__cuda_reduce){
 		.rows = weir__cuda_outer(&node->src[0], 1),
 		.columns = weir__cuda_dim(&node->src[0], 0),
-		.k = 1,
 		.dst = weir__cuda_operand(&node->dst),
 		.a = weir__cuda_source(node, 0),
 	};
 }
 
-/* One block; of nothing it is 0. */
+/*
+ * The number of blocks, and so the order of the sum, depends on the number of
+ * elements only. The sum of nothing is 0.
+ */
 static void sum_plan(struct weir__cuda_launches *l,
 		     const struct weir_backend_node *node)
 {
 	struct weir__cuda_reduce p = reduce_of(node);
+	struct weir__cuda_operand none[2] = { { 0 } };
 
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum, 1, 1,
+	weir__cuda_join_dims(
+		(struct weir__cuda_operand *[]){ &p.a, &none[0], &none[1] });
+	p.blocks = weir__cuda_outer(&node->src[0], 0) / SUM_ELEMENTS;
+	p.blocks = p.blocks < 1                 ? 1
+		   : p.blocks > MOST_SUM_BLOCKS ? MOST_SUM_BLOCKS
+						: p.blocks;
+	if (p.blocks > 1)
+		p.sums = weir__cuda_workspace(l, p.blocks * sizeof(double));
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum, p.blocks, 1,
 			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+	if (p.blocks > 1)
+		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum_blocks, 1, 1,
+				      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
 static void sum_rows_plan(struct weir__cuda_launches *l,
@@ -133,26 +177,12 @@ static void sum_rows_plan(struct weir__cuda_launches *l,
 			      1, threads_of(p.columns), 0, &p, sizeof(p));
 }
 
-/* The time of the kernel grows with k, and a long one ends the context. */
-static int top_k_supports(const struct weir_backend_node *node)
+static void argmax_plan(struct weir__cuda_launches *l,
+			const struct weir_backend_node *node)
 {
-	const struct weir_op_top_k *top = node->params;
-
-	if (top->k <= 1024)
-		return 0;
-	return weir__cuda_refuse(node, "k is %lld, of at most 1024",
-				 (long long)top->k);
-}
-
-static void top_k_plan(struct weir__cuda_launches *l,
-		       const struct weir_backend_node *node)
-{
-	const struct weir_op_top_k *top = node->params;
 	struct weir__cuda_reduce p = reduce_of(node);
 
-	if (node->op == WEIR_OP_TOP_K)
-		p.k = top->k;
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_top_k, blocks_of(p.rows), 1,
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_argmax, blocks_of(p.rows), 1,
 			      threads_of(p.columns), 0, &p, sizeof(p));
 }
 
@@ -173,6 +203,22 @@ const struct weir__cuda_operation weir__cuda_op_norm = {
 	.src = { F32 },
 	.n_src = 1,
 	.plan = norm_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_l2_norm = {
+	.name = "l2_norm",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = norm_plan,
+};
+
+const struct weir__cuda_operation weir__cuda_op_group_norm = {
+	.name = "group_norm",
+	.dst = F32,
+	.src = { F32 },
+	.n_src = 1,
+	.plan = group_norm_plan,
 };
 
 const struct weir__cuda_operation weir__cuda_op_soft_max = {
@@ -212,14 +258,5 @@ const struct weir__cuda_operation weir__cuda_op_argmax = {
 	.dst = WEIR__CUDA_I32,
 	.src = { F32 },
 	.n_src = 1,
-	.plan = top_k_plan,
-};
-
-const struct weir__cuda_operation weir__cuda_op_top_k = {
-	.name = "top_k",
-	.dst = WEIR__CUDA_I32,
-	.src = { F32 },
-	.n_src = 1,
-	.supports = top_k_supports,
-	.plan = top_k_plan,
+	.plan = argmax_plan,
 };

@@ -17,9 +17,18 @@ static const struct weir__cuda_operation *const table[] = {
 	[WEIR_OP_SQR] = &weir__cuda_op_sqr,
 	[WEIR_OP_SILU] = &weir__cuda_op_silu,
 	[WEIR_OP_GELU] = &weir__cuda_op_gelu,
+	[WEIR_OP_GELU_ERF] = &weir__cuda_op_gelu_erf,
+	[WEIR_OP_RELU] = &weir__cuda_op_relu,
+	[WEIR_OP_TANH] = &weir__cuda_op_tanh,
+	[WEIR_OP_SIGMOID] = &weir__cuda_op_sigmoid,
+	[WEIR_OP_EXP] = &weir__cuda_op_exp,
+	[WEIR_OP_SQRT] = &weir__cuda_op_sqrt,
+	[WEIR_OP_CLAMP] = &weir__cuda_op_clamp,
 	[WEIR_OP_SWIGLU] = &weir__cuda_op_swiglu,
 	[WEIR_OP_RMS_NORM] = &weir__cuda_op_rms_norm,
 	[WEIR_OP_NORM] = &weir__cuda_op_norm,
+	[WEIR_OP_L2_NORM] = &weir__cuda_op_l2_norm,
+	[WEIR_OP_GROUP_NORM] = &weir__cuda_op_group_norm,
 	[WEIR_OP_SOFT_MAX] = &weir__cuda_op_soft_max,
 	[WEIR_OP_ROPE] = &weir__cuda_op_rope,
 	[WEIR_OP_COPY] = &weir__cuda_op_copy,
@@ -32,6 +41,7 @@ static const struct weir__cuda_operation *const table[] = {
 	[WEIR_OP_SUM_ROWS] = &weir__cuda_op_sum_rows,
 	[WEIR_OP_ARGMAX] = &weir__cuda_op_argmax,
 	[WEIR_OP_TOP_K] = &weir__cuda_op_top_k,
+	[WEIR_OP_ARGSORT] = &weir__cuda_op_argsort,
 	[WEIR_OP_MUL_MAT_ID] = &weir__cuda_op_mul_mat_id,
 	[WEIR_OP_MUL_MAT] = &weir__cuda_op_mul_mat,
 	[WEIR_OP_ATTENTION] = &weir__cuda_op_attention,
@@ -198,4 +208,43 @@ bool weir__cuda_whole_rows(const struct weir_operand *t)
 	const struct weir_dtype_info *info = weir__cuda_host.dtype(t->dtype);
 
 	return info && weir__cuda_dim(t, 0) % info->block == 0;
+}
+
+/* True if dimension @i of @t can be walked as one with the dimension before. */
+static bool is_joined(const struct weir__cuda_operand *t, unsigned i,
+		      const struct weir__cuda_operand *dst)
+{
+	return t->stride[i] == t->stride[i - 1] * t->dim[i - 1] &&
+	       t->dim[i] == dst->dim[i] && t->dim[i - 1] == dst->dim[i - 1];
+}
+
+static void remove_dim(struct weir__cuda_operand *t, unsigned i, bool join)
+{
+	if (join)
+		t->dim[i - 1] *= t->dim[i];
+	for (; i + 1 < WEIR__CUDA_DIMS; i++) {
+		t->dim[i] = t->dim[i + 1];
+		t->stride[i] = t->stride[i + 1];
+	}
+	t->dim[i] = 1;
+	t->stride[i] = 0;
+}
+
+unsigned weir__cuda_join_dims(struct weir__cuda_operand *t[3])
+{
+	unsigned n = WEIR__CUDA_DIMS;
+
+	for (unsigned i = WEIR__CUDA_DIMS - 1; i > 0; i--) {
+		bool join = true, one = t[0]->dim[i] == 1;
+
+		for (unsigned k = 0; k < 3; k++)
+			join = join &&
+			       (!t[k]->data || is_joined(t[k], i, t[0]));
+		if (!join && !one)
+			continue;
+		for (unsigned k = 0; k < 3; k++)
+			remove_dim(t[k], i, !one);
+		n--;
+	}
+	return n;
 }

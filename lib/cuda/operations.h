@@ -83,6 +83,12 @@ struct weir__cuda_operand weir__cuda_operand(const struct weir_operand *t);
 /* Source @i of the node; one that it does not have is left out. */
 struct weir__cuda_operand
 weir__cuda_source(const struct weir_backend_node *node, uint32_t i);
+/*
+ * Reduce the dimensions that a kernel walks: those of one element are removed,
+ * and neighbours without a gap in any operand are joined. Operands without data
+ * are ignored. Returns their number, at least 1.
+ */
+unsigned weir__cuda_join_dims(struct weir__cuda_operand *t[3]);
 /* True if the rows of @t consist of whole blocks. */
 bool weir__cuda_whole_rows(const struct weir_operand *t);
 
@@ -91,17 +97,27 @@ extern const struct weir__cuda_operation weir__cuda_op_add, weir__cuda_op_sub;
 extern const struct weir__cuda_operation weir__cuda_op_mul, weir__cuda_op_div;
 extern const struct weir__cuda_operation weir__cuda_op_scale, weir__cuda_op_sqr;
 extern const struct weir__cuda_operation weir__cuda_op_silu, weir__cuda_op_gelu;
+extern const struct weir__cuda_operation weir__cuda_op_gelu_erf;
+extern const struct weir__cuda_operation weir__cuda_op_relu, weir__cuda_op_tanh;
+extern const struct weir__cuda_operation weir__cuda_op_sigmoid,
+	weir__cuda_op_exp;
+extern const struct weir__cuda_operation weir__cuda_op_sqrt,
+	weir__cuda_op_clamp;
 extern const struct weir__cuda_operation weir__cuda_op_swiglu;
 
 /* operation_rows.c */
 extern const struct weir__cuda_operation weir__cuda_op_rms_norm,
 	weir__cuda_op_norm;
+extern const struct weir__cuda_operation weir__cuda_op_l2_norm,
+	weir__cuda_op_group_norm;
 extern const struct weir__cuda_operation weir__cuda_op_soft_max,
 	weir__cuda_op_rope;
 extern const struct weir__cuda_operation weir__cuda_op_sum;
 extern const struct weir__cuda_operation weir__cuda_op_sum_rows;
 extern const struct weir__cuda_operation weir__cuda_op_argmax;
-extern const struct weir__cuda_operation weir__cuda_op_top_k;
+/* operation_sort.c */
+extern const struct weir__cuda_operation weir__cuda_op_top_k,
+	weir__cuda_op_argsort;
 /* operation_copies.c */
 extern const struct weir__cuda_operation weir__cuda_op_copy, weir__cuda_op_cont;
 extern const struct weir__cuda_operation weir__cuda_op_concat,

@@ -137,10 +137,6 @@ static void supports(void)
 			       WEIR_DTYPE_Q8_0)),
 	       -EOPNOTSUPP, "no conversion to Q8_0",
 	       "a conversion without a kernel is refused");
-	is_int(makes(weir_top_k(g, vector("x", WEIR_DTYPE_F32, 4096), 1024)), 0,
-	       "the first 1024 are computed");
-	is_err(makes(weir_top_k(g, vector("x", WEIR_DTYPE_F32, 4096), 1025)),
-	       -EOPNOTSUPP, "k is 1025", "more of them are refused");
 }
 
 static void right(void)

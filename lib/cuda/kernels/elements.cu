@@ -15,6 +15,28 @@ __device__ static float gelu(float x)
 	return x / (1 + expf(-two_root * (x + 0.044715f * x * x * x)));
 }
 
+/*
+ * x / 2 * erfc(-x / sqrt(2)), and erfc(z) is erfcx(z) * exp(-z^2). The square
+ * is that of h, which is |x| without its last bits and so exact, and a rest: so
+ * small results are as exact as others.
+ */
+__device__ static float gelu_erf(float x)
+{
+	float size = fminf(fabsf(x), 20);
+	float h = __uint_as_float(__float_as_uint(size) & ~0xfffu);
+	float y = erfcxf(0.70710678f * size) * expf(-0.5f * (h * h)) *
+		  expf(-0.5f * (size - h) * (size + h));
+
+	return 0.5f * x * (x > 0 ? 2 - y : y);
+}
+
+/* A NaN stays. */
+__device__ static float clamp(float x, float min, float max)
+{
+	x = x < min ? min : x;
+	return x > max ? max : x;
+}
+
 __device__ static float compute(const struct weir__cuda_elements &p, float a,
 				float b)
 {
@@ -35,6 +57,20 @@ __device__ static float compute(const struct weir__cuda_elements &p, float a,
 		return silu(a);
 	case WEIR_OP_GELU:
 		return gelu(a);
+	case WEIR_OP_GELU_ERF:
+		return gelu_erf(a);
+	case WEIR_OP_RELU:
+		return a <= 0 ? 0 : a;
+	case WEIR_OP_TANH:
+		return tanhf(a);
+	case WEIR_OP_SIGMOID:
+		return 1 / (1 + expf(-a));
+	case WEIR_OP_EXP:
+		return expf(a);
+	case WEIR_OP_SQRT:
+		return sqrtf(a);
+	case WEIR_OP_CLAMP:
+		return clamp(a, p.min, p.max);
 	default: /* WEIR_OP_SWIGLU */
 		return silu(a) * b;
 	}

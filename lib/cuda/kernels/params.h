@@ -38,6 +38,7 @@ struct weir__cuda_elements {
 	uint32_t op;   /* enum weir_op */
 	uint32_t ndim; /* dimensions that are walked, of all operands */
 	float scale, bias;
+	float min, max; /* clamp */
 	struct weir__cuda_operand dst, a, b;
 };
 
@@ -53,7 +54,7 @@ struct weir__cuda_copy {
 	struct weir__cuda_operand dst, a;
 };
 
-/* rms_norm, norm, soft_max: rows of dst and a; one block for each row. */
+/* The norms and soft_max: rows of dst and a; one block for each row. */
 struct weir__cuda_rows {
 	uint64_t rows;
 	int64_t columns;
@@ -82,10 +83,28 @@ struct weir__cuda_index {
 	struct weir__cuda_operand dst, a, ids; /* set_rows: a is b */
 };
 
-/* sum, sum_rows, top_k; argmax is top_k with k 1. */
+/*
+ * sum, sum_rows, argmax. Sums of the blocks of sum are at @sums in the
+ * workspace, if there are several; sum_blocks adds them up.
+ */
 struct weir__cuda_reduce {
 	uint64_t rows;
-	int64_t columns, k;
+	int64_t columns;
+	uint64_t sums, blocks;
+	struct weir__cuda_operand dst, a;
+};
+
+#define WEIR__CUDA_SORT_CHUNK 2048u /* elements that a block sorts */
+#define WEIR__CUDA_TOP_K_MOST 1024u /* k, of the kernel top_k */
+
+/* sort_chunks, sort_merge, top_k. */
+struct weir__cuda_sort {
+	uint64_t rows, first; /* how many rows; the number of the first */
+	int64_t columns, k;   /* indices of a row that are written */
+	uint64_t width;       /* sort_merge: of the runs */
+	uint64_t from, to;    /* in the workspace: where numbers begin */
+	uint32_t descending;
+	uint32_t last; /* indices are written, no numbers */
 	struct weir__cuda_operand dst, a;
 };
 

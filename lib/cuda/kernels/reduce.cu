@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums, and the greatest elements of rows. */
+/* Sums, and the greatest element of rows. */
 #include "cuda/kernels/device.cuh"
 
 __device__ static inline const char *row_of(const struct weir__cuda_reduce &p,
@@ -8,17 +8,35 @@ __device__ static inline const char *row_of(const struct weir__cuda_reduce &p,
 	return at_repeated(p.a, place_of(p.a, 1, n), 1, WEIR__CUDA_DIMS);
 }
 
-/* All elements by one block, so that their order is always the same. */
+/* A block sums every gridDim.x-th row of threads, in their order. */
 KERNEL(sum, reduce)
 {
 	__shared__ double part[32];
 	uint64_t n = p.rows * (uint64_t)p.columns;
 	double sum = 0;
 
-	for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+	for (uint64_t i = thread_first(); i < n; i += thread_step())
 		sum += (double)element_in(
 			p.a, at_repeated(p.a, place_of(p.a, 0, i), 0,
 					 WEIR__CUDA_DIMS));
+	sum = block_sum(sum, part);
+	if (threadIdx.x != 0)
+		return;
+	if (gridDim.x > 1)
+		((double *)(workspace + p.sums))[blockIdx.x] = sum;
+	else
+		element_out(p.dst, address(p.dst), (float)sum);
+}
+
+/* One block adds up the sums of the blocks. */
+KERNEL(sum_blocks, reduce)
+{
+	__shared__ double part[32];
+	const double *sums = (const double *)(workspace + p.sums);
+	double sum = 0;
+
+	for (uint64_t i = threadIdx.x; i < p.blocks; i += blockDim.x)
+		sum += sums[i];
 	sum = block_sum(sum, part);
 	if (threadIdx.x == 0)
 		element_out(p.dst, address(p.dst), (float)sum);
@@ -81,38 +99,26 @@ __device__ static inline ranked block_first(ranked r, ranked *part)
 	return r;
 }
 
-/* One after the other: each is the first of those after the one before. */
-KERNEL(top_k, reduce)
+KERNEL(argmax, reduce)
 {
 	__shared__ ranked part[32];
 
 	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
 		const char *a = row_of(p, n);
-		ranked last;
+		ranked best, next;
 
-		last.index = -1;
-		for (int64_t k = 0; k < p.k; k++) {
-			ranked best, next;
-
-			best.x = 0;
-			best.index = -1;
-			for (int64_t i = threadIdx.x; i < p.columns;
-			     i += blockDim.x) {
-				next.x = element_in(p.a,
-						    a + i * p.a.stride[0]);
-				next.index = (int32_t)i;
-				if (k && !comes_before(last, next))
-					continue;
-				if (comes_before(next, best))
-					best = next;
-			}
-			last = block_first(best, part);
-			if (threadIdx.x == 0)
-				word_out<uint32_t>(
-					p.dst,
-					address(p.dst) +
-						4 * ((int64_t)n * p.k + k),
-					(uint32_t)last.index);
+		best.x = 0;
+		best.index = -1;
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+			next.x = element_in(p.a, a + i * p.a.stride[0]);
+			next.index = (int32_t)i;
+			if (comes_before(next, best))
+				best = next;
 		}
+		best = block_first(best, part);
+		if (threadIdx.x == 0)
+			word_out<uint32_t>(p.dst,
+					   address(p.dst) + 4 * (int64_t)n,
+					   (uint32_t)best.index);
 	}
 }

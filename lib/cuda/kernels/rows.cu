@@ -54,6 +54,29 @@ KERNEL(rms_norm, rows)
 	}
 }
 
+KERNEL(l2_norm, rows)
+{
+	__shared__ double part[32];
+
+	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
+		row r = row_begin(p, n);
+		double sum = 0, length;
+
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+			double x = (double)row_in(p, r, i);
+
+			sum += x * x;
+		}
+		length = sqrt(block_sum(sum, part));
+		/* A NaN stays. */
+		if (length < (double)p.eps)
+			length = (double)p.eps;
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x)
+			row_out(p, r, i,
+				(float)((double)row_in(p, r, i) / length));
+	}
+}
+
 KERNEL(norm, rows)
 {
 	__shared__ double part[32];
