@@ -52,6 +52,7 @@ T_KIND = t/kind.c t/kind.h
 T_PREFETCHING = t/prefetching.c t/prefetching.h $(T_FILES) $(T_KIND) $(T_STREAMS)
 T_SAMPLE = t/sample.c t/sample.h
 T_UNCACHED = t/uncached.c
+T_CACHED = t/cached.c t/cached.h
 T_PAUSED = t/paused.c t/paused.h $(T_SAMPLE) $(T_UNCACHED)
 T_PLANS = t/plans.c t/plans.h $(T_SAMPLE)
 T_SLICES = t/slices.c t/slices.h
@@ -119,6 +120,7 @@ EXTRA_DIST += t/env.inc
 # Plans, loads and weights, the engine and memory.
 T_NOMEM = t/nomem.c t/nomem.h
 T_WRAP = -Wl,--wrap=weir__
+T_CACHED_FLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_cached
 T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
 	$(T_WRAP)strdup

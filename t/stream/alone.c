@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "cached.h"
 #include "core/timeline.h"
 #include "files.h"
 #include "io/caller_read.h"
@@ -38,19 +39,7 @@ static unsigned threads(void)
 	return n - 2; /* . and .. */
 }
 
-static void cache(bool resident)
-{
-	static char some[65536];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	fsync(fd);
-	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	while (resident && read(fd, some, sizeof(some)) > 0)
-		;
-	close(fd);
-}
-
-/* A file of @n bytes of pattern 5, still in the page cache. */
+/* A file of @n bytes of pattern 5. */
 static struct weir_file *written(struct weir *weir, size_t n)
 {
 	unsigned char *all = malloc(n);
@@ -121,7 +110,7 @@ static void load_starts_no_thread(void)
 	struct weir_load *l;
 	unsigned before;
 
-	cache(true);
+	cached = true;
 	before = threads();
 	l = start_load(m, weir, "small", NULL);
 	w = weights_of(l);
@@ -159,7 +148,7 @@ static void load_of_some(void)
 	struct weir_load *l;
 	struct weir_weights *w;
 
-	cache(true);
+	cached = true;
 	l = start_load(m, weir, "[smn]*", NULL);
 	must(weir_load_wait(l, -1));
 	w = weights_of(l);
@@ -184,7 +173,7 @@ static void load_by_engine(uint32_t io, const char *name, bool resident,
 	struct weir_weights *w;
 	struct weir_load *l;
 
-	cache(resident);
+	cached = resident;
 	l = start_load(m, weir, name, NULL);
 	must(weir_load_wait(l, -1));
 	w = weights_of(l);
@@ -203,7 +192,7 @@ static int load_after(void (*change)(void))
 	struct weir_load *l;
 	int r;
 
-	cache(true);
+	cached = true;
 	change();
 	l = start_load(m, weir, "small", NULL);
 	r = weir_load_wait(l, -1);
@@ -342,12 +331,12 @@ static void stream_by_engine(void)
 	struct weir_file *f;
 
 	must(weir_file_open(weir, path, &o, &f));
-	cache(false);
+	cached = false;
 	must(weir_stream_read(s, f, 1 << 20, &t, 0, 4096));
 	must(weir_stream_sync(s, -1));
 	ok(threads() > before && at_is(&t, 1 << 20),
 	   "the engine reads what is not in the page cache");
-	cache(false);
+	cached = false;
 	must(weir_stream_read(s, f, 2 << 20, &t, 0, 4096));
 	must(weir_stream_sync(s, -1));
 	ok(at_is(&t, 2 << 20),

@@ -10,7 +10,9 @@ TESTS += $(T_STREAM_C)
 %C%_stream_ranges_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)realloc
 %C%_stream_ranges_t_LDADD = $(T_STATIC)
 %C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
-%C%_alone_t_SOURCES = %D%/alone.c $(T_FILES) $(T_SAMPLE) $(T_STREAMS)
+%C%_alone_t_SOURCES = %D%/alone.c $(T_CACHED) $(T_FILES) $(T_SAMPLE) $(T_STREAMS)
+%C%_alone_t_LDFLAGS = $(T_CACHED_FLAGS)
+%C%_alone_t_LDADD = $(T_STATIC)
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_stream_fail_t_LDADD = $(T_STATIC)
