@@ -323,11 +323,13 @@ PyObject *glue_model_read_slice(PyObject *self, PyObject *args);
 PyObject *glue_model_get(PyObject *self, PyObject *args);
 PyObject *glue_model_part(PyObject *self, PyObject *args);
 PyObject *glue_model_views(PyObject *self, PyObject *args);
-PyObject *glue_model_resident(PyObject *self, PyObject *unused);
+PyObject *glue_model_absent(PyObject *self, PyObject *unused);
 
 /* map.c */
 /* Drop the mappings of the files; tensors in them keep theirs. */
 void glue_maps_free(struct glue_model *self);
+/* fetch(offset, bytes) of a Memory. */
+PyObject *glue_map_fetch(PyObject *memory, PyObject *args);
 
 /* tensor.c */
 /* The place of @tensor in the library's terms; < 0: its errno. */

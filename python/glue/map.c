@@ -3,10 +3,15 @@
  * The files of a model as memory: a private mapping of each, made when it is
  * first needed. Tensors in it can be written to, which copies the pages.
  */
+#include "dlpack.h"
 #include "part.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 /*
  * Map @file. NULL without an exception: it has to be read. Other threads may
@@ -141,4 +146,37 @@ bool glue_map_resident(const char *p, size_t n)
 				return false;
 	}
 	return true;
+}
+
+/* The kernel may cut a request to its read-ahead, which is at least this. */
+#define REQUEST (128 << 10)
+
+/*
+ * Read [@p, @p + @n) of a mapping, and map its pages: first ask for all of it,
+ * then wait. Linux before 5.14 only asks.
+ */
+static bool fetch(char *p, size_t n)
+{
+	for (size_t at = 0; at < n; at += REQUEST)
+		madvise(p + at, n - at < REQUEST ? n - at : REQUEST,
+			MADV_WILLNEED);
+	return madvise(p, n, MADV_POPULATE_READ) == 0;
+}
+
+PyObject *glue_map_fetch(PyObject *o, PyObject *args)
+{
+	struct glue_memory *self = (struct glue_memory *)o;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned long long offset, bytes;
+	bool r;
+
+	if (!PyArg_ParseTuple(args, "KK:fetch", &offset, &bytes))
+		return NULL;
+	if (self->device_type != DLPACK_CPU || offset % page ||
+	    offset > self->bytes || bytes > self->bytes - offset)
+		return glue_fail_text(
+			-EINVAL, "fetch: a part of a mapping from a page on");
+	Py_BEGIN_ALLOW_THREADS r =
+		fetch((char *)self->data + offset, (size_t)bytes);
+	Py_END_ALLOW_THREADS return PyBool_FromLong(r);
 }

@@ -258,6 +258,9 @@ static Py_ssize_t memory_length(PyObject *self)
 static PyMethodDef methods[] = {
 	{ "tensor", memory_tensor, METH_VARARGS,
 	  "tensor(offset, dtype, shape): a contiguous tensor in this memory." },
+	{ "fetch", glue_map_fetch, METH_VARARGS,
+	  "fetch(offset, bytes): read this part of a mapping from its file. "
+	  "False if not all of it is in memory now." },
 	{ NULL, NULL, 0, NULL },
 };
 

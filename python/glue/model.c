@@ -437,16 +437,17 @@ static PyMethodDef methods[] = {
 	  "read(i, device=None, kind=0, way=0, dtype=0): tensor i." },
 	{ "get", glue_model_get, METH_VARARGS,
 	  "get(name, device, maker, want): the tensor of this name as MAKER makes "
-	  "it, or None. WANT: PART_READ, PART_VIEW or PART_COPY of a mapping of "
-	  "its file, where that is possible, for memory of the CPU." },
+	  "it, or None. WANT: PART_READ, PART_VIEW, PART_MAP or PART_COPY of a "
+	  "mapping of its file, where that is possible, for memory of the CPU." },
 	{ "part", glue_model_part, METH_VARARGS,
 	  "part(i, index, device, maker, want): the part of tensor i that "
 	  "INDEX means." },
 	{ "views", glue_model_views, METH_VARARGS,
-	  "views(maker): after resident(), all tensors as views of mappings of "
+	  "views(maker): after absent(), all tensors as views of mappings of "
 	  "the files, by name; None: they have to be loaded." },
-	{ "resident", glue_model_resident, METH_NOARGS,
-	  "True if the files can be mapped, and are in the page cache." },
+	{ "absent", glue_model_absent, METH_NOARGS,
+	  "Map the files. The mappings of those that are not in the page cache, "
+	  "as a list of Memory; None: a file cannot be mapped." },
 	{ "read_slice", glue_model_read_slice, METH_VARARGS,
 	  "read_slice(i, ranges, device=None): a part of tensor i; RANGES has "
 	  "(start, number, step) for each dimension." },

@@ -117,6 +117,7 @@ static int add_constants(PyObject *module)
 		{ "MODEL_LENIENT", WEIR_MODEL_LENIENT },
 		{ "PART_READ", WANT_READ },
 		{ "PART_VIEW", WANT_VIEW },
+		{ "PART_MAP", WANT_MAP },
 		{ "PART_COPY", WANT_COPY },
 		{ "SAVE_NEW", WEIR_SAVE_NEW },
 		{ "SAVE_NOSYNC", WEIR_SAVE_NOSYNC },

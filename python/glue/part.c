@@ -34,6 +34,8 @@ static enum want choose(enum want want, const struct glue_maker *maker,
 		want = WANT_COPY;
 	if (want == WANT_VIEW && !small && !glue_map_resident(data, e->bytes))
 		want = WANT_READ;
+	if (want == WANT_MAP)
+		want = WANT_VIEW;
 	return want == WANT_COPY && !small ? WANT_READ : want;
 }
 
@@ -319,8 +321,11 @@ PyObject *glue_model_views(PyObject *o, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* 1: all files are mapped and in the page cache; -1 with an exception. */
-static int all_resident(struct glue_model *self)
+/*
+ * 1: all files are mapped, and in @list unless they are in the page cache; 0:
+ * one cannot be mapped; -1 with an exception.
+ */
+static int map_all(struct glue_model *self, PyObject *list)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 	struct glue_memory *memory, *seen = NULL;
@@ -339,23 +344,33 @@ static int all_resident(struct glue_model *self)
 		r = glue_map(self, &e, &memory);
 		if (r <= 0)
 			return r;
-		if (!glue_map_resident(memory->data, memory->bytes))
-			return 0;
+		if (!glue_map_resident(memory->data, memory->bytes) &&
+		    PyList_Append(list, (PyObject *)memory) < 0)
+			return -1;
 		seen = memory;
 	}
 	return 1;
 }
 
-PyObject *glue_model_resident(PyObject *o, PyObject *unused)
+PyObject *glue_model_absent(PyObject *o, PyObject *unused)
 {
 	struct glue_model *self = (struct glue_model *)o;
+	PyObject *list;
 	int r;
 
 	(void)unused;
 	if (!glue_model_of(self) || !glue_root_of((PyObject *)self->root))
 		return NULL;
+	list = PyList_New(0);
+	if (!list)
+		return NULL;
 	glue_model_enter(self);
-	r = all_resident(self);
+	r = map_all(self, list);
 	glue_model_leave(self);
-	return r < 0 ? NULL : PyBool_FromLong(r);
+	if (r > 0)
+		return list;
+	Py_DECREF(list);
+	if (r < 0)
+		return NULL;
+	Py_RETURN_NONE;
 }

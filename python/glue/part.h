@@ -7,11 +7,13 @@
 
 /*
  * How a program wants a part of a tensor: read into new memory, as a view of a
- * mapping of the file, or as a copy of that. PART_* of the module.
+ * mapping of the file, which for VIEW but not for MAP has to be in the page
+ * cache, or as a copy of that. PART_* of the module.
  */
 enum want {
 	WANT_READ,
 	WANT_VIEW,
+	WANT_MAP,
 	WANT_COPY
 };
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, List, Tuple
 
 import pytest
 
 import weir
+from weir import _fetch, _weir
 
 from conftest import content, header
 
@@ -89,6 +91,13 @@ def _is_cached(fd: int, offset: int) -> bool:
     return True
 
 
+def _evict(path: Path) -> None:
+    """Try to remove a file from the page cache."""
+    with open(path, "rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def test_large(tmp_path: Path) -> None:
     """A large tensor is a view if it is in the page cache, otherwise read."""
     path = tmp_path / "large.safetensors"
@@ -100,15 +109,74 @@ def test_large(tmp_path: Path) -> None:
         rows = file.get_slice("w")[1:3]
         assert address(rows) == address(first) + (1 << 20)
     del first, again, rows
+    _evict(path)
     with open(path, "rb") as opened:
-        os.fsync(opened.fileno())
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         if _is_cached(opened.fileno(), 1 << 20):
             pytest.skip("the file cannot be evicted from the page cache")
     with weir.safe_open(path, "weir") as file:
         first, again = file.get_tensor("w"), file.get_tensors()["w"]
         assert address(first) != address(again)
         assert raw(first) == raw(again) == data
+
+
+def test_all_slices(many: Path) -> None:
+    """Who asks for all slices gets views, also of what is not in the page cache."""
+    _evict(many)
+    with weir.safe_open(many, "weir") as file:
+        slices = [file.get_slice(name) for name in file.offset_keys()]
+        first = [part[...] for part in slices]
+        again = [part[:] for part in slices]
+        row = slices[3][7:8]
+    assert [address(t) for t in first] == [address(t) for t in again]
+    assert address(row) == address(first[3]) + 7 * 1024
+    for i, tensor in enumerate(first):
+        assert raw(tensor) == content(512 * 1024, i)
+
+
+def test_all_slices_exit(many: Path) -> None:
+    """A program may end while files are read in the background."""
+    _evict(many)
+    code = """if 1:
+        import sys, weir
+        file = weir.safe_open(sys.argv[1], "weir")
+        slices = [file.get_slice(name) for name in file.keys()]
+        tensors = [part[...] for part in slices]
+        print(len(tensors))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(many)], capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "64\n", "")
+
+
+def test_fetch(monkeypatch: Any) -> None:
+    """Files are read in the background once, whole, by several threads."""
+    root = weir.Root()
+    memory = [_weir.Memory(root, size) for size in (1, 9 << 20, (4 << 20) + 5)]
+    reads: List[Tuple[int, int, int]] = []
+    calls = itertools.count()
+    here, all_read = threading.Barrier(_fetch.THREADS), threading.Event()
+
+    def read(part: _weir.Memory, offset: int, bytes: int) -> None:
+        if not any(part is m for m in memory):
+            return  # of another test
+        if next(calls) < _fetch.THREADS:
+            here.wait(60)  # until all threads run
+        part.fetch(offset, bytes)
+        reads.append((len(part), offset, bytes))
+        if len(reads) == 6:
+            all_read.set()
+
+    monkeypatch.setattr(_fetch, "read", read)
+    _fetch._Queue().add(memory)
+    assert all_read.wait(60)
+    step = 4 << 20
+    assert sorted(reads) == [
+        (1, 0, 1), (step + 5, 0, step), (step + 5, step, 5),
+        (9 << 20, 0, step), (9 << 20, step, step), (9 << 20, 2 * step, 1 << 20),
+    ]
+    for offset, size in ((1, 4096), (0, (9 << 20) + 1), (step, 2**64 - 1)):
+        with pytest.raises(weir.InvalidError):
+            memory[1].fetch(offset, size)
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])

@@ -9,7 +9,16 @@ import os
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
-from . import _dtypes, _errors, _frameworks, _model, _prefetch, _root, _weir
+from . import (
+    _dtypes,
+    _errors,
+    _fetch,
+    _frameworks,
+    _model,
+    _prefetch,
+    _root,
+    _weir,
+)
 
 _BACKENDS = {"mmap": _weir.PART_VIEW, "pread": _weir.PART_COPY}
 
@@ -37,7 +46,9 @@ class safe_open:
     backend: "mmap": tensors of torch on the CPU are views of a private mapping
     of the file, where its bytes are in the page cache and aligned; a write to
     one copies its page, and tensors of one name share memory. Others, and all
-    tensors with "pread", are read into memory of their own.
+    tensors with "pread", are read into memory of their own. Who asks for the
+    slices of all tensors first gets views in any case, and the file is read in
+    the background.
 
     A file that is written to or cut off while it is open raises
     ``weir.ChangedError`` at the next call. A view of it, as one of safetensors,
@@ -147,7 +158,7 @@ class safe_open:
         dtype: as for get_tensor.
         """
         model = self._open()
-        if dtype is None and self._views and model.resident():
+        if dtype is None and self._views and model.absent() == []:
             views = model.views(self._make)
             if views is not None:
                 return views
@@ -167,7 +178,7 @@ class safe_open:
         model = self._open()
         i = _model.find(model, name)
         if self._ahead is None:
-            self._ahead = _Ahead(model, self._device, self._views)
+            self._ahead = _Ahead(model, self._device, self._want, self._views)
         self._ahead.asked.add(i)
         return Slice(self, model, i, self._ahead)
 
@@ -266,16 +277,20 @@ class safe_open_handle(safe_open):
 
 
 class _Ahead:
-    """The load of a whole file, for those who want all of its slices.
+    """All of a file, for those who want all of its slices.
 
     A program that has asked for a slice of each tensor, as transformers does,
-    then reads them all, one by one: the first whole tensor that it reads starts
-    the load of all. Each is given out once, since its user may change it.
-    With VIEWS, a file in the page cache is not loaded.
+    then reads them all, one by one. With VIEWS, the first whole tensor that it
+    reads makes all of them views of the file, which is read in the background.
+    Otherwise it starts the load of all. Each is given out once, since its user
+    may change it. `want` is how other parts are read.
     """
 
-    def __init__(self, model: _weir.Model, device: str, views: bool) -> None:
+    def __init__(
+        self, model: _weir.Model, device: str, want: int, views: bool
+    ) -> None:
         self.asked: Set[int] = set()
+        self.want = want
         self._model = model
         self._count = len(model)
         self._device = device
@@ -294,8 +309,11 @@ class _Ahead:
             if self._load is None:
                 if self._taken:
                     return None
-                if self._views and self._model.resident():
+                absent = self._model.absent() if self._views else None
+                if absent is not None:
                     self._count = 0
+                    self.want = _weir.PART_MAP
+                    _fetch.start(absent)
                     return None
                 self._load = _weir.Load(self._model, device=self._device)
             self._taken.add(i)
@@ -364,7 +382,7 @@ class Slice:
     def _part(self, index: Any) -> Any:
         file = self._file
         return self._model.part(
-            self._i, index, file._device, file._make, file._want
+            self._i, index, file._device, file._make, self._ahead.want
         )
 
 

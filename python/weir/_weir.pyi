@@ -29,6 +29,7 @@ WAY_DIRECT: int
 MODEL_LENIENT: int
 PART_READ: int
 PART_VIEW: int
+PART_MAP: int
 PART_COPY: int
 SAVE_NEW: int
 SAVE_NOSYNC: int
@@ -125,7 +126,7 @@ class Model:
         self, i: int, index: object, device: str, maker: Maker, want: int
     ) -> Any: ...
     def views(self, maker: Maker) -> Optional[Dict[str, Any]]: ...
-    def resident(self) -> bool: ...
+    def absent(self) -> Optional[List[Memory]]: ...
     def read_slice(
         self,
         i: int,
@@ -148,6 +149,7 @@ class Memory:
     def tensor(
         self, offset: int, dtype: int, shape: Tuple[int, ...]
     ) -> Tensor: ...
+    def fetch(self, offset: int, bytes: int) -> bool: ...
 
 class Tensor:
     @property

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Mappings of files that threads read in the background, ahead of their users."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import deque
+from typing import Deque, Iterable, Iterator, Tuple
+
+from . import _weir
+
+# Most threads, which wait for the disk most of the time.
+THREADS = 4
+# Bytes that a thread reads at a time.
+CHUNK = 4 << 20
+
+_Mapping = Tuple[_weir.Memory, Iterator[int]]
+
+
+class _Queue:
+    """The mappings that are being read, the first one first.
+
+    Threads are started when there is work, and end when there is none.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._mappings: Deque[_Mapping] = deque()
+        self._threads = 0
+
+    def add(self, mappings: Iterable[_weir.Memory]) -> None:
+        """Read MAPPINGS too."""
+        with self._lock:
+            self._mappings.extend((m, itertools.count(0, CHUNK)) for m in mappings)
+            new = THREADS - self._threads if self._mappings else 0
+            self._threads += new
+        for _ in range(new):
+            threading.Thread(target=self._run, name="weir", daemon=True).start()
+
+    def _next(self) -> Tuple[_weir.Memory, int]:
+        """A mapping and the offset of a chunk to read; IndexError: no more."""
+        with self._lock:
+            try:
+                while True:
+                    memory, offsets = self._mappings[0]
+                    offset = next(offsets)
+                    if offset < len(memory):
+                        return memory, offset
+                    self._mappings.popleft()
+            except IndexError:
+                self._threads -= 1
+                raise
+
+    def _run(self) -> None:
+        while True:
+            try:
+                memory, offset = self._next()
+            except IndexError:
+                return
+            read(memory, offset, min(CHUNK, len(memory) - offset))
+
+
+def read(memory: _weir.Memory, offset: int, bytes: int) -> None:
+    """Read a chunk. If that fails, its user finds out."""
+    memory.fetch(offset, bytes)
+
+
+_queue = _Queue()
+
+
+def _forked() -> None:
+    """A child has none of the threads."""
+    global _queue
+    _queue = _Queue()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def start(mappings: Iterable[_weir.Memory]) -> None:
+    """Read MAPPINGS from their files in the background. Does not block."""
+    _queue.add(mappings)
