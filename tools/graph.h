@@ -101,6 +101,7 @@ struct graph_dev {
 	const char *name;
 	struct graph_sum sum;
 	struct weir_exec_info estimate;
+	struct weir_lane lane; /* dev NULL: it computes nothing */
 };
 
 struct graph_part {

@@ -139,6 +139,19 @@ static int read_devs(struct graph_view *v, const struct graph_model *m)
 	return 0;
 }
 
+static int read_lanes(struct graph_view *v, const struct graph_model *m,
+		      uint32_t lanes)
+{
+	for (uint32_t i = 0; i < lanes; i++) {
+		struct weir_lane lane = { .size = sizeof(lane) };
+
+		if (weir_exec_lane(m->exec, i, &lane) < 0)
+			return fail_weir();
+		v->dev[number_of(m, lane.dev)].lane = lane;
+	}
+	return 0;
+}
+
 /* Why most of the operations of a split are on its device. */
 static const char *cause_of(const struct graph_view *v,
 			    const struct graph_split *s)
@@ -276,8 +289,8 @@ static int read_exec(struct graph_view *v, const struct graph_model *m)
 	v->transfer = calloc(info.transfers + 1, sizeof(*v->transfer));
 	if (!v->dev || !v->split || !v->transfer)
 		return fail_memory();
-	if ((r = read_devs(v, m)) || (r = read_causes(v, m)) ||
-	    (r = read_splits(v, m)))
+	if ((r = read_devs(v, m)) || (r = read_lanes(v, m, info.lanes)) ||
+	    (r = read_causes(v, m)) || (r = read_splits(v, m)))
 		return r;
 	return read_transfers(v, m, info.transfers);
 }

@@ -81,6 +81,21 @@ static void put_devs(const struct graph_view *v)
 	}
 }
 
+static void put_kernels(const struct graph_view *v)
+{
+	char text[GRAPH_TEXT];
+
+	for (uint32_t i = 0; i < v->n_devs; i++) {
+		const struct weir_lane *l = &v->dev[i].lane;
+
+		if (l->kernels)
+			printf("%s: %s, %s%s\n", v->dev[i].name,
+			       count_text(l->kernels, "kernel", text),
+			       *l->why ? "no CUDA graph: " : "one CUDA graph",
+			       l->why);
+	}
+}
+
 /* Splits in the order of computing, each with the copies before it. */
 static void put_splits(const struct graph_view *v)
 {
@@ -122,6 +137,7 @@ void graph_put_table(const struct graph_view *v)
 	       count_text(v->views, "view", f));
 	put_kinds(v);
 	put_devs(v);
+	put_kernels(v);
 	put_splits(v);
 }
 
@@ -174,6 +190,11 @@ static json_t *dev_json(const struct graph_view *v, uint32_t i)
 					      number(e->results), "inputs",
 					      number(e->inputs), "workspace",
 					      number(e->workspace)));
+	if (json && d->lane.kernels)
+		json_object_set_new(json, "launches",
+				    json_pack("{s:o, s:s}", "kernels",
+					      number(d->lane.kernels),
+					      "no_graph", d->lane.why));
 	return json;
 }
 

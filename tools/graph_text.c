@@ -154,6 +154,18 @@ static unsigned size_line(const char *what, uint64_t bytes, char *line)
 	return 1;
 }
 
+/* How its kernels are launched; nothing of a device that has none. */
+static unsigned kernels_text(const struct graph_dev *d,
+			     char (*line)[GRAPH_TEXT])
+{
+	if (!d->lane.kernels)
+		return 0;
+	count_text(d->lane.kernels, "kernel", line[0]);
+	snprintf(line[1], GRAPH_TEXT, "%s",
+		 *d->lane.why ? "no CUDA graph" : "one CUDA graph");
+	return 2;
+}
+
 /* The memory that the device of a split needs besides weights and caches. */
 static unsigned memory_text(const struct graph_dev *d, char (*line)[GRAPH_TEXT])
 {
@@ -215,6 +227,8 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 	n += leaves_text(&s->sum.caches, "cache", line[n]);
 	if (is_first_of_dev(v, split))
 		n += memory_text(d, &line[n]);
+	if (is_first_of_dev(v, split))
+		n += kernels_text(d, &line[n]);
 	ret_panel->n = n;
 }
 

@@ -597,6 +597,19 @@ struct weir_backend_prepare_opts {
 	size_t size;
 };
 
+/*
+ * How a segment is given to a device, as weir_exec_lane(3) reports it; zeroed
+ * by the library.
+ */
+struct weir_backend_launches {
+	size_t size;
+	uint64_t kernels;  /* launches that its nodes need; 0: not known */
+	uint64_t graphs;   /* CUDA graphs that were built of them so far */
+	uint64_t as_graph; /* works so far that were launched as a graph */
+	uint64_t directly; /* the others */
+	char why[200];     /* why the last one was not a graph; "": it was */
+};
+
 /* One run of nodes of a prepared segment: the arg of WEIR_WORK_COMPUTE. */
 struct weir_backend_compute {
 	size_t size;
@@ -605,7 +618,8 @@ struct weir_backend_compute {
 	size_t first, n; /* the nodes [first, first + n) of the segment */
 	/*
 	 * If it is not 0, compute no further node; the work then ends with
-	 * -ECANCELED. Atomic; read at least before each node.
+	 * -ECANCELED. Atomic; read at least before each node, or before several
+	 * nodes that take the device some milliseconds at most.
 	 */
 	const uint32_t *stop;
 	/*
@@ -682,6 +696,13 @@ struct weir_backend_compute_ops {
 	 */
 	bool (*takes_reader)(struct weir_dev *dev,
 			     const struct weir_backend_node *node);
+	/*
+	 * Describe how works of the segment are launched. Optional: NULL means
+	 * that nothing is known. Any thread; may block while the device is
+	 * given a work.
+	 */
+	void (*launches)(struct weir_dev *dev, void *prepared,
+			 struct weir_backend_launches *ret);
 };
 
 struct weir_backend {

@@ -150,7 +150,7 @@ struct weir_exec_info {
 	uint64_t computed; /* operations that a run computes */
 	uint64_t in_place; /* operations whose result replaces a source */
 
-	uint32_t lanes;          /* devices that compute */
+	uint32_t lanes;          /* devices that compute: weir_exec_lane() */
 	uint32_t splits;         /* see weir_exec_split() */
 	uint32_t transfers;      /* see weir_exec_transfer() */
 	uint32_t imports;        /* transfers of constant leaves */
@@ -277,6 +277,33 @@ struct weir_split {
 /* Describe split @i. Any thread. -EINVAL: there is no split @i. */
 WEIR_API int weir_exec_split(const struct weir_exec *exec, uint64_t i,
 			     struct weir_split *ret_split) WEIR_NONNULL(1, 3);
+
+/* The part of an executable graph that one device computes. */
+struct weir_lane {
+	size_t size;          /* set by the caller */
+	struct weir_dev *dev; /* where it is computed */
+	uint64_t nodes;       /* operations that it computes in a run */
+	/*
+	 * CUDA devices; 0 for others. Counts of works include those of other
+	 * executable graphs of an equal graph. A run is one work for each lane
+	 * if it has nothing to wait for.
+	 */
+	uint64_t kernels;  /* launches that all its operations need */
+	uint64_t graphs;   /* CUDA graphs that were built of them so far */
+	uint64_t as_graph; /* works so far that were one CUDA graph */
+	uint64_t directly; /* works whose kernels were launched one by one */
+	/*
+	 * Why the last work was not launched as a CUDA graph, or why the first
+	 * one will not be; "": it was.
+	 */
+	char why[200];
+};
+/*
+ * Describe lane @i, of weir_exec_info.lanes. Any thread. May block while the
+ * device is given work. -EINVAL: there is no lane @i.
+ */
+WEIR_API int weir_exec_lane(const struct weir_exec *exec, uint64_t i,
+			    struct weir_lane *ret_lane) WEIR_NONNULL(1, 3);
 
 /*
  * How a device gets the bytes of a tensor that it cannot use where they are.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/found.h"
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 #include "cuda/queue.h"
@@ -33,12 +34,24 @@ static bool cuda_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 	return owner == dev && desc->kind == WEIR_MEM_DEVICE;
 }
 
+/* No context is needed: there are no graphs. */
 static void segment_free(struct weir__cuda_launches *l)
 {
+	pthread_mutex_destroy(&l->graphs.lock);
 	host.free(l->launch);
 	host.free(l->params);
 	host.free(l->first);
 	host.free(l);
+}
+
+/* The tokens of a product; 0: another operation. */
+static uint64_t columns_of(const struct weir_backend_node *node)
+{
+	if (node->op == WEIR_OP_MUL_MAT)
+		return (uint64_t)weir__cuda_dim(&node->src[1], 1);
+	if (node->op == WEIR_OP_MUL_MAT_ID)
+		return (uint64_t)weir__cuda_dim(&node->dst, 2);
+	return 0;
 }
 
 static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
@@ -48,6 +61,7 @@ static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
 
 	if (!l)
 		return host.fail(-ENOMEM, "no memory for %zu nodes", n);
+	pthread_mutex_init(&l->graphs.lock, NULL);
 	l->first = host.calloc(n + 1, sizeof(*l->first));
 	if (!l->first)
 		l->err = -ENOMEM;
@@ -55,6 +69,8 @@ static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
 		const struct weir_backend_node *node = nodes[l->n_nodes];
 
 		weir__cuda_operation_find(node->op)->plan(l, node);
+		if (columns_of(node) > l->columns)
+			l->columns = columns_of(node);
 		l->first[l->n_nodes + 1] = l->n;
 	}
 	if (l->err) {
@@ -68,6 +84,19 @@ static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
 	return 0;
 }
 
+/* So that the first run need not allocate page-locked memory. */
+static int segment_reserve(struct weir__cuda *c)
+{
+	int ret = weir__cuda_enter(c);
+	CUresult r;
+
+	if (ret < 0)
+		return ret;
+	r = weir__cuda_found_reserve(c);
+	weir__cuda_leave();
+	return r ? weir__cuda_fail(c, r, "cuMemHostAlloc for a status") : 0;
+}
+
 static int segment_load(struct weir__cuda *c, struct weir__cuda_launches *l)
 {
 	int r = 0;
@@ -75,6 +104,8 @@ static int segment_load(struct weir__cuda *c, struct weir__cuda_launches *l)
 	for (size_t i = 0; i < l->n && r >= 0; i++)
 		r = weir__cuda_image_kernel(c, l->launch[i].kernel,
 					    &l->launch[i].function);
+	if (r >= 0 && l->checks)
+		r = segment_reserve(c);
 	return r;
 }
 
@@ -117,59 +148,13 @@ static int cuda_measure(struct weir_dev *dev,
 
 static void cuda_release(struct weir_dev *dev, void *prepared)
 {
-	(void)dev;
+	struct weir__cuda *c = weir__cuda_of(dev);
+	bool driver = weir__cuda_push(c) == CUDA_SUCCESS;
+
+	weir__cuda_graphs_free(c, prepared, driver);
+	if (driver)
+		weir__cuda_leave();
 	segment_free(prepared);
-}
-
-/*
- * A page-locked place for the status of a run. They are kept: freeing one would
- * wait for all work of the context.
- */
-struct weir__cuda_found {
-	struct weir__cuda_status status; /* first: the device writes it */
-	struct weir__cuda_found *next;
-};
-
-static CUresult found_get(struct weir__cuda *c, struct weir__cuda_found **ret)
-{
-	struct weir__cuda_found *f;
-	void *ptr;
-	CUresult r;
-
-	pthread_mutex_lock(&c->found_lock);
-	f = c->found;
-	if (f)
-		c->found = f->next;
-	pthread_mutex_unlock(&c->found_lock);
-	if (!f) {
-		r = drv.cuMemHostAlloc(&ptr, sizeof(*f),
-				       CU_MEMHOSTALLOC_PORTABLE);
-		if (r)
-			return r;
-		f = ptr;
-	}
-	memset(f, 0, sizeof(*f));
-	*ret = f;
-	return CUDA_SUCCESS;
-}
-
-static void found_put(struct weir__cuda *c, struct weir__cuda_found *f)
-{
-	pthread_mutex_lock(&c->found_lock);
-	f->next = c->found;
-	c->found = f;
-	pthread_mutex_unlock(&c->found_lock);
-}
-
-void weir__cuda_found_free(struct weir__cuda *c)
-{
-	struct weir__cuda_found *f, *next;
-
-	for (f = c->found; f && !atomic_load(&c->lost); f = next) {
-		next = f->next;
-		weir__cuda_note(c, drv.cuMemFreeHost(f));
-	}
-	c->found = NULL;
 }
 
 static CUresult launch(struct weir__cuda_queue *q,
@@ -214,18 +199,17 @@ static CUresult launch_nodes(struct weir__cuda_queue *q,
 	return r;
 }
 
-CUresult weir__cuda_compute(struct weir__cuda_queue *q,
-			    struct weir_backend_work *w,
-			    struct weir__cuda_computed *ret)
+static CUresult launch_directly(struct weir__cuda_queue *q,
+				struct weir_backend_compute *run,
+				struct weir__cuda_computed *ret)
 {
-	struct weir_backend_compute *run = w->arg;
 	const struct weir__cuda_launches *l = run->prepared;
 	CUdeviceptr status = (CUdeviceptr)(uintptr_t)run->workspace;
 	CUresult r;
 
 	if (!l->checks)
 		return launch_nodes(q, run, &ret->res);
-	r = found_get(q->c, &ret->found);
+	r = weir__cuda_found_get(q->c, &ret->found);
 	if (!r)
 		r = drv.cuMemsetD8Async(status, 0, STATUS, q->stream);
 	if (!r)
@@ -236,28 +220,85 @@ CUresult weir__cuda_compute(struct weir__cuda_queue *q,
 	return r;
 }
 
+static CUresult launch_graph(struct weir__cuda_queue *q,
+			     struct weir_backend_compute *run,
+			     struct weir__cuda_computed *ret)
+{
+	struct weir__cuda_launches *l = run->prepared;
+	CUresult r;
+
+	if (__atomic_load_n(run->stop, __ATOMIC_RELAXED)) {
+		ret->res = -ECANCELED;
+		return CUDA_SUCCESS;
+	}
+	r = weir__cuda_range_launch(q->c, l, ret->range, q->stream);
+	if (r) {
+		run->failed = run->first;
+		snprintf(
+			run->why, sizeof(run->why),
+			"the CUDA graph of this node and the next %zu was not launched",
+			run->n - 1);
+	}
+	return r;
+}
+
+CUresult weir__cuda_compute(struct weir__cuda_queue *q,
+			    struct weir_backend_work *w,
+			    struct weir__cuda_computed *ret)
+{
+	struct weir_backend_compute *run = w->arg;
+
+	ret->range = weir__cuda_range_take(q->c, run->prepared, run, q->stream);
+	if (!ret->range)
+		return launch_directly(q, run, ret);
+	return launch_graph(q, run, ret);
+}
+
+bool weir__cuda_compute_is_short(const struct weir_backend_work *w)
+{
+	const struct weir_backend_compute *run = w->arg;
+
+	return weir__cuda_range_is_short(run->prepared, run);
+}
+
+/* True if a kernel found an index out of range, as @run then says. */
+static bool index_found(struct weir_backend_compute *run,
+			const struct weir__cuda_status *s)
+{
+	if (!s->node)
+		return false;
+	run->failed = s->node - 1;
+	snprintf(run->why, sizeof(run->why),
+		 "index %lld at %lld is not one of %lld rows",
+		 (long long)s->index, (long long)s->at, (long long)s->rows);
+	return true;
+}
+
 int weir__cuda_computed(struct weir__cuda *c, struct weir_backend_work *w,
 			struct weir__cuda_computed *computed, bool leaked)
 {
 	struct weir_backend_compute *run = w->arg;
-	const struct weir__cuda_status *s;
+	struct weir__cuda_found *f = computed->range ? computed->range->found
+						     : computed->found;
 	int res = computed->res;
 
-	if (!computed->found)
-		return res;
-	s = &computed->found->status;
-	if (!res && !leaked && s->node) {
-		run->failed = s->node - 1;
-		snprintf(run->why, sizeof(run->why),
-			 "index %lld at %lld is not one of %lld rows",
-			 (long long)s->index, (long long)s->at,
-			 (long long)s->rows);
+	if (f && !res && !leaked && index_found(run, &f->status))
 		res = -EINVAL;
-	}
-	if (!leaked)
-		found_put(c, computed->found);
-	computed->found = NULL;
+	if (computed->range)
+		weir__cuda_range_put(run->prepared, computed->range);
+	else if (!leaked)
+		weir__cuda_found_put(c, computed->found);
+	*computed = (struct weir__cuda_computed){ 0 };
 	return res;
+}
+
+static void cuda_launches(struct weir_dev *dev, void *prepared,
+			  struct weir_backend_launches *ret)
+{
+	struct weir__cuda_launches *l = prepared;
+
+	ret->kernels = l->n;
+	weir__cuda_graphs_describe(weir__cuda_of(dev), l, ret);
 }
 
 const struct weir_backend_compute_ops weir__cuda_compute_ops = {
@@ -267,4 +308,5 @@ const struct weir_backend_compute_ops weir__cuda_compute_ops = {
 	.release = cuda_release,
 	.supports_buft = cuda_supports_buft,
 	.measure = cuda_measure,
+	.launches = cuda_launches,
 };

@@ -8,6 +8,7 @@
  * the memory, which nothing enforces.
  */
 #include "cuda/cuda.h"
+#include "cuda/found.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -257,6 +258,7 @@ struct dev_params {
 	unsigned parts;   /* virtual=N */
 	bool batches;     /* batch=no: never */
 	bool locks_files; /* lock=no: not */
+	bool graphs;      /* graphs=no: never */
 };
 
 static bool param_is(const char *text, size_t n, const char *word)
@@ -285,12 +287,15 @@ static int parse_param(const char *text, size_t n, struct gpu_number device,
 	if (n > 5 && !strncmp(text, "lock=", 5))
 		return parse_choice("lock", text + 5, n - 5, device,
 				    &ret->locks_files);
+	if (n > 7 && !strncmp(text, "graphs=", 7))
+		return parse_choice("graphs", text + 7, n - 7, device,
+				    &ret->graphs);
 	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
 		return virtual_parse(text + 8, n - 8, device.ordinal,
 				     &ret->parts);
 	return weir__cuda_host.fail(
 		-EINVAL,
-		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no",
+		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no, graphs=no",
 		device.ordinal, (int)n, text);
 }
 
@@ -299,9 +304,9 @@ static int parse_params(const char *params, struct gpu_number n,
 {
 	int r = 0;
 
-	*ret = (struct dev_params){ .parts = 1,
-				    .batches = true,
-				    .locks_files = true };
+	*ret = (struct dev_params){
+		.parts = 1, .batches = true, .locks_files = true, .graphs = true
+	};
 	while (*params && r >= 0) {
 		size_t len = strcspn(params, ",");
 
@@ -451,6 +456,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
 			0);
 	c->locks_files = p.locks_files;
+	c->graphs = p.graphs;
 	c->parts = n.part ? n.parts : p.parts;
 	r = virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {

@@ -36,6 +36,7 @@ struct weir__cuda {
 	bool reads_only;   /* memory can be registered for reading only */
 	bool batches;      /* cuMemcpyBatchAsync may be used */
 	bool exports;      /* its memory can have file descriptors */
+	bool graphs;       /* runs may be CUDA graphs */
 	size_t max_pitch;  /* the most in copies of rows */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */
@@ -60,7 +61,8 @@ struct weir__cuda {
 	_Atomic unsigned moves;          /* that have found no mover unused */
 	struct weir__cuda_loaded loaded; /* the kernels */
 	pthread_mutex_t found_lock;      /* guards found; taken last */
-	struct weir__cuda_found *found;  /* compute.c: those no run uses */
+	struct weir__cuda_found *found;  /* found.c: those no run uses */
+	struct weir__cuda_found_slab *found_slabs;
 };
 
 /* The library's functions: a copy of its host table, for all roots. */
@@ -136,10 +138,6 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      size_t n, CUstream stream);
 /* compute.c */
 extern const struct weir_backend_compute_ops weir__cuda_compute_ops;
-/*
- * Free what runs have used, while the device is not lost; a context is current.
- */
-void weir__cuda_found_free(struct weir__cuda *c);
 /* queue.c */
 extern const struct weir_backend_queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which the caller still owns. */

@@ -84,7 +84,16 @@ struct weir_backend_host;
 	X(cuMemGetAllocationPropertiesFromHandle, 10020) \
 	X(cuStreamIsCapturing, 10000)                    \
 	X(cuThreadExchangeStreamCaptureMode, 10010)      \
-	X(cuFuncLoad, 12040)
+	X(cuFuncLoad, 12040)                             \
+	X(cuGraphCreate, 10000)                          \
+	X(cuGraphDestroy, 10000)                         \
+	X(cuGraphAddKernelNode, 12000)                   \
+	X(cuGraphAddMemcpyNode, 10000)                   \
+	X(cuGraphAddMemsetNode, 10000)                   \
+	X(cuGraphInstantiateWithFlags, 11040)            \
+	X(cuGraphUpload, 11010)                          \
+	X(cuGraphExecDestroy, 10000)                     \
+	X(cuGraphLaunch, 10000)
 
 /*
  * cuMemcpyBatchAsync of CUDA 12.8. The header declares the one of 13.0, which

@@ -12,6 +12,7 @@
 
 #include "cuda/image.h"
 #include "cuda/kernels/params.h"
+#include "cuda/launch_graph.h"
 
 #define WEIR__CUDA_THREADS 256u /* of most blocks */
 
@@ -24,9 +25,9 @@ struct weir__cuda_launch {
 };
 
 /*
- * Constant after prepare: any number of runs use it, each with a workspace of
- * its own. The workspace begins with a struct weir__cuda_status if @checks is
- * set.
+ * Constant after prepare, except for @graphs: any number of runs use it, each
+ * with a workspace of its own. The workspace begins with a struct
+ * weir__cuda_status if @checks is set.
  */
 struct weir__cuda_launches {
 	struct weir__cuda_launch *launch;
@@ -38,6 +39,8 @@ struct weir__cuda_launches {
 	bool checks;      /* a kernel may find an index that is out of range */
 	size_t workspace; /* bytes */
 	int err;          /* -ENOMEM: a launch was not added */
+	uint64_t columns; /* the most that a product has: tokens */
+	struct weir__cuda_graphs graphs;
 };
 
 /*

@@ -404,7 +404,9 @@ static int submit(struct weir__cuda_queue *q, struct weir_backend_work *w)
 		flight_track(q, f, w, false, r);
 		return 0;
 	}
-	r = weir__cuda_issue(q, w);
+	r = w->kind == WEIR_WORK_COMPUTE
+		    ? weir__cuda_compute(q, w, &f->computed)
+		    : weir__cuda_issue(q, w);
 	/* The driver may have a part of work that it refused. */
 	flight_track(q, f, w, true, r);
 	weir__cuda_leave();
@@ -491,9 +493,10 @@ static bool needs_help(struct weir__cuda_queue *q,
 {
 	bool blocks;
 
-	if (w->kind == WEIR_WORK_CALL || w->kind == WEIR_WORK_COMPUTE ||
-	    q->n_with_helper)
+	if (w->kind == WEIR_WORK_CALL || q->n_with_helper)
 		return true;
+	if (w->kind == WEIR_WORK_COMPUTE)
+		return !weir__cuda_compute_is_short(w);
 	if (weir__cuda_push(q->c))
 		return false;
 	blocks = weir__cuda_blocks(q->c, w);

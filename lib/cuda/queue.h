@@ -5,10 +5,13 @@
 
 #include "cuda/cuda.h"
 
+struct weir__cuda_range;
+
 /* The result of a COMPUTE work, read when the work ends. */
 struct weir__cuda_computed {
 	int res;                        /* -ECANCELED: it was stopped */
 	struct weir__cuda_found *found; /* what kernels found, or NULL */
+	struct weir__cuda_range *range; /* whose graph was launched, or NULL */
 };
 
 /*
@@ -87,6 +90,10 @@ CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 CUresult weir__cuda_compute(struct weir__cuda_queue *q,
 			    struct weir_backend_work *work,
 			    struct weir__cuda_computed *ret);
+/*
+ * True if that takes one call of the driver, which does not block. Any thread.
+ */
+bool weir__cuda_compute_is_short(const struct weir_backend_work *work);
 /*
  * The work has ended; @leaked: the device may still write to its memory.
  * Returns 0, -ECANCELED, or -EINVAL after writing what a kernel found.

@@ -162,6 +162,7 @@ static void schedules(const struct fork_objects *o)
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct weir_transfer transfer = { .size = sizeof(transfer) };
 	struct weir_split split = { .size = sizeof(split) };
+	struct weir_lane lane = { .size = sizeof(lane) };
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_node *x = weir_graph_node(o->graph, 0);
 	struct weir_exec *other;
@@ -180,6 +181,7 @@ static void schedules(const struct fork_objects *o)
 	fails(weir_exec_info, o->exec, &info);
 	fails(weir_exec_explain, o->exec, 0, &place);
 	fails(weir_exec_split, o->exec, 0, &split);
+	fails(weir_exec_lane, o->exec, 0, &lane);
 	fails(weir_exec_transfer, o->exec, 0, &transfer);
 	fails(weir_run_new, o->exec, &again);
 	fails(weir_run_input, o->run, x, &value, sizeof(value));

@@ -453,6 +453,50 @@ int weir_exec_split(const struct weir_exec *exec, uint64_t i,
 	return weir__info_out(ret_split, &out, sizeof(out));
 }
 
+/* The sum over the copies of the inputs; the reason is the last one's. */
+static void lane_launches(const struct weir__compiled *cg,
+			  const struct weir__graph_lane *lane,
+			  struct weir_lane *out)
+{
+	const struct weir__compiler_dev *on = lane->on;
+
+	for (uint32_t c = 0; c < cg->n_copies; c++) {
+		struct weir_backend_launches l = { .size = sizeof(l) };
+
+		if (!on->compute->launches || !lane->copy[c].prepared)
+			continue;
+		on->compute->launches(on->dev, lane->copy[c].prepared, &l);
+		out->kernels = l.kernels;
+		out->graphs += l.graphs;
+		out->as_graph += l.as_graph;
+		out->directly += l.directly;
+		if (c && !l.directly && !l.as_graph)
+			continue;
+		memcpy(out->why, l.why, sizeof(out->why));
+		out->why[sizeof(out->why) - 1] = '\0';
+	}
+}
+
+int weir_exec_lane(const struct weir_exec *exec, uint64_t i,
+		   struct weir_lane *ret_lane)
+{
+	const struct weir__compiled *cg = exec->compiled;
+	struct weir_lane out = { .size = sizeof(out) };
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(exec->sched->weir);
+	if (r < 0)
+		return r;
+	if (i >= cg->n_lanes)
+		return weir__fail(-EINVAL, "lane %llu of %u", (ull)i,
+				  cg->n_lanes);
+	out.dev = cg->lane[i].on->dev;
+	out.nodes = cg->lane[i].n_steps;
+	lane_launches(cg, &cg->lane[i], &out);
+	return weir__info_out(ret_lane, &out, sizeof(out));
+}
+
 static uint32_t how_of(const struct weir__placed_copy *device_copy)
 {
 	switch (device_copy->of.kind) {

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuda/launch_graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "cuda/found.h"
+#include "cuda/launches.h"
+
+#define drv weir__cuda_drv
+#define STATUS sizeof(struct weir__cuda_status)
+/* Another range may take the place of one that so many works did not use. */
+#define FORGOTTEN 256u
+
+static bool graphs_possible(const struct weir__cuda *c, char *why, size_t room)
+{
+	if (!c->graphs)
+		snprintf(why, room, "the parameter graphs=no of the device");
+	else if (!drv.cuGraphCreate || !drv.cuGraphDestroy ||
+		 !drv.cuGraphAddKernelNode || !drv.cuGraphAddMemsetNode ||
+		 !drv.cuGraphAddMemcpyNode ||
+		 !drv.cuGraphInstantiateWithFlags || !drv.cuGraphExecDestroy ||
+		 !drv.cuGraphLaunch)
+		snprintf(
+			why, room,
+			"the driver (CUDA %d.%d) lacks calls for graphs, which CUDA 12.0 has",
+			drv.version / 1000, drv.version % 1000 / 10);
+	else
+		return true;
+	return false;
+}
+
+static size_t launches_of(const struct weir__cuda_launches *l,
+			  const struct weir_backend_compute *run)
+{
+	return l->first[run->first + run->n] - l->first[run->first];
+}
+
+/* A graph that is being built: each node depends on the one before it. */
+struct building {
+	struct weir__cuda *c;
+	CUgraph graph;
+	CUgraphNode last; /* NULL: there is none */
+	const char *call; /* the last call of the driver */
+};
+
+static void status_fill_add(struct building *b, CUdeviceptr status, CUresult *r)
+{
+	CUDA_MEMSET_NODE_PARAMS p = { .dst = status,
+				      .pitch = STATUS,
+				      .elementSize = 1,
+				      .width = STATUS,
+				      .height = 1 };
+
+	b->call = "cuGraphAddMemsetNode";
+	*r = drv.cuGraphAddMemsetNode(&b->last, b->graph, NULL, 0, &p,
+				      b->c->context);
+}
+
+static void status_copy_add(struct building *b, CUdeviceptr status,
+			    struct weir__cuda_found *found, CUresult *r)
+{
+	CUgraphNode before = b->last;
+	CUDA_MEMCPY3D p = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			    .srcDevice = status,
+			    .srcPitch = STATUS,
+			    .dstMemoryType = CU_MEMORYTYPE_HOST,
+			    .dstHost = &found->status,
+			    .dstPitch = STATUS,
+			    .WidthInBytes = STATUS,
+			    .Height = 1,
+			    .Depth = 1 };
+
+	b->call = "cuGraphAddMemcpyNode";
+	*r = drv.cuGraphAddMemcpyNode(&b->last, b->graph, &before, 1, &p,
+				      b->c->context);
+}
+
+/* The driver copies the parameters. */
+static void launch_add(struct building *b, const struct weir__cuda_launches *l,
+		       size_t i, CUdeviceptr workspace, CUresult *r)
+{
+	const struct weir__cuda_launch *k = &l->launch[i];
+	void *params[] = { l->params + k->params, &workspace };
+	CUgraphNode before = b->last;
+	CUDA_KERNEL_NODE_PARAMS p = { .func = k->function,
+				      .gridDimX = k->grid[0],
+				      .gridDimY = k->grid[1],
+				      .gridDimZ = k->grid[2],
+				      .blockDimX = k->threads,
+				      .blockDimY = 1,
+				      .blockDimZ = 1,
+				      .sharedMemBytes = k->shared,
+				      .kernelParams = params };
+
+	b->call = "cuGraphAddKernelNode";
+	*r = drv.cuGraphAddKernelNode(&b->last, b->graph,
+				      before ? &before : NULL, !!before, &p);
+}
+
+/* Upload it, so that a launch has nothing to allocate. */
+static CUresult exec_make(struct building *b, CUstream stream, CUgraphExec *ret)
+{
+	CUgraphExec exec;
+	CUresult r;
+
+	b->call = "cuGraphInstantiate";
+	r = drv.cuGraphInstantiateWithFlags(&exec, b->graph, 0);
+	if (r)
+		return r;
+	*ret = exec;
+	b->call = "cuGraphUpload";
+	return drv.cuGraphUpload ? drv.cuGraphUpload(exec, stream) : r;
+}
+
+static CUresult range_build_nodes(struct building *b,
+				  const struct weir__cuda_launches *l,
+				  struct weir__cuda_range *range)
+{
+	CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)range->workspace;
+	size_t end = l->first[range->first + range->n];
+	CUresult r = CUDA_SUCCESS;
+
+	if (l->checks)
+		status_fill_add(b, workspace, &r);
+	for (size_t i = l->first[range->first]; i < end && !r; i++)
+		launch_add(b, l, i, workspace, &r);
+	if (l->checks && !r)
+		status_copy_add(b, workspace, range->found, &r);
+	return r;
+}
+
+/* graphs.lock is held, and a context is current. */
+static CUresult range_build(struct weir__cuda *c,
+			    const struct weir__cuda_launches *l,
+			    struct weir__cuda_range *range, CUstream stream,
+			    const char **call)
+{
+	struct building b = { .c = c, .call = "cuMemHostAlloc" };
+	CUresult r = CUDA_SUCCESS;
+
+	if (l->checks)
+		r = weir__cuda_found_get(c, &range->found);
+	if (!r) {
+		b.call = "cuGraphCreate";
+		r = drv.cuGraphCreate(&b.graph, 0);
+	}
+	if (!r) {
+		r = range_build_nodes(&b, l, range);
+		if (!r)
+			r = exec_make(&b, stream, &range->exec);
+		weir__cuda_note(c, drv.cuGraphDestroy(b.graph));
+	}
+	*call = b.call;
+	weir__cuda_note(c, r);
+	return r;
+}
+
+/* Forget its graph. Nothing uses it; a context is current unless !@driver. */
+static void range_clear(struct weir__cuda *c, struct weir__cuda_range *range,
+			bool driver)
+{
+	if (range->exec && driver)
+		weir__cuda_note(c, drv.cuGraphExecDestroy(range->exec));
+	range->exec = NULL;
+	weir__cuda_found_put(c, range->found);
+	range->found = NULL;
+}
+
+static void range_refuse(struct weir__cuda *c, struct weir__cuda_range *range,
+			 CUresult r, const char *call)
+{
+	char words[120];
+
+	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
+	snprintf(range->refused, sizeof(range->refused), "%s: %s", call, words);
+	range->state = WEIR__CUDA_RANGE_REFUSED;
+	if (!range->in_flight)
+		range_clear(c, range, !atomic_load(&c->lost));
+}
+
+/*
+ * The place of the range of @run: its own; or one that is unused, or was not
+ * used for long. NULL: there is none. graphs.lock is held.
+ */
+static struct weir__cuda_range *
+range_find(struct weir__cuda *c, struct weir__cuda_graphs *g,
+	   const struct weir_backend_compute *run)
+{
+	struct weir__cuda_range *oldest = NULL;
+
+	for (unsigned i = 0; i < WEIR__CUDA_RANGES; i++) {
+		struct weir__cuda_range *range = &g->range[i];
+
+		if (range->state != WEIR__CUDA_RANGE_UNUSED &&
+		    range->first == run->first && range->n == run->n &&
+		    range->workspace == run->workspace)
+			return range;
+		if (!range->in_flight &&
+		    (!oldest || range->used < oldest->used))
+			oldest = range;
+	}
+	if (!oldest || (oldest->state != WEIR__CUDA_RANGE_UNUSED &&
+			g->works - oldest->used < FORGOTTEN))
+		return NULL;
+	range_clear(c, oldest, true);
+	*oldest = (struct weir__cuda_range){ .state = WEIR__CUDA_RANGE_UNUSED,
+					     .first = run->first,
+					     .n = run->n,
+					     .workspace = run->workspace };
+	return oldest;
+}
+
+/* Move the range on; true: it has a graph. graphs.lock is held. */
+static bool range_advance(struct weir__cuda *c, struct weir__cuda_launches *l,
+			  struct weir__cuda_range *range, CUstream stream)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+	const char *call;
+	CUresult r;
+
+	switch (range->state) {
+	case WEIR__CUDA_RANGE_UNUSED:
+		range->state = WEIR__CUDA_RANGE_RAN;
+		snprintf(g->why, sizeof(g->why),
+			 "a graph is built when the same nodes run again");
+		return false;
+	case WEIR__CUDA_RANGE_RAN:
+		r = range_build(c, l, range, stream, &call);
+		if (r) {
+			range_refuse(c, range, r, call);
+			return range_advance(c, l, range, stream);
+		}
+		range->state = WEIR__CUDA_RANGE_BUILT;
+		g->built++;
+		return true;
+	case WEIR__CUDA_RANGE_BUILT:
+		/* The one before it still needs the place of the status. */
+		if (!l->checks || !range->in_flight)
+			return true;
+		snprintf(g->why, sizeof(g->why),
+			 "the same nodes are still running");
+		return false;
+	case WEIR__CUDA_RANGE_REFUSED:
+	default:
+		snprintf(g->why, sizeof(g->why), "%s", range->refused);
+		return false;
+	}
+}
+
+/* True if nodes of @launches kernels are to be no graph, and why in @why. */
+static bool is_direct(const struct weir__cuda *c,
+		      const struct weir__cuda_launches *l, size_t launches,
+		      char *why, size_t room)
+{
+	if (!graphs_possible(c, why, room))
+		return true;
+	if (l->columns > WEIR__CUDA_GRAPH_COLUMNS)
+		snprintf(
+			why, room,
+			"products of %llu columns, a prompt: graphs are for at most %d",
+			(unsigned long long)l->columns,
+			WEIR__CUDA_GRAPH_COLUMNS);
+	else if (launches <= 1)
+		snprintf(why, room, "one launch needs no graph");
+	else
+		return false;
+	return true;
+}
+
+struct weir__cuda_range *
+weir__cuda_range_take(struct weir__cuda *c, struct weir__cuda_launches *l,
+		      const struct weir_backend_compute *run, CUstream stream)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+	struct weir__cuda_range *range = NULL;
+
+	pthread_mutex_lock(&g->lock);
+	g->works++;
+	if (!is_direct(c, l, launches_of(l, run), g->why, sizeof(g->why))) {
+		range = range_find(c, g, run);
+		if (!range)
+			snprintf(g->why, sizeof(g->why),
+				 "more than %u ranges of nodes are run",
+				 WEIR__CUDA_RANGES);
+		else
+			range->used = g->works;
+		if (range && !range_advance(c, l, range, stream))
+			range = NULL;
+	}
+	if (range) {
+		range->in_flight++;
+		g->launched++;
+		g->why[0] = '\0';
+	} else {
+		g->direct++;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return range;
+}
+
+CUresult weir__cuda_range_launch(struct weir__cuda *c,
+				 struct weir__cuda_launches *l,
+				 struct weir__cuda_range *range,
+				 CUstream stream)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+	CUresult r;
+
+	/* One thread at a time may use a graph. */
+	pthread_mutex_lock(&g->lock);
+	if (range->found)
+		memset(&range->found->status, 0, STATUS);
+	r = drv.cuGraphLaunch(range->exec, stream);
+	if (r)
+		range_refuse(c, range, r, "cuGraphLaunch");
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+void weir__cuda_range_put(struct weir__cuda_launches *l,
+			  struct weir__cuda_range *range)
+{
+	pthread_mutex_lock(&l->graphs.lock);
+	range->in_flight--;
+	pthread_mutex_unlock(&l->graphs.lock);
+}
+
+bool weir__cuda_range_is_short(struct weir__cuda_launches *l,
+			       const struct weir_backend_compute *run)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+	bool is_short = false;
+
+	if (!l->checks && launches_of(l, run) <= 1)
+		return true;
+	/* It is held for long while a graph is built. */
+	if (pthread_mutex_trylock(&g->lock))
+		return false;
+	for (unsigned i = 0; i < WEIR__CUDA_RANGES && !is_short; i++) {
+		const struct weir__cuda_range *range = &g->range[i];
+
+		is_short = range->state == WEIR__CUDA_RANGE_BUILT &&
+			   range->first == run->first && range->n == run->n &&
+			   range->workspace == run->workspace &&
+			   !(l->checks && range->in_flight);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return is_short;
+}
+
+void weir__cuda_graphs_free(struct weir__cuda *c, struct weir__cuda_launches *l,
+			    bool driver)
+{
+	for (unsigned i = 0; i < WEIR__CUDA_RANGES; i++)
+		range_clear(c, &l->graphs.range[i], driver);
+}
+
+void weir__cuda_graphs_describe(const struct weir__cuda *c,
+				struct weir__cuda_launches *l,
+				struct weir_backend_launches *ret)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+
+	pthread_mutex_lock(&g->lock);
+	ret->graphs = g->built;
+	ret->as_graph = g->launched;
+	ret->directly = g->direct;
+	if (g->works)
+		memcpy(ret->why, g->why, sizeof(ret->why));
+	else
+		is_direct(c, l, l->n, ret->why, sizeof(ret->why));
+	pthread_mutex_unlock(&g->lock);
+}
