@@ -20,7 +20,7 @@ TESTS += $(T_IO_C) $(T_IO_SH)
 %C%_ring_dies_t_LDADD = lib/libweir.la t/libtap.la
 %C%_ring_old_t_SOURCES = %D%/ring-old.c $(T_SAMPLE)
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c $(T_SAMPLE) $(T_LEAKS)
+%C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c $(T_SAMPLE) $(T_LEAKS) $(T_UNCACHED)
 %C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__owner_release
 %C%_ring_stuck_t_LDADD = $(T_STATIC) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
