@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linked to tests that replace pread(2): a read that must not wait finds nothing
- * in the page cache, so that all bytes are read by pread(2) or by a ring. Files
- * have reads that do not wait also where the file system lacks them (overlayfs):
- * only such files are read by rings.
+ * Linked to tests that replace pread(2): a read that must not wait finds
+ * nothing in the page cache, so that all bytes are read by pread(2) or by a
+ * ring. Files have reads that do not wait also where the file system lacks them
+ * (overlayfs): only such files are read by rings.
  */
 #include <errno.h>
 #include <sys/syscall.h>
