@@ -18,6 +18,7 @@ struct weir__cuda;
 	X(elements)          \
 	X(rows)              \
 	X(copies)            \
+	X(encode)            \
 	X(products)          \
 	X(attention)         \
 	X(reduce)            \
@@ -35,6 +36,8 @@ struct weir__cuda;
 	X(copies, copy_floats)       \
 	X(copies, get_rows)          \
 	X(copies, set_rows)          \
+	X(encode, copy_blocks)       \
+	X(encode, set_rows_blocks)   \
 	X(products, mul_mat_f32)     \
 	X(products, mul_mat_f16)     \
 	X(products, mul_mat_bf16)    \
@@ -42,6 +45,7 @@ struct weir__cuda;
 	X(products, mul_mat_q4_0)    \
 	X(products, mul_mat_q4_k)    \
 	X(products, mul_mat_q6_k)    \
+	X(products, mul_mat_quants)  \
 	X(attention, attention_f32)  \
 	X(attention, attention_f16)  \
 	X(attention, attention_bf16) \

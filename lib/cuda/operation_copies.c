@@ -45,10 +45,31 @@ static int copy_supports(const struct weir_backend_node *node)
 	if (a->dtype == dst->dtype)
 		return 0;
 	if (!weir__cuda_is_one_of(WEIR__CUDA_STORED, a->dtype) ||
-	    !weir__cuda_is_one_of(WEIR__CUDA_FLOATS, dst->dtype))
+	    !weir__cuda_is_one_of(WEIR__CUDA_WRITTEN, dst->dtype))
 		return weir__cuda_refuse(node, "no conversion to %s",
 					 dtype_of(dst)->name);
 	return 0;
+}
+
+/* True if elements are written as blocks: Q8_0 or Q4_0. */
+static bool has_blocks(const struct weir_operand *t)
+{
+	return dtype_of(t)->block > 1;
+}
+
+static void blocks_add(struct weir__cuda_launches *l,
+		       const struct weir_operand *dst,
+		       const struct weir_operand *a)
+{
+	struct weir__cuda_copy p = {
+		.n = weir__cuda_outer(dst, 0) / dtype_of(dst)->block,
+		.dst = in_units(dst),
+		.a = weir__cuda_operand(a),
+	};
+
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_copy_blocks,
+			      weir__cuda_blocks_for(32 * p.n), 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
 static void copy_plan(struct weir__cuda_launches *l,
@@ -63,6 +84,8 @@ static void copy_plan(struct weir__cuda_launches *l,
 
 	if (a->dtype == dst->dtype)
 		units_add(l, dst, a, false);
+	else if (has_blocks(dst))
+		blocks_add(l, dst, a);
 	else
 		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_copy_floats,
 				      weir__cuda_blocks_for(p.n), 1,
@@ -99,12 +122,12 @@ static void repeat_plan(struct weir__cuda_launches *l,
 
 /* Their kernels may find an index that is out of range. */
 static void index_add(struct weir__cuda_launches *l,
-		      enum weir__cuda_kernel_id kernel,
+		      enum weir__cuda_kernel_id kernel, uint64_t threads,
 		      struct weir__cuda_index *p)
 {
 	l->checks = true;
 	p->node = l->n_nodes + 1;
-	weir__cuda_launch_add(l, kernel, weir__cuda_blocks_for(p->n), 1,
+	weir__cuda_launch_add(l, kernel, weir__cuda_blocks_for(threads), 1,
 			      WEIR__CUDA_THREADS, 0, p, sizeof(*p));
 }
 
@@ -118,7 +141,7 @@ static void get_rows_plan(struct weir__cuda_launches *l,
 		.ids = weir__cuda_source(node, 1),
 	};
 
-	index_add(l, WEIR__CUDA_KERNEL_get_rows, &p);
+	index_add(l, WEIR__CUDA_KERNEL_get_rows, p.n, &p);
 }
 
 static void set_rows_plan(struct weir__cuda_launches *l,
@@ -132,8 +155,12 @@ static void set_rows_plan(struct weir__cuda_launches *l,
 	};
 
 	if (weir__cuda_outer(b, 0))
-		p.n = weir__cuda_outer(b, 2) * (uint64_t)weir__cuda_dim(b, 0);
-	index_add(l, WEIR__CUDA_KERNEL_set_rows, &p);
+		p.n = weir__cuda_outer(b, 2) * (uint64_t)weir__cuda_dim(b, 0) /
+		      dtype_of(&node->dst)->block;
+	if (has_blocks(&node->dst))
+		index_add(l, WEIR__CUDA_KERNEL_set_rows_blocks, 32 * p.n, &p);
+	else
+		index_add(l, WEIR__CUDA_KERNEL_set_rows, p.n, &p);
 }
 
 static int whole_rows(const struct weir_backend_node *node)
@@ -182,8 +209,9 @@ const struct weir__cuda_operation weir__cuda_op_get_rows = {
 
 const struct weir__cuda_operation weir__cuda_op_set_rows = {
 	.name = "set_rows",
-	.dst = WEIR__CUDA_FLOATS,
-	.src = { WEIR__CUDA_FLOATS, WEIR__CUDA_FLOATS, WEIR__CUDA_INDICES },
+	.dst = WEIR__CUDA_WRITTEN,
+	.src = { WEIR__CUDA_WRITTEN, WEIR__CUDA_FLOATS, WEIR__CUDA_INDICES },
 	.n_src = 3,
+	.supports = whole_rows,
 	.plan = set_rows_plan,
 };

@@ -30,8 +30,10 @@ static enum weir__cuda_kernel_id kernel_of(uint32_t dtype)
 		return WEIR__CUDA_KERNEL_mul_mat_q4_k;
 	case WEIR_DTYPE_Q6_K:
 		return WEIR__CUDA_KERNEL_mul_mat_q6_k;
-	default:
+	case WEIR_DTYPE_F32:
 		return WEIR__CUDA_KERNEL_mul_mat_f32;
+	default:
+		return WEIR__CUDA_KERNEL_mul_mat_quants;
 	}
 }
 

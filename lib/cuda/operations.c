@@ -49,9 +49,8 @@ static const struct weir__cuda_operation *const table[] = {
 
 /* The dtypes of the sets, in the order of their bits. */
 static const uint32_t dtypes[] = {
-	WEIR_DTYPE_F32,  WEIR_DTYPE_F16,  WEIR_DTYPE_BF16,
-	WEIR_DTYPE_I32,  WEIR_DTYPE_I64,  WEIR_DTYPE_Q8_0,
-	WEIR_DTYPE_Q4_0, WEIR_DTYPE_Q4_K, WEIR_DTYPE_Q6_K,
+	WEIR_DTYPE_F32, WEIR_DTYPE_F16,  WEIR_DTYPE_BF16, WEIR_DTYPE_I32,
+	WEIR_DTYPE_I64, WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_0,
 };
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
@@ -113,7 +112,7 @@ bool weir__cuda_is_one_of(uint32_t set, uint32_t dtype)
 	for (unsigned i = 0; i < N_DTYPES; i++)
 		if (dtypes[i] == dtype)
 			return set & 1u << i;
-	return false;
+	return set & WEIR__CUDA_QUANTS && dtype > WEIR_DTYPE_GGML;
 }
 
 static int refuse_dtype(const struct weir_backend_node *node, const char *what,
@@ -127,6 +126,8 @@ static int refuse_dtype(const struct weir_backend_node *node, const char *what,
 		append(names, sizeof(names), *names ? ", " : "");
 		append(names, sizeof(names), dtype_name(dtypes[i]));
 	}
+	if (set & WEIR__CUDA_QUANTS)
+		append(names, sizeof(names), ", or another quantised dtype");
 	return weir__cuda_refuse(node, "%s is %s, not one of %s", what,
 				 dtype_name(dtype), names);
 }

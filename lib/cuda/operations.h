@@ -25,9 +25,9 @@ enum weir__cuda_dtypes {
 	WEIR__CUDA_INDICES = 24,
 	WEIR__CUDA_Q8_0 = 32,
 	WEIR__CUDA_Q4_0 = 64,
-	WEIR__CUDA_Q4_K = 128,
-	WEIR__CUDA_Q6_K = 256,
-	WEIR__CUDA_STORED = 487 /* floats and quantised: weights */
+	WEIR__CUDA_QUANTS = 128,  /* all other quantised dtypes */
+	WEIR__CUDA_WRITTEN = 103, /* floats, and those that copies write */
+	WEIR__CUDA_STORED = 231   /* floats and quantised: weights */
 };
 
 #define WEIR__CUDA_MOST_SRC 5u

@@ -105,40 +105,6 @@ static int makes(struct weir_node *out)
 	return r;
 }
 
-/* The dtypes of weights with which it computes, and some others. */
-static const struct {
-	enum weir_dtype dtype;
-	const char *name;
-	bool computes;
-} weights[] = {
-	{ WEIR_DTYPE_F32, "F32", true },    { WEIR_DTYPE_F16, "F16", true },
-	{ WEIR_DTYPE_BF16, "BF16", true },  { WEIR_DTYPE_Q8_0, "Q8_0", true },
-	{ WEIR_DTYPE_Q4_0, "Q4_0", true },  { WEIR_DTYPE_Q4_K, "Q4_K", true },
-	{ WEIR_DTYPE_Q6_K, "Q6_K", true },  { WEIR_DTYPE_Q5_K, "Q5_K", false },
-	{ WEIR_DTYPE_Q4_1, "Q4_1", false },
-};
-#define WEIGHTS (sizeof(weights) / sizeof(weights[0]))
-
-static void supports(void)
-{
-	for (unsigned i = 0; i < WEIGHTS; i++) {
-		struct weir_node *a = matrix("a", weights[i].dtype, 3, 256);
-		int r = makes(weir_mul_mat(
-			g, a, matrix("b", WEIR_DTYPE_F32, 2, 256)));
-
-		if (weights[i].computes)
-			is_int(r, 0, "products with %s are computed",
-			       weights[i].name);
-		else
-			is_err(r, -EOPNOTSUPP, "not one of F32, F16, BF16",
-			       "products with %s are refused", weights[i].name);
-	}
-	is_err(makes(weir_cast(g, vector("x", WEIR_DTYPE_F32, N),
-			       WEIR_DTYPE_Q8_0)),
-	       -EOPNOTSUPP, "no conversion to Q8_0",
-	       "a conversion without a kernel is refused");
-}
-
 static void right(void)
 {
 	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N), *y;
@@ -371,7 +337,6 @@ int main(void)
 			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
 	plan(0);
 	sched_make();
-	supports();
 	right();
 	two_runs();
 	indices();

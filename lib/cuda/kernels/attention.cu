@@ -5,7 +5,7 @@
  * and that sum with each exp times v. The order of the sums depends on nothing
  * but the positions; a position that the mask hides changes no bit.
  */
-#include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/quants.cuh"
 
 #define TILE 128 /* threads of a block: a position of a tile for each */
 #define HIDDEN -1.0f /* instead of an exp, which is not negative */

@@ -2,70 +2,103 @@
 /*
  * Elements of rows as they are stored: floats, and blocks of quantised dtypes,
  * which may be at any address. Each struct has the elements of a block, its
- * bytes, and element @i of it.
+ * bytes, and element @i of it, in the same bits as the CPU has it
+ * (lib/mem/quants.c): a scale times a small integer, and an offset.
  */
 #ifndef WEIR__CUDA_BLOCKS_CUH
 #define WEIR__CUDA_BLOCKS_CUH
 
 #include "cuda/kernels/device.cuh"
+#include "mem/dtype_table.h"
+
+#define BLOCK(name)                                          \
+	static const unsigned elements = WEIR__BLOCK_##name, \
+			      bytes = WEIR__BYTES_##name
+
+__device__ static inline float half_in(const char *at)
+{
+	return f16_in(bytes_in<uint16_t>(at));
+}
+
+__device__ static inline unsigned byte_in(const char *at)
+{
+	return (uint8_t)*at;
+}
+
+/* Rounded twice: no fused multiply-add. */
+__device__ static inline float scaled(float scale, int q, float offset)
+{
+	return __fadd_rn(__fmul_rn(scale, (float)q), offset);
+}
+
+/* Nibble @i of @n bytes: their low ones, then their high ones. */
+__device__ static inline unsigned nibble(const char *at, unsigned i, unsigned n)
+{
+	return byte_in(at + i % n) >> i / n * 4 & 15;
+}
+
+/* Element @i of 2 bits of 32 bytes: the lowest of all bytes, then the next. */
+__device__ static inline unsigned pair(const char *at, unsigned i)
+{
+	return byte_in(at + i % 32) >> 2 * (i / 32) & 3;
+}
 
 struct block_q8_0 {
-	static const unsigned elements = 32, bytes = 34;
+	BLOCK(Q8_0);
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		return f16_in(bytes_in<uint16_t>(b)) *
-		       (float)(signed char)b[2 + i];
+		return half_in(b) * (float)(signed char)b[2 + i];
 	}
 };
 
 struct block_q4_0 {
-	static const unsigned elements = 32, bytes = 18;
+	BLOCK(Q4_0);
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		unsigned q = (uint8_t)b[2 + i % 16];
-
-		return f16_in(bytes_in<uint16_t>(b)) *
-		       (float)((int)(i < 16 ? q & 15 : q >> 4) - 8);
+		return half_in(b) * (float)((int)nibble(b + 2, i, 16) - 8);
 	}
 };
 
-/* 8 groups of 32 elements, each with a scale and a minimum of 6 bits. */
+/*
+ * The scale and the minimum of group @g of Q4_K and Q5_K, of 6 bits each, from
+ * 12 bytes at @at.
+ */
+__device__ static inline float group_in(const char *b, const char *at,
+					unsigned g, int q)
+{
+	const uint8_t *s = (const uint8_t *)at;
+	unsigned scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
+	unsigned least = g < 4 ? s[g + 4] & 63 : s[g + 4] >> 4 | s[g] >> 6 << 4;
+
+	return scaled(half_in(b) * (float)scale, q,
+		      -(half_in(b + 2) * (float)least));
+}
+
+/* 8 groups of 32 elements, each with a scale and a minimum. */
 struct block_q4_k {
-	static const unsigned elements = 256, bytes = 144;
+	BLOCK(Q4_K);
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		const uint8_t *s = (const uint8_t *)b + 4;
-		unsigned g = i / 32, q = (uint8_t)b[16 + i / 64 * 32 + i % 32];
-		unsigned scale = g < 4 ? s[g] & 63
-				       : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
-		unsigned least = g < 4 ? s[g + 4] & 63
-				       : s[g + 4] >> 4 | s[g] >> 6 << 4;
-
-		q = g % 2 ? q >> 4 : q & 15;
-		return f16_in(bytes_in<uint16_t>(b)) * (float)scale * (float)q -
-		       f16_in(bytes_in<uint16_t>(b + 2)) * (float)least;
+		return group_in(b, b + 4, i / 32,
+				(int)nibble(b + 16 + i / 64 * 32, i % 64, 32));
 	}
 };
 
 /* 16 groups of 16 elements, whose upper 2 bits are apart. */
 struct block_q6_k {
-	static const unsigned elements = 256, bytes = 210;
+	BLOCK(Q6_K);
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		unsigned half = i / 128, j = i % 128, low, high;
-		const uint8_t *ql = (const uint8_t *)b + 64 * half;
-		const uint8_t *qh = (const uint8_t *)b + 128 + 32 * half;
-		int scale = (signed char)b[192 + i / 16];
+		unsigned half = i / 128, j = i % 128;
+		unsigned low = nibble(b + 64 * half, j, 64);
+		unsigned high = pair(b + 128 + 32 * half, j);
+		float d = half_in(b + 208) * (float)(signed char)b[192 + i / 16];
 
-		low = ql[j % 64];
-		low = j < 64 ? low & 15 : low >> 4;
-		high = qh[j % 32] >> 2 * (j / 32) & 3;
-		return f16_in(bytes_in<uint16_t>(b + 208)) * (float)scale *
-		       (float)((int)(low | high << 4) - 32);
+		return d * (float)((int)(low | high << 4) - 32);
 	}
 };
 
@@ -74,24 +107,6 @@ __device__ static inline float block_in(const char *row, int64_t i)
 {
 	return B::at(row + i / B::elements * B::bytes,
 		     (unsigned)(i % B::elements));
-}
-
-/* Element @i of a row of any of these dtypes. */
-__device__ static inline float stored_in(const operand &t, const char *row,
-					 int64_t i)
-{
-	switch (t.dtype) {
-	case WEIR_DTYPE_Q8_0:
-		return block_in<block_q8_0>(row, i);
-	case WEIR_DTYPE_Q4_0:
-		return block_in<block_q4_0>(row, i);
-	case WEIR_DTYPE_Q4_K:
-		return block_in<block_q4_k>(row, i);
-	case WEIR_DTYPE_Q6_K:
-		return block_in<block_q6_k>(row, i);
-	default:
-		return element_in(t, row + i * t.stride[0]);
-	}
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies and conversions, and rows that indices choose. */
-#include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/indices.cuh"
+#include "cuda/kernels/quants.cuh"
 
 /* A unit of @bytes; those of elements are copied at once if they may be. */
 __device__ static inline void unit_copy(const struct weir__cuda_copy &p,
@@ -41,20 +42,6 @@ KERNEL(copy_floats, copy)
 		element_out(p.dst, at_repeated(p.dst, w, 0, WEIR__CUDA_DIMS),
 			    stored_in(p.a, row, v.i[0]));
 	}
-}
-
-/* The index for @w, whose dimension 1 is the last one of ids. */
-__device__ static inline int64_t index_in(const operand &ids, const place &w)
-{
-	char *at = address(ids);
-
-#pragma unroll
-	for (unsigned d = 0; d + 1 < WEIR__CUDA_DIMS; d++)
-		if (w.i[d + 1])
-			at += w.i[d + 1] % ids.dim[d] * ids.stride[d];
-	if (ids.dtype == WEIR_DTYPE_I64)
-		return (int64_t)word_in<uint64_t>(ids, at);
-	return (int32_t)word_in<uint32_t>(ids, at);
 }
 
 /* A result whose index is out of range stays as it was. */

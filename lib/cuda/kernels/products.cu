@@ -5,7 +5,7 @@
  * on nothing but the number of elements: so a result does not depend on what is
  * computed with it.
  */
-#include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/quants.cuh"
 
 #define COLUMNS 4
 
@@ -38,6 +38,15 @@ template <typename B> struct row_blocks {
 					  int64_t i)
 	{
 		return block_in<B>(row, i);
+	}
+};
+
+/* Any of the other quantised dtypes. */
+struct row_quants {
+	__device__ static inline float at(const operand &t, const char *row,
+					  int64_t i)
+	{
+		return stored_in(t, row, i);
 	}
 };
 
@@ -137,3 +146,4 @@ PRODUCT(mul_mat_q8_0, row_blocks<block_q8_0>)
 PRODUCT(mul_mat_q4_0, row_blocks<block_q4_0>)
 PRODUCT(mul_mat_q4_k, row_blocks<block_q4_k>)
 PRODUCT(mul_mat_q6_k, row_blocks<block_q6_k>)
+PRODUCT(mul_mat_quants, row_quants)
