@@ -267,16 +267,16 @@ static json_t *device_json(struct weir_dev *dev)
 
 	if (weir_dev_info(dev, &info) < 0)
 		return NULL;
-	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:i, s:o, s:o, s:o}",
-			 "name", text_or_null(info.name), "description",
-			 text_or_null(info.description), "backend",
-			 text_or_null(info.backend), "module",
-			 text_or_null(info.module), "type",
-			 type_name(info.type), "caps", caps_json(info.caps),
-			 "node", (int)info.node, "pci",
-			 info.pci[0] ? text_or_null(info.pci) : json_null(),
-			 "memory", memory_json(dev), "kinds",
-			 kinds_json(dev, &info));
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:o}",
+		"name", text_or_null(info.name), "description",
+		text_or_null(info.description), "backend",
+		text_or_null(info.backend), "module", text_or_null(info.module),
+		"type", type_name(info.type), "caps", caps_json(info.caps),
+		"no_compute", text_or_null(info.no_compute), "node",
+		(int)info.node, "pci",
+		info.pci[0] ? text_or_null(info.pci) : json_null(), "memory",
+		memory_json(dev), "kinds", kinds_json(dev, &info));
 }
 
 static json_t *io_json(struct weir *weir)
@@ -444,6 +444,11 @@ static void show_device(const json_t *dev)
 	if (integer(dev, "node") >= 0)
 		printf(", NUMA node %lld", integer(dev, "node"));
 	putchar('\n');
+	if (has_text(dev, "no_compute")) {
+		fputs("  computes nothing: ", stdout);
+		put_string(dev, "no_compute");
+		putchar('\n');
+	}
 	json_array_foreach(json_object_get(dev, "kinds"), i, kind)
 		show_kind(kind);
 }

@@ -266,6 +266,8 @@ struct weir_backend_dev {
 	 * all processes, whichever devices they have. "": not known.
 	 */
 	char uuid[40];
+	/* Why it does not have WEIR_CAP_COMPUTE, in words; "": not said. */
+	char no_compute[200];
 };
 
 /*

@@ -45,6 +45,8 @@ struct weir_dev_info {
 	 * the same in all processes, other than the name.
 	 */
 	char uuid[40];
+	/* Why it does not have WEIR_CAP_COMPUTE, in words; "": not said. */
+	char no_compute[200];
 };
 
 /* Kinds of memory. A device has some of them: see weir_dev_buft(). */
@@ -105,7 +107,8 @@ WEIR_API int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
 
 /*
  * Path of the @i-th module, from 0, that the search found but did not load,
- * and a sentence that says why. Searches first, if no call has done so. Both
+ * or of a directory that it did not search because its path is relative, and a
+ * sentence that says why. Searches first, if no call has done so. Both
  * strings exist as long as the root.
  *
  * -ENOENT: @i is past the end.

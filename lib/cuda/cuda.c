@@ -141,7 +141,6 @@ static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
 {
 	struct weir_backend_dev *d = &ret_desc->dev;
 	size_t total;
-	char why[160];
 	CUdevice device;
 	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
 
@@ -162,7 +161,8 @@ static int describe(struct gpu_number n, struct gpu_desc *ret_desc)
 			  : WEIR_DEV_GPU;
 	d->caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_PINNED |
 		  WEIR_CAP_WRAP_HOST;
-	if (!weir__cuda_image_unfit(device, why, sizeof(why)))
+	if (!weir__cuda_image_unfit(device, d->no_compute,
+				    sizeof(d->no_compute)))
 		d->caps |= WEIR_CAP_COMPUTE;
 	d->node = nearest_node(device, d->pci);
 	describe_memory(ret_desc, total);

@@ -21,7 +21,7 @@
  * loading they may find that out only when a kernel is first used.
  */
 #define IMAGE_DRIVER 13000
-#define LOG 160
+#define LOG 160 /* bytes of what the driver's compiler says */
 
 #ifdef WEIR__CUDA_PTX
 #ifdef WEIR__CUDA_CUBINS
@@ -165,7 +165,14 @@ static CUresult load_ptx(const char *ptx, CUmodule *ret, char log[LOG])
 				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
 	void *value[] = { log, (void *)(uintptr_t)LOG };
 
-	return drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
+	CUresult r = drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
+
+	/* It has several lines, and perhaps no end. */
+	log[LOG - 1] = '\0';
+	for (char *p = log; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = p[1] ? ' ' : '\0';
+	return r;
 }
 
 /* loaded.lock is held, and a context is current. */
@@ -180,7 +187,11 @@ static int load(struct weir__cuda *c, enum weir__cuda_image_id id)
 	if (HAVE_CUBINS && drv.version >= IMAGE_DRIVER)
 		r = drv.cuModuleLoadDataEx(&module, images[id].cubins, 0, NULL,
 					   NULL);
-	if (r && is_refusal(r))
+	/*
+	 * PTX is tried after any failure that another image may not have:
+	 * code that the driver cannot decompress is no refusal by its result.
+	 */
+	if (r && r != CUDA_ERROR_OUT_OF_MEMORY && !weir__cuda_is_fatal(r))
 		r = load_ptx(images[id].ptx, &module, log);
 	if (r)
 		return refuse(c, r, images[id].name, log);

@@ -290,6 +290,7 @@ int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 		return r;
 	memcpy(info.pci, d->pci, sizeof(info.pci));
 	memcpy(info.uuid, d->uuid, sizeof(info.uuid));
+	memcpy(info.no_compute, d->no_compute, sizeof(info.no_compute));
 	/* dev_open may set the node. */
 	pthread_mutex_lock(&dev->lock);
 	info.node = d->node;

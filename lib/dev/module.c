@@ -31,7 +31,7 @@ struct weir__module {
 	ino_t ino;
 };
 
-/* A module that the search found and left out. */
+/* A module, or a relative directory, that the search left out. */
 struct weir__refused {
 	struct weir__refused *next;
 	char *path, *why;
@@ -327,13 +327,11 @@ static int module_load(struct weir *weir, const char *path)
 	return r;
 }
 
-/* Remember the module and the reason, which is this thread's error. */
-static void module_refuse(struct weir *weir, const char *path)
+/* Remember what is left out, and why. */
+static void refused_add(struct weir *weir, const char *path, const char *why)
 {
 	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
-	const char *why = weir_error();
 
-	weir__log(weir, "module %s: %s", path, why);
 	if (!x)
 		return;
 	x->path = weir__strdup(path);
@@ -345,6 +343,13 @@ static void module_refuse(struct weir *weir, const char *path)
 	for (end = &weir__registry(weir)->refused; *end; end = &(*end)->next)
 		;
 	*end = x;
+}
+
+/* The reason is this thread's error. */
+static void module_refuse(struct weir *weir, const char *path)
+{
+	weir__log(weir, "module %s: %s", path, weir_error());
+	refused_add(weir, path, weir_error());
 }
 
 /* Load a module that was found in a directory. */
@@ -411,6 +416,21 @@ static void search_dir(struct search *s, const char *dir)
 	weir__free(list);
 }
 
+static void refuse_relative(struct weir *weir, const char *path, size_t len)
+{
+	char dir[256];
+
+	weir__log(
+		weir,
+		"module path: '%s' is not an absolute directory, and left out",
+		weir__quote(path, len));
+	if (!len)
+		return;
+	snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
+	refused_add(weir, dir,
+		    "modules are searched in absolute directories only");
+}
+
 /* Relative directories are left out: they depend on the working directory. */
 static void search_path(struct search *s, const char *path)
 {
@@ -420,10 +440,7 @@ static void search_path(struct search *s, const char *path)
 		size_t len = strcspn(p, ":");
 
 		if (*p != '/' || len >= sizeof(dir)) {
-			weir__log(
-				s->weir,
-				"module path: '%s' is not an absolute directory, and left out",
-				weir__quote(p, len));
+			refuse_relative(s->weir, p, len);
 		} else {
 			snprintf(dir, sizeof(dir), "%.*s", (int)len, p);
 			search_dir(s, dir);
@@ -575,7 +592,9 @@ void weir__modules_why(struct weir *weir, char *text, size_t room)
 	*text = '\0';
 	for (; x; x = x->next)
 		weir__append(text, room, "; %s was left out: %s",
-			     strrchr(x->path, '/') + 1, x->why);
+			     *x->path == '/' ? strrchr(x->path, '/') + 1
+					     : x->path,
+			     x->why);
 }
 
 void weir__modules_free(struct weir__registry *registry)

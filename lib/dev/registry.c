@@ -232,7 +232,8 @@ static int check_dev(const struct weir_dev *dev)
 
 	if (!memchr(d->description, 0, sizeof(d->description)) ||
 	    !memchr(d->pci, 0, sizeof(d->pci)) ||
-	    !memchr(d->uuid, 0, sizeof(d->uuid)))
+	    !memchr(d->uuid, 0, sizeof(d->uuid)) ||
+	    !memchr(d->no_compute, 0, sizeof(d->no_compute)))
 		return weir__fail(-EBADMSG,
 				  "device %s: a string without an end",
 				  d->name);

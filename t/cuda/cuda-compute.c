@@ -297,6 +297,10 @@ static void loads_later(void)
 	       "'elements'",
 	       "kernels for which there is no memory are an error");
 	fake.disarm();
+	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_ONCE, 1);
+	is_int(makes(weir_sum(g, vector("x", WEIR_DTYPE_F32, N))), 0,
+	       "PTX is loaded if the code for the GPU is not");
+	fake.disarm();
 	fake.arm("cuFuncLoad", 1, FAKECUDA_ONCE, 2);
 	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -ENOMEM,
 	       "'elements'", "and so is one kernel of them");
@@ -346,7 +350,7 @@ int main(void)
 		cancelled();
 	}
 	end();
-	if (on_fake(6)) {
+	if (on_fake(7)) {
 		refused();
 		loads_later();
 	}

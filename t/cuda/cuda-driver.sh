@@ -41,7 +41,7 @@ left_out()
 		with "$@" weir load --device CUDA0 "$tmp/tiny.safetensors"
 }
 
-plan 64
+plan 66
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir load --quiet --digest "$tmp/tiny.safetensors" >"$tmp/cpu"
@@ -52,6 +52,10 @@ left_out 'no CUDA driver: libcuda.so.1' 'no driver' "$tmp/empty"
 left_out 'no CUDA driver: ' 'a driver that is a text file' "$tmp/text"
 left_out "libcuda.so.1 is a toolkit's stub" 'the stub of a toolkit' \
 	"$fake" FAKECUDA_ARM=cuGetProcAddress:1:from:34
+works 'a driver that is too old for kernels: the devices are listed' \
+	with "$fake" FAKECUDA_VERSION=11030 weir devices
+has "$(cat "$tmp/out")" 'computes nothing: ' \
+	'the reason why a GPU does not compute is listed'
 left_out 'the driver (CUDA 13.0) has no cuEventQuery as of CUDA 2.0' \
 	'a driver that lacks an entry' "$fake" FAKECUDA_NO=cuEventQuery
 left_out 'the driver (CUDA 10.2) has no cuDevicePrimaryCtxRelease as of CUDA 11.0' \

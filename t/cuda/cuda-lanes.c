@@ -59,7 +59,10 @@ static void old_driver(void)
 	ok(!(info.caps & WEIR_CAP_COMPUTE),
 	   "a device of a driver before CUDA 11.4 does not compute");
 	is_err(weir_sched_new(&dev[1], 1, NULL, &none), -EOPNOTSUPP,
-	       "does not compute", "no scheduler is made for it alone");
+	       "CUDA0 does not compute: the kernels are PTX 7.4, which needs a driver of CUDA 11.4; this one is of CUDA",
+	       "no scheduler is made for it alone, and the error has the reason");
+	has_str(info.no_compute, "needs a driver of CUDA 11.4",
+		"the description of the device has it too");
 }
 
 static void copies(void)

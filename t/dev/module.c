@@ -258,6 +258,8 @@ static void loaded_twice(void)
 static void relative_paths(void)
 {
 	static const char *const paths[] = { ".", "::", "", "sub:./x" };
+	const char *path, *why;
+	struct weir_dev *dev;
 	struct weir *weir;
 
 	if (chdir(modules_dir()) < 0)
@@ -273,6 +275,13 @@ static void relative_paths(void)
 	weir_dev_count(weir);
 	has_str(modules_log, "'rel' is not an absolute directory",
 		"the log names a relative directory, which is left out");
+	is_int(weir_module_refused(weir, 0, &path, &why), 0,
+	       "the directory is listed with the modules that were left out");
+	is_str(path, "rel", "by its path");
+	has_str(why, "absolute directories", "with the reason");
+	is_err(weir_dev_find(weir, "NONE0", &dev), -ENODEV,
+	       "rel was left out: modules are searched in absolute",
+	       "a device that is not found has the reason");
 	weir_close(weir);
 }
 
@@ -570,7 +579,7 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(4 + 7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 4 + 2 + 1 +
+	plan(4 + 7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 9 + 5 + 2 + 4 + 2 + 1 +
 	     1 + 2 + 1);
 	devices_found();
 	device_functions();

@@ -9,12 +9,13 @@
 # pragma is a hint of 8.3: which bytes of a load are used.
 set -e
 nvcc=$1 top=$2 source=$3 out=$4
+trap 'rm -f "$out.new"' EXIT
+trap 'exit 1' HUP INT TERM
 "$nvcc" -arch=compute_80 -ptx -O3 -Werror all-warnings -I"$top/include" \
 	-I"$top/lib" -o "$out.new" "$source"
 sed -e 's/^\.version .*/.version 7.4/' -e '/^\/\//d' -e '/^$/d' \
 	-e '/\.pragma "used_bytes_mask/d' "$out.new" \
 	>"$out.ptx"
-rm -f "$out.new"
 set --
 for gpu in 80 86 89 90 100 120; do
 	set -- "$@" -gencode "arch=compute_$gpu,code=sm_$gpu"

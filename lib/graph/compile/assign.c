@@ -561,8 +561,9 @@ static void add_reason(char *text, struct weir_dev *dev,
 		       const struct weir_backend_node *node)
 {
 	if (!weir__dev_compute(dev))
-		weir__append(text, WEIR__ERROR_MAX, "; %s does not compute",
-			     dev->desc.name);
+		weir__append(text, WEIR__ERROR_MAX, "; %s does not compute%s%s",
+			     dev->desc.name, *dev->desc.no_compute ? ": " : "",
+			     dev->desc.no_compute);
 	else if (weir__dev_compute(dev)->supports(dev, node) < 0)
 		weir__append(text, WEIR__ERROR_MAX, "; %s: %s", dev->desc.name,
 			     weir__error_text());

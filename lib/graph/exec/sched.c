@@ -67,8 +67,10 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 		computes |= weir__dev_compute(devs[i]) != NULL;
 	}
 	if (r == 0 && !computes)
-		r = weir__fail(-EOPNOTSUPP, "%s does not compute",
-			       devs[0]->desc.name);
+		r = weir__fail(-EOPNOTSUPP, "%s does not compute%s%s",
+			       devs[0]->desc.name,
+			       *devs[0]->desc.no_compute ? ": " : "",
+			       devs[0]->desc.no_compute);
 	return r;
 }
 
