@@ -13,7 +13,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/examples/ranks.py %D%/examples/recording.py \
 	%D%/examples/stream.py %D%/examples/graph.py %D%/tests/test_examples.py \
 	 %D%/pyproject.toml %D%/setup.py \
-	%D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
+	%D%/glue/copies.c %D%/glue/dlpack.c %D%/glue/dlpack.h %D%/glue/error.c %D%/glue/glue.h \
 	%D%/glue/graph.c %D%/glue/load.c %D%/glue/maker.c %D%/glue/manifest.c %D%/glue/park.c \
 	%D%/glue/memory.c %D%/glue/model.c %D%/glue/plan.c %D%/glue/run.c \
 	%D%/glue/module.c %D%/glue/read.c %D%/glue/request.c \

@@ -15,6 +15,8 @@
 #include <Python.h>
 #include <structmember.h>
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -159,6 +161,16 @@ struct glue_graph {
 	unsigned busy;  /* threads that compile it without the GIL */
 };
 
+/* One of the runs of a plan that can be under way: copies.c. */
+struct glue_copy {
+	struct weir_run *run;
+	struct weir_event *end; /* for fileno(); or NULL */
+	PyObject *keep;         /* tensors that an input is copied from later */
+	pthread_t thread;       /* that took it */
+	bool taken;
+	bool running; /* it may not have ended: its next user waits for it */
+};
+
 /* An executable graph. */
 struct glue_plan {
 	PyObject_HEAD struct glue_graph *graph;
@@ -168,14 +180,18 @@ struct glue_plan {
 	PyObject *keep;          /* tuple: the list of the graph at that time */
 	struct weir_node **node; /* the inputs, then the outputs */
 	size_t inputs, outputs;
+	struct glue_copy *copy;
+	unsigned copies;
+	sem_t free;  /* copies that nobody has, and 1 more when it is closed */
+	bool closed; /* no copy is given out any more */
 };
 
+/* A copy of a plan in use. */
 struct glue_run {
 	PyObject_HEAD struct glue_plan *plan;
-	struct weir_run *run;
-	struct weir_event *end; /* for fileno(); or NULL */
-	PyObject *keep;         /* tensors that an input is copied from later */
-	bool ending;            /* it was cancelled, and may not have ended */
+	struct glue_copy *copy; /* NULL: it was returned */
+	unsigned busy;          /* calls that use it without the GIL */
+	bool late;              /* the last of them returns it */
 };
 
 extern PyTypeObject *glue_root_type, *glue_model_type, *glue_memory_type,
@@ -343,6 +359,19 @@ int glue_graph_check(const struct glue_graph *self);
 /* Node @i of the graph, or NULL with an exception. */
 struct weir_node *glue_graph_node(struct glue_graph *self, PyObject *i);
 
+/* copies.c */
+/* Make @n copies; < 0: an errno. */
+int glue_copies_new(struct glue_plan *plan, unsigned n);
+void glue_copies_free(struct glue_plan *plan);
+/* A free copy, with @block the next one; NULL with an exception. */
+struct glue_copy *glue_copy_take(struct glue_plan *plan, bool block);
+/* Return it; cancels what is still running. */
+void glue_copy_give(struct glue_plan *plan, struct glue_copy *copy);
+
+/* run.c */
+PyObject *glue_plan_compute(PyObject *self, PyObject *args);
+PyObject *glue_plan_start(PyObject *self, PyObject *args);
+
 /* Each adds its type to @module. */
 int glue_root_init(PyObject *module);
 int glue_model_init(PyObject *module);
@@ -358,6 +387,8 @@ int glue_run_init(PyObject *module);
 
 /* Make the type of @spec and add it to @module as @name. */
 PyTypeObject *glue_type(PyObject *module, const char *name, PyType_Spec *spec);
+/* Py_tp_new of types whose objects only the glue makes: a TypeError. */
+PyObject *glue_not_made(PyTypeObject *type, PyObject *args, PyObject *kw);
 /* Free an object of a heap type, after its members. */
 void glue_free(PyObject *self);
 

@@ -28,6 +28,21 @@ void glue_free(PyObject *self)
 	Py_DECREF(type);
 }
 
+PyObject *glue_not_made(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+	PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+
+	(void)args;
+	(void)kw;
+	if (name)
+		PyErr_Format(PyExc_TypeError,
+			     "%U: the calls of weir make such objects, and "
+			     "programs cannot",
+			     name);
+	Py_XDECREF(name);
+	return NULL;
+}
+
 /* The dtypes: a tuple (number, name, elements of a block, its bytes, align). */
 static PyObject *dtypes(PyObject *module, PyObject *unused)
 {

@@ -70,6 +70,8 @@ static int compile(struct glue_plan *self, struct weir *weir,
 	if (r >= 0)
 		r = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_PLAIN,
 				  &self->buft);
+	if (r >= 0)
+		r = glue_copies_new(self, wish->opts.copies);
 	Py_END_ALLOW_THREADS self->graph->busy--;
 	if (r < 0)
 		glue_fail(r);
@@ -179,6 +181,8 @@ static void plan_dealloc(PyObject *o)
 {
 	struct glue_plan *self = (struct glue_plan *)o;
 
+	glue_copies_free(self);
+	sem_destroy(&self->free);
 	Py_BEGIN_ALLOW_THREADS weir_exec_free(self->exec);
 	weir_sched_free(self->sched);
 	Py_END_ALLOW_THREADS free(self->node);
@@ -233,6 +237,17 @@ static PyObject *plan_explain(PyObject *o, PyObject *arg)
 			     (unsigned long long)place.bytes);
 }
 
+static PyObject *plan_close(PyObject *o, PyObject *unused)
+{
+	struct glue_plan *self = (struct glue_plan *)o;
+
+	(void)unused;
+	if (!self->closed)
+		sem_post(&self->free);
+	self->closed = true;
+	Py_RETURN_NONE;
+}
+
 /* The numbers of the inputs that a run takes. */
 static PyObject *plan_inputs(PyObject *o, PyObject *unused)
 {
@@ -253,6 +268,12 @@ static PyObject *plan_inputs(PyObject *o, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
+	{ "compute", glue_plan_compute, METH_VARARGS,
+	  "compute(inputs, describe, maker): wait for a copy, run, and return "
+	  "copies of the outputs, a tuple." },
+	{ "start", glue_plan_start, METH_VARARGS,
+	  "start(inputs, describe): a Run, which has begun, with a free copy." },
+	{ "close", plan_close, METH_NOARGS, "Give out no more copies." },
 	{ "inputs", plan_inputs, METH_NOARGS,
 	  "The numbers of the nodes that a run is given." },
 	{ "info", plan_info, METH_NOARGS,

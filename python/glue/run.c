@@ -12,37 +12,55 @@ PyTypeObject *glue_run_type;
 /* How long a run may take until others are asked whether it goes on. */
 #define SHORT_NS 5000000
 
-static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+/* A copy of @plan; @block: wait for one. NULL with an exception. */
+static struct glue_run *run_new(struct glue_plan *plan, bool block)
 {
 	struct glue_run *self;
-	PyObject *plan;
-	int r;
 
-	(void)kw;
-	if (!PyArg_ParseTuple(args, "O!:Run", glue_plan_type, &plan))
-		return NULL;
-	self = (struct glue_run *)PyType_GenericAlloc(type, 0);
+	self = (struct glue_run *)PyType_GenericAlloc(glue_run_type, 0);
 	if (!self)
 		return NULL;
 	Py_INCREF(plan);
-	self->plan = (struct glue_plan *)plan;
-	r = weir_run_new(self->plan->exec, &self->run);
-	if (r < 0) {
-		glue_fail(r);
+	self->plan = plan;
+	self->copy = glue_copy_take(plan, block);
+	if (!self->copy)
 		Py_CLEAR(self);
-	}
-	return (PyObject *)self;
+	return self;
+}
+
+static void release(struct glue_run *self)
+{
+	if (!self->copy)
+		return;
+	self->late = true;
+	if (self->busy)
+		return;
+	glue_copy_give(self->plan, self->copy);
+	self->copy = NULL;
 }
 
 static void run_dealloc(PyObject *o)
 {
 	struct glue_run *self = (struct glue_run *)o;
 
-	weir_event_free(self->end);
-	weir_run_free(self->run);
-	Py_XDECREF(self->keep);
+	release(self);
 	Py_XDECREF(self->plan);
 	glue_free(o);
+}
+
+/* Around calls that use the copy, which another thread may release. */
+static struct glue_copy *enter(struct glue_run *self)
+{
+	Py_INCREF(self);
+	self->busy++;
+	return self->copy;
+}
+
+static void leave(struct glue_run *self)
+{
+	if (--self->busy == 0 && self->late)
+		release(self);
+	Py_DECREF(self);
 }
 
 /* The dtype of elements of a buffer, or NONE. */
@@ -122,10 +140,10 @@ static int set_bytes(struct glue_run *self, const struct weir_node *node,
 	int r;
 
 	if (bytes <= SMALL) {
-		r = weir_run_input(self->run, node, data, bytes);
+		r = weir_run_input(self->copy->run, node, data, bytes);
 	} else {
 		Py_BEGIN_ALLOW_THREADS r =
-			weir_run_input(self->run, node, data, bytes);
+			weir_run_input(self->copy->run, node, data, bytes);
 		Py_END_ALLOW_THREADS
 	}
 	if (r < 0)
@@ -159,13 +177,15 @@ static int set_tensor(struct glue_run *self, const struct weir_node *node,
 	    check(weir_node_tensor(node), tensor->dtype, (unsigned)tensor->ndim,
 		  tensor->shape) < 0)
 		return -1;
-	if (!self->keep)
-		self->keep = PyList_New(0);
-	if (!self->keep || PyList_Append(self->keep, (PyObject *)tensor) < 0)
+	if (!self->copy->keep)
+		self->copy->keep = PyList_New(0);
+	if (!self->copy->keep ||
+	    PyList_Append(self->copy->keep, (PyObject *)tensor) < 0)
 		return -1;
 	r = glue_tensor_describe(tensor, &t);
 	if (r >= 0)
-		r = weir_run_input_tensor(self->run, node, &t, tensor->ready);
+		r = weir_run_input_tensor(self->copy->run, node, &t,
+					  tensor->ready);
 	if (r < 0)
 		glue_fail(r);
 	return r < 0 ? -1 : 0;
@@ -225,7 +245,7 @@ static int set_inputs(struct glue_run *self, PyObject *values,
 		glue_fail_text(-EINVAL, "another number of inputs");
 		return -1;
 	}
-	Py_CLEAR(self->keep);
+	Py_CLEAR(self->copy->keep);
 	for (size_t i = 0; i < self->plan->inputs; i++)
 		if (set_input(self, i, PyTuple_GetItem(values, (Py_ssize_t)i),
 			      spec_of) < 0)
@@ -238,32 +258,29 @@ static int attempt(void *run, int64_t ns)
 	return weir_run_wait(run, ns);
 }
 
-/* No further operation begins; the next start waits for the current one. */
-static void stop(struct glue_run *self)
+/* Wait until it has ended. Ctrl-C stops it. -1 with an exception. */
+static int wait(struct glue_copy *copy, int64_t ns)
 {
-	weir_run_cancel(self->run);
-	self->ending = true;
-}
+	int r = glue_wait(attempt, copy->run, ns);
 
-/* Ctrl-C stops the run. */
-static int wait(struct glue_run *self, int64_t ns)
-{
-	int r = glue_wait(attempt, self->run, ns);
-
-	if (r == GLUE_INTERRUPTED)
-		stop(self);
-	else if (r < 0)
-		glue_fail(r);
-	return r < 0 || r == GLUE_INTERRUPTED ? -1 : 0;
-}
-
-static int wait_ending(struct glue_run *self)
-{
-	if (!self->ending)
-		return 0;
-	if (glue_wait(attempt, self->run, -1) == GLUE_INTERRUPTED)
+	if (r == GLUE_INTERRUPTED) {
+		weir_run_cancel(copy->run);
 		return -1;
-	self->ending = false;
+	}
+	if (r != -ETIMEDOUT)
+		copy->running = false;
+	if (r < 0)
+		glue_fail(r);
+	return r < 0 ? -1 : 0;
+}
+
+/* The run before was cancelled, and may not have ended. */
+static int wait_ending(struct glue_copy *copy)
+{
+	if (copy->running &&
+	    glue_wait(attempt, copy->run, -1) == GLUE_INTERRUPTED)
+		return -1;
+	copy->running = false;
 	return 0;
 }
 
@@ -272,16 +289,19 @@ static int begin(struct glue_run *self, PyObject *values, PyObject *spec_of,
 		 int64_t ns)
 {
 	struct glue_root *root = self->plan->graph->root;
+	struct weir_run *run = self->copy->run;
 	int r;
 
-	if (!glue_root_of((PyObject *)root) || wait_ending(self) < 0 ||
+	if (!glue_root_of((PyObject *)root) || wait_ending(self->copy) < 0 ||
 	    set_inputs(self, values, spec_of) < 0)
 		return -1;
 	glue_root_enter(root);
-	Py_BEGIN_ALLOW_THREADS r = weir_run_start(self->run);
+	self->copy->running = true;
+	Py_BEGIN_ALLOW_THREADS r = weir_run_start(run);
 	if (r == 0)
-		r = weir_run_wait(self->run, ns);
+		r = weir_run_wait(run, ns);
 	Py_END_ALLOW_THREADS glue_root_leave(root);
+	self->copy->running = r == -ETIMEDOUT;
 	if (r == -ETIMEDOUT)
 		return 1;
 	if (r < 0)
@@ -330,7 +350,7 @@ static PyObject *output(struct glue_run *self, size_t i,
 	size_t bytes;
 	int r;
 
-	r = weir_run_output(self->run, plan->node[plan->inputs + i], &t);
+	r = weir_run_output(self->copy->run, plan->node[plan->inputs + i], &t);
 	if (r >= 0)
 		r = weir_tensor_bytes(&t, &bytes);
 	if (r < 0)
@@ -372,85 +392,124 @@ static PyObject *outputs(struct glue_run *self, struct glue_maker *maker)
 	return tuple;
 }
 
-/* compute(inputs, describe, maker): start, wait, and the outputs. */
-static PyObject *run_compute(PyObject *o, PyObject *args)
+PyObject *glue_plan_compute(PyObject *o, PyObject *args)
 {
-	struct glue_run *self = (struct glue_run *)o;
-	PyObject *values, *spec_of, *maker;
+	PyObject *values, *spec_of, *maker, *results = NULL;
+	struct glue_run *run;
 	int r;
 
 	if (!PyArg_ParseTuple(args, "O!OO!:compute", &PyTuple_Type, &values,
 			      &spec_of, glue_maker_type, &maker))
 		return NULL;
-	r = begin(self, values, spec_of, SHORT_NS);
+	run = run_new((struct glue_plan *)o, true);
+	if (!run)
+		return NULL;
+	r = begin(run, values, spec_of, SHORT_NS);
 	if (r > 0)
-		r = wait(self, -1);
-	return r < 0 ? NULL : outputs(self, (struct glue_maker *)maker);
+		r = wait(run->copy, -1);
+	if (r >= 0)
+		results = outputs(run, (struct glue_maker *)maker);
+	Py_DECREF(run);
+	return results;
 }
 
-static PyObject *run_start(PyObject *o, PyObject *args)
+PyObject *glue_plan_start(PyObject *o, PyObject *args)
 {
 	PyObject *values, *spec_of;
+	struct glue_run *run;
 
 	if (!PyArg_ParseTuple(args, "O!O:start", &PyTuple_Type, &values,
-			      &spec_of) ||
-	    begin((struct glue_run *)o, values, spec_of, 0) < 0)
+			      &spec_of))
 		return NULL;
-	Py_RETURN_NONE;
+	run = run_new((struct glue_plan *)o, false);
+	if (run && begin(run, values, spec_of, 0) < 0)
+		Py_CLEAR(run);
+	return (PyObject *)run;
 }
 
 static PyObject *run_wait(PyObject *o, PyObject *args)
 {
+	struct glue_run *self = (struct glue_run *)o;
 	double seconds = -1;
+	int r = 0;
 
-	if (!PyArg_ParseTuple(args, "|d:wait", &seconds) ||
-	    wait((struct glue_run *)o,
-		 seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9)) <
-		    0)
+	if (!PyArg_ParseTuple(args, "|d:wait", &seconds))
+		return NULL;
+	if (enter(self))
+		r = wait(self->copy, seconds < 0 || seconds > 1e9
+					     ? -1
+					     : (int64_t)(seconds * 1e9));
+	leave(self);
+	if (r < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
 
 static PyObject *run_outputs(PyObject *o, PyObject *maker)
 {
+	struct glue_run *self = (struct glue_run *)o;
+	PyObject *results = NULL;
+
 	if (!PyObject_TypeCheck(maker, glue_maker_type)) {
 		PyErr_SetString(PyExc_TypeError, "not a Maker");
 		return NULL;
 	}
-	return outputs((struct glue_run *)o, (struct glue_maker *)maker);
+	if (enter(self))
+		results = outputs(self, (struct glue_maker *)maker);
+	else
+		glue_fail_text(-EBADF, "the run was released");
+	leave(self);
+	return results;
 }
 
 static PyObject *run_cancel(PyObject *o, PyObject *unused)
 {
+	struct glue_run *self = (struct glue_run *)o;
+
 	(void)unused;
-	stop((struct glue_run *)o);
+	if (self->copy)
+		weir_run_cancel(self->copy->run);
+	Py_RETURN_NONE;
+}
+
+static PyObject *run_release(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	release((struct glue_run *)self);
 	Py_RETURN_NONE;
 }
 
 static PyObject *run_fileno(PyObject *o, PyObject *unused)
 {
 	struct glue_run *self = (struct glue_run *)o;
+	struct glue_root *root = self->plan->graph->root;
+	struct glue_copy *copy = self->copy;
 	int r = 0;
 
 	(void)unused;
-	if (!glue_root_of((PyObject *)self->plan->graph->root))
+	if (!glue_root_of((PyObject *)root))
 		return NULL;
-	if (!self->end)
-		r = weir_event_new(self->plan->graph->root->weir, 0,
-				   &self->end);
+	if (!copy)
+		Py_RETURN_NONE;
+	if (!copy->end)
+		r = weir_event_new(root->weir, 0, &copy->end);
 	if (r >= 0)
-		r = weir_run_record(self->run, self->end);
+		r = weir_run_record(copy->run, copy->end);
 	if (r >= 0)
-		r = weir_event_fd(self->end);
+		r = weir_event_fd(copy->end);
 	return r < 0 ? glue_fail(r) : PyLong_FromLong(r);
 }
 
 static PyObject *run_report(PyObject *o, PyObject *unused)
 {
 	struct weir_run_report p = { .size = sizeof(p) };
-	int r = weir_run_report(((struct glue_run *)o)->run, &p);
+	struct glue_copy *copy = ((struct glue_run *)o)->copy;
+	int r;
 
 	(void)unused;
+	if (!copy)
+		Py_RETURN_NONE;
+	r = weir_run_report(copy->run, &p);
 	if (r < 0)
 		return glue_fail(r);
 	return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:K,s:K,s:K,s:O}", "total",
@@ -466,25 +525,24 @@ static PyObject *run_report(PyObject *o, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-	{ "compute", run_compute, METH_VARARGS,
-	  "compute(inputs, describe, maker): start, wait, and the outputs." },
-	{ "start", run_start, METH_VARARGS,
-	  "start(inputs, describe): copy the inputs and begin." },
 	{ "wait", run_wait, METH_VARARGS,
 	  "wait(seconds=-1): block until it has ended." },
 	{ "outputs", run_outputs, METH_O,
 	  "outputs(maker): copies of the outputs, a tuple." },
 	{ "cancel", run_cancel, METH_NOARGS, "No further operation begins." },
+	{ "release", run_release, METH_NOARGS,
+	  "Return its copy to the plan, when the last call has ended." },
 	{ "fileno", run_fileno, METH_NOARGS,
-	  "A descriptor that is readable when it has ended." },
+	  "A descriptor that is readable when it has ended, or None if it was "
+	  "released." },
 	{ "report", run_report, METH_NOARGS,
-	  "Times and counts of its last start: a dictionary." },
+	  "Times and counts: a dictionary, or None if it was released." },
 	{ NULL, NULL, 0, NULL },
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "One execution after another of a plan." },
-	{ Py_tp_new, run_new },
+	{ Py_tp_doc, "A run of a plan; dropping it cancels it." },
+	{ Py_tp_new, glue_not_made },
 	{ Py_tp_dealloc, run_dealloc },
 	{ Py_tp_methods, methods },
 	{ 0, NULL },

@@ -317,6 +317,7 @@ static PyGetSetDef members[] = {
 static PyType_Slot slots[] = {
 	{ Py_tp_doc, "A tensor. torch.from_dlpack(), numpy.from_dlpack() and "
 		     "memoryview() use it without a copy." },
+	{ Py_tp_new, glue_not_made },
 	{ Py_tp_dealloc, tensor_dealloc },
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, members },

@@ -9,6 +9,7 @@ import math
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -507,6 +508,86 @@ def test_handler() -> None:
         signal.signal(signal.SIGPROF, old)
     assert got == [11]
     plan.start(x=x).cancel()
+
+
+def interrupted(call: Callable[[], Any], n: int) -> bool:
+    """Call with a KeyboardInterrupt before step N in _plan.py; False: it ended."""
+    left = [n]
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("_plan.py"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+        return trace
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(old)
+
+
+@pytest.mark.parametrize("how", ["run", "start", "result"])
+def test_copy_after_interrupt(how: str) -> None:
+    """Ctrl-C between any two steps of a call does not lose the plan's copy."""
+    g = weir.Graph()
+    plan = g.compile(g.sqr(g.input("x", (8,))), framework="numpy")
+    calls: Dict[str, Callable[[], Any]] = {
+        "run": lambda: plan.run(x=ROW),
+        "start": lambda: plan.start(x=ROW),
+        "result": lambda: plan.start(x=ROW).result(),
+    }
+    steps = 1
+    while interrupted(calls[how], steps):
+        assert (plan.start(x=ROW).result() == ROW * ROW).all()
+        steps += 1
+    assert steps > 20
+
+
+def test_copy_after_failure() -> None:
+    """A run that failed has returned its copy, also while somebody has its error."""
+    plan, x = long_plan()
+    run = plan.start(x=x)
+    run.cancel()
+    with pytest.raises(weir.CancelledError) as caught:
+        run.result()
+    again = plan.start(x=x)
+    again.cancel()
+    assert "failed" in repr(run) and caught.value is not None
+    assert "under way" in repr(again) or "CancelledError" in repr(again)
+
+
+def test_close_wakes() -> None:
+    """Threads that wait for a copy of a plan get ClosedError when it is closed."""
+    plan, x = long_plan()
+    run = plan.start(x=x)
+    got: List[BaseException] = []
+
+    def work() -> None:
+        try:
+            plan.run(x=x)
+        except weir.Error as error:
+            got.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    plan.close()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 3
+    assert all(isinstance(error, weir.ClosedError) for error in got)
+    assert repr(plan) == "<weir.Plan, closed>"
+    run.cancel()
 
 
 def test_copy_of_ended_run() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import threading
 from typing import (
     Any,
@@ -91,13 +90,6 @@ class Plan:
                 graph._native.unmark(index)
         by_index = {index: name for name, index in graph._inputs.items()}
         self._inputs = tuple(by_index[i] for i in self._native.inputs())
-        self._free: "queue.SimpleQueue[Optional[_weir.Run]]" = queue.SimpleQueue()
-        for _ in range(copies):
-            self._free.put(_weir.Run(self._native))
-        self._copies = copies
-        # For each copy that is taken, the thread that took it. Calls of a list
-        # are atomic: signal handlers and finalizers make them too.
-        self._taken: List[int] = []
 
     def __enter__(self) -> "Plan":
         return self
@@ -105,16 +97,21 @@ class Plan:
     def __exit__(self, *unused: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        if self._native is None:
+            return "<weir.Plan, closed>"
+        info = self._native.info()
+        inputs = ", ".join(self._inputs) or "none"
+        return (
+            f"<weir.Plan: inputs {inputs}, {info['computed']} of "
+            f"{info['nodes']} nodes computed, {info['bytes']} bytes>"
+        )
+
     def close(self) -> None:
         """Free the memory; runs that are under way keep what they need."""
-        self._native = None
-        try:
-            while True:
-                self._free.get_nowait()
-        except queue.Empty:
-            pass
-        # Those that wait for a run wake up, one after another.
-        self._free.put(None)
+        native, self._native = self._native, None
+        if native is not None:
+            native.close()
 
     def _open(self) -> _weir.Plan:
         if self._native is None:
@@ -153,29 +150,6 @@ class Plan:
             )
         return values
 
-    def _got(self, run: Optional[_weir.Run]) -> _weir.Run:
-        if run is None:
-            self._free.put(None)
-            self._open()
-        assert run is not None
-        self._taken.append(threading.get_ident())
-        return run
-
-    def _give(self, run: _weir.Run, thread: int) -> None:
-        """Return a copy that a thread took."""
-        self._taken.remove(thread)
-        if self._native is not None:
-            self._free.put(run)
-
-    def _take(self) -> _weir.Run:
-        """Wait for a copy, unless this thread has them all."""
-        try:
-            return self._got(self._free.get_nowait())
-        except queue.Empty:
-            if self._taken.count(threading.get_ident()) >= self._copies:
-                raise _taken() from None
-        return self._got(self._free.get())
-
     def run(self, /, **inputs: Any) -> Any:
         """Compute the outputs, and return them in the form that compile() got.
 
@@ -187,14 +161,9 @@ class Plan:
         interrupts.
         """
         values = self._order(inputs)
-        self._open()
+        native = self._open()
         self._check_parked()
-        run = self._take()
-        try:
-            results = run.compute(values, _describe, self._maker)
-        finally:
-            self._give(run, threading.get_ident())
-        return self._shaped(results)
+        return self._shaped(native.compute(values, _describe, self._maker))
 
     def start(self, /, **inputs: Any) -> "Run":
         """Start a run, and return at once: ``.result()``, or ``await`` it.
@@ -204,18 +173,9 @@ class Plan:
         fetched, or it is dropped.
         """
         values = self._order(inputs)
-        self._open()
+        native = self._open()
         self._check_parked()
-        try:
-            run = self._got(self._free.get_nowait())
-        except queue.Empty:
-            raise _taken() from None
-        try:
-            run.start(values, _describe)
-        except BaseException:
-            self._give(run, threading.get_ident())
-            raise
-        return Run(self, run)
+        return Run(self, native.start(values, _describe))
 
     def _shaped(self, results: Tuple[Any, ...]) -> Any:
         keys = self._keys
@@ -241,14 +201,6 @@ class Plan:
         }
 
 
-def _taken() -> Exception:
-    return _errors.make(
-        11,
-        "all copies of the plan are taken by other runs: fetch their "
-        "results, or compile with more copies",
-    )
-
-
 class Run:
     """A run under way. ``await run`` returns its result, as ``result()`` does.
 
@@ -257,34 +209,32 @@ class Run:
 
     def __init__(self, plan: Plan, native: _weir.Run) -> None:
         self._plan = plan
-        # The copy of the plan, until nobody uses it for this run any more.
-        self._native: Optional[_weir.Run] = native
-        self._thread = threading.get_ident()
+        self._native = native
         # Signal handlers may interrupt a call and make another.
         self._lock = threading.RLock()
-        self._waiting = 0  # calls of result() that use the copy
         self._ended = False  # the result, the error and the report are there
         self._result: Any = None
         self._error: Optional[BaseException] = None
         self._report: Dict[str, Any] = {}
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.cancel()
-            self._plan._give(native, self._thread)
+    def __repr__(self) -> str:
+        if not self.done:
+            how = "under way"
+        elif self._error is not None:
+            how = f"failed: {self._error!r}"
+        else:
+            how = "done"
+        return f"<weir.Run {how}>"
 
     @property
     def done(self) -> bool:
         """True if it has ended."""
-        with self._lock:
-            native = self._native
-            return self._ended or not (native and native.report()["running"])
+        return not self.report().get("running")
 
     def cancel(self) -> None:
         """Begin no further operation: ``result()`` raises CancelledError."""
         with self._lock:
-            if self._native is not None and not self._ended:
+            if not self._ended:
                 self._native.cancel()
 
     def result(self, timeout: Optional[float] = None) -> Any:
@@ -293,64 +243,45 @@ class Run:
         Raises the failure of the run, or TimeoutError: it then goes on. Ctrl-C
         ends the run.
         """
-        with self._lock:
-            native = None if self._ended else self._native
-            self._waiting += native is not None
-        if native is not None:
-            try:
-                self._wait(native, timeout)
-            finally:
-                self._leave()
+        if not self._ended:
+            self._wait(timeout)
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _wait(self, native: _weir.Run, timeout: Optional[float]) -> None:
+    def _wait(self, timeout: Optional[float]) -> None:
         failure: Optional[BaseException] = None
         try:
-            native.wait(-1 if timeout is None else max(timeout, 0))
+            self._native.wait(-1 if timeout is None else max(timeout, 0))
         except _errors.WaitTimeoutError:
             raise
         except BaseException as error:
             failure = error
         with self._lock:
             if not self._ended:
-                self._fetch(native, failure)
+                self._fetch(failure)
+            # Other threads may still be in a call with it.
+            self._native.release()
 
-    def _leave(self) -> None:
-        """The last one that waited returns the copy of a run that has ended."""
-        with self._lock:
-            self._waiting -= 1
-            native = self._native
-            if not self._ended or self._waiting or native is None:
-                return
-            self._native = None
-        self._plan._give(native, self._thread)
-
-    def _fetch(
-        self, native: _weir.Run, failure: Optional[BaseException]
-    ) -> None:
+    def _fetch(self, failure: Optional[BaseException]) -> None:
         result: Any = None
         try:
             if failure is not None:
                 raise failure
-            result = self._plan._shaped(native.outputs(self._plan._maker))
+            result = self._plan._shaped(self._native.outputs(self._plan._maker))
         except BaseException as error:
             failure = error
         # A signal handler may have been here meanwhile.
         if not self._ended:
             self._result, self._error = result, failure
-            self._report = native.report()
+            self._report = self._native.report() or {}
             self._ended = True
 
     def report(self) -> Dict[str, Any]:
         """Seconds (total, queued, wait, compute, prefetch_wait), and numbers:
         nodes computed, bytes of leaves that were kept and prefetched."""
-        with self._lock:
-            native = self._native
-            if self._ended or native is None:
-                return self._report
-            return native.report()
+        found = None if self._ended else self._native.report()
+        return self._report if found is None else found
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._arrive().__await__()
@@ -358,10 +289,9 @@ class Run:
     def _descriptor(self) -> Optional[int]:
         """A new descriptor that is readable when the run has ended."""
         with self._lock:
-            if self.done or self._native is None:
-                return None
+            fd = None if self.done else self._native.fileno()
             # A loop has one reader for each descriptor.
-            return os.dup(self._native.fileno())
+            return None if fd is None else os.dup(fd)
 
     async def _arrive(self) -> Any:
         fd = self._descriptor()
