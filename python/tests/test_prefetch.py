@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import dis
+import faulthandler
 import os
+import sys
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
 
@@ -16,6 +19,36 @@ from conftest import content, header
 
 NAMES = [f"layers.{i}.w" for i in range(64)]
 WANTED = {name: content(512 * 1024, i) for i, name in enumerate(NAMES)}
+
+
+def at_step(
+    n: int, file: str, call: Callable[[], Any], handler: Callable[[], None]
+) -> bool:
+    """Call, and call HANDLER before step N of FILE; False: there was none."""
+    left = [n]
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(file):
+            return None
+        frame.f_trace_opcodes = True
+        code = frame.f_code.co_code[frame.f_lasti]
+        # Nothing is called between the result and the return.
+        if event == "opcode" and dis.opname[code] != "RETURN_VALUE":
+            left[0] -= 1
+            if not left[0]:
+                handler()
+        return trace
+
+    old = sys.gettrace()
+    # Instead of waiting for ever.
+    faulthandler.dump_traceback_later(120, exit=True)
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(old)
+        faulthandler.cancel_dump_traceback_later()
+    return left[0] <= 0
 
 
 def raw(tensor: Any) -> bytes:
@@ -262,3 +295,84 @@ def test_short(tmp_path: Path) -> None:
                 loader.take("b")
             with pytest.raises(weir.SafetensorError, match="x.safetensors"):
                 list(loader)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A file with the first bytes of the tensors of ``many``."""
+    path = tmp_path / "tiny.safetensors"
+    path.write_bytes(header([(n, "U8", (64,), WANTED[n][:64]) for n in NAMES]))
+    return path
+
+
+TINY = {name: data[:64] for name, data in WANTED.items()}
+
+
+def test_handler(tiny: Path) -> None:
+    """A signal handler takes tensors of a loader at any step of another call."""
+    for step in range(1, 400, 7):
+        loader = weir.safe_open(tiny, "weir").prefetch(ahead=512)
+        found: Dict[str, bytes] = {}
+
+        def take() -> None:
+            for name, tensor in loader:
+                found[name] = raw(tensor)
+                if len(found) == 40:
+                    break
+
+        def handler() -> None:
+            for name in ("layers.0.w", "layers.1.w", "layers.40.w"):
+                try:
+                    tensor = loader.take(name)
+                except weir.SafetensorError as error:
+                    assert "already" in str(error)
+                else:
+                    assert name not in found
+                    found[name] = raw(tensor)
+
+        if not at_step(step, "_prefetch.py", take, handler):
+            break
+        found.update((name, raw(tensor)) for name, tensor in loader)
+        assert found == TINY
+    assert step > 200
+
+
+def test_interrupted_take(tiny: Path) -> None:
+    """Ctrl-C at any step of take() leaves the tensor to the next call."""
+    loader = weir.safe_open(tiny, "weir").prefetch()
+    for step in range(1, 2000):
+        name = NAMES[step % 8]
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        try:
+            again = at_step(
+                step, "_prefetch.py", lambda: loader.take(name), interrupt
+            )
+        except KeyboardInterrupt:
+            again = True
+        if not again:
+            break
+        assert raw(loader.take(name)) == TINY[name]
+        loader = weir.safe_open(tiny, "weir").prefetch()
+    assert step > 50
+
+
+def test_slices_in_a_handler(tiny: Path) -> None:
+    """A signal handler reads a slice at any step of reading another."""
+    file = weir.safe_open(tiny, "weir", backend="pread")
+    for step in range(1, 200):
+        slices = {name: file.get_slice(name) for name in NAMES}
+        found: Dict[str, bytes] = {}
+
+        def read(name: str) -> None:
+            found[name] = raw(slices[name][...])
+
+        if not at_step(
+            step, "_open.py", lambda: read(NAMES[3]), lambda: read(NAMES[4])
+        ):
+            break
+        assert found == {name: TINY[name] for name in NAMES[3:5]}
+        file = weir.safe_open(tiny, "weir", backend="pread")
+    assert step > 20

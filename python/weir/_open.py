@@ -296,8 +296,9 @@ class _Ahead:
         self._device = device
         self._views = views
         self._load: Optional[_weir.Load] = None
-        self._taken: Set[int] = set()
-        self._lock = threading.Lock()
+        self._taken: Dict[int, object] = {}
+        # A signal handler may read a slice while this thread has the lock.
+        self._lock = threading.RLock()
 
     def take(self, i: int) -> Optional[_weir.Tensor]:
         """Tensor i, whose users wait for it; None: it is not in this load."""
@@ -306,7 +307,8 @@ class _Ahead:
         with self._lock:
             if i in self._taken:
                 return None
-            if self._load is None:
+            load = self._load
+            if load is None:
                 if self._taken:
                     return None
                 absent = self._model.absent() if self._views else None
@@ -315,9 +317,14 @@ class _Ahead:
                     self.want = _weir.PART_MAP
                     _fetch.start(absent)
                     return None
-                self._load = _weir.Load(self._model, device=self._device)
-            self._taken.add(i)
-            tensor = self._load.tensor(i)
+                load = _weir.Load(self._model, device=self._device)
+                if self._taken:  # by a signal handler
+                    return None
+                self._load = load
+            call = object()
+            if self._taken.setdefault(i, call) is not call:
+                return None
+            tensor = load.tensor(i)
             if len(self._taken) == len(self.asked):
                 self._load = None
             return tensor

@@ -45,16 +45,18 @@ class _Group:
     def __init__(self) -> None:
         self.wanted: List[_Wanted] = []
         self.bytes = 0
-        self.left = 0
+        self.given = 0  # bytes of tensors that were given out
+        self.left: Set[int] = set()  # numbers of those that were not
         self.load: Optional[_weir.Load] = None
         self.ended = False
 
     def add(self, wanted: _Wanted) -> int:
         """Its number in the load."""
+        k = len(self.wanted)
         self.wanted.append(wanted)
         self.bytes += wanted.bytes
-        self.left += 1
-        return self.left - 1
+        self.left.add(k)
+        return k
 
 
 class PrefetchLoader:
@@ -84,15 +86,17 @@ class PrefetchLoader:
         self._ahead = ahead
         self._align = align
         self._dtype = dtype
-        self._lock = threading.Lock()
+        # A signal handler may call while this thread has the lock. So each
+        # step under it must be right if another call runs before or after it.
+        self._lock = threading.RLock()
         self._closed = False
-        self._taken: Set[str] = set()
         self._places: Dict[str, Tuple[_Group, int]] = {}
-        # Groups that no load reads yet, groups with tensors to be taken, and
-        # the bytes of these tensors.
+        # By the name of a tensor that was taken, or is being taken, the object
+        # of the call that does.
+        self._taken: Dict[str, object] = {}
+        # Groups that no load reads yet, and groups with tensors to be taken.
         self._waiting: Deque[_Group] = deque()
         self._running: List[_Group] = []
-        self._untaken = 0
         self._divide(wanted)
         self._names = [w.name for w in wanted]
         if self._waiting:
@@ -112,9 +116,10 @@ class PrefetchLoader:
 
     def _start(self, group: _Group) -> _weir.Load:
         """The load of a group."""
-        if group.load is None:
+        load = group.load
+        if load is None:
             parts = [w.rows for w in group.wanted]
-            group.load = _weir.Load(
+            load = _weir.Load(
                 self._model,
                 [w.i for w in group.wanted],
                 parts if any(parts) else None,
@@ -122,19 +127,23 @@ class PrefetchLoader:
                 align=self._align,
                 dtype=self._dtype,
             )
-            self._waiting.remove(group)
+            try:
+                self._waiting.remove(group)
+            except ValueError:  # a signal handler has started or closed it
+                self._check()
+                return group.load or load
+            group.load = load
             self._running.append(group)
-            self._untaken += group.bytes
-        return group.load
+        return load
 
     def _start_more(self) -> None:
         """Start the loads of what may be read ahead."""
-        while self._waiting:
-            more = self._untaken + self._waiting[0].bytes
-            if self._ahead is not None and more > self._ahead:
+        for group in list(self._waiting):
+            ahead = sum(g.bytes - g.given for g in self._running)
+            if self._ahead is not None and ahead + group.bytes > self._ahead:
                 return
             try:
-                self._start(self._waiting[0])
+                self._start(group)
             except _errors.Error:
                 return  # its first user gets the error, or has memory for it
 
@@ -159,47 +168,42 @@ class PrefetchLoader:
             with self._lock:
                 self._check()
             raise _errors.fail(f"{name} is not in the prefetch plan")
-        load = self._claim(name)
-        if load is None:
-            raise _errors.fail(
-                f"tensor {name} already delivered (prefetch hands each tensor "
-                "out once, via take or iteration)"
-            )
-        return self._deliver(name, load)
-
-    def _claim(self, name: str) -> Optional[_weir.Load]:
-        """Mark a tensor as taken, and return its load. None: it was taken."""
-        with self._lock:
-            self._check()
-            if name in self._taken:
-                return None
-            self._taken.add(name)
-            try:
-                return self._start(self._places[name][0])
-            except BaseException:
-                self._taken.discard(name)
-                raise
-
-    def _deliver(self, name: str, load: _weir.Load) -> Any:
-        """What the framework makes of a tensor that is marked as taken."""
         group, k = self._places[name]
+        call = object()
         try:
+            with self._lock:
+                self._check()
+                if self._taken.setdefault(name, call) is not call:
+                    raise _errors.fail(
+                        f"tensor {name} already delivered (prefetch hands each "
+                        "tensor out once, via take or iteration)"
+                    )
+                load = self._start(group)
             load.tensor(k).wait()
             made = load.make(k, self._make)
-        except BaseException:
             with self._lock:
-                self._taken.discard(name)
+                group.left.discard(k)
+                group.given += group.wanted[k].bytes
+                if not self._closed:
+                    if not group.left:
+                        self._end(group)
+                    self._start_more()
+            return made
+        except BaseException:
+            # Also of Ctrl-C at any moment: nobody has the tensor.
+            if self._taken.get(name) is call:
+                del self._taken[name]
+            with self._lock:
                 self._check()
             raise
-        with self._lock:
-            group.left -= 1
-            if not self._closed:
-                self._untaken -= group.wanted[k].bytes
-                if not group.left:
-                    self._running.remove(group)
-                    group.load = None
-                self._start_more()
-        return made
+
+    def _end(self, group: _Group) -> None:
+        """All tensors of a group were given out."""
+        try:
+            self._running.remove(group)
+        except ValueError:
+            pass  # a signal handler was faster
+        group.load = None
 
     def __iter__(self) -> Iterator[Tuple[str, Any]]:
         """(name, tensor) in the order of arrival; not those already taken."""
@@ -210,22 +214,29 @@ class PrefetchLoader:
                 if self._waiting and all(g.ended for g in self._running):
                     self._start(self._waiting[0])
                 loads = [
-                    (group, group.load)
-                    for group in self._running
-                    if group.load is not None and not group.ended
+                    (group, load)
+                    for group, load in [(g, g.load) for g in self._running]
+                    if load is not None and not group.ended
                 ]
             if not loads:
                 break
             for name in self._arrivals(loads):
-                load = self._claim(name)
-                if load is not None:
-                    yield name, self._deliver(name, load)
-                    del load  # its memory may be free now
+                yield from self._give(name)
         # Those of which an attempt to take them was interrupted or failed.
         for name in self._names:
-            load = self._claim(name)
-            if load is not None:
-                yield name, self._deliver(name, load)
+            yield from self._give(name)
+
+    def _give(self, name: str) -> Iterator[Tuple[str, Any]]:
+        """The tensor of this name, unless it was taken."""
+        if name in self._taken:
+            return
+        try:
+            tensor = self.take(name)
+        except _errors.Error:
+            if name not in self._taken:
+                raise
+            return  # another call was faster
+        yield name, tensor
 
     def _arrivals(
         self, loads: List[Tuple[_Group, _weir.Load]]
