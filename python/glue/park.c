@@ -40,6 +40,50 @@ static int read_changed(PyObject *list, size_t **ret, size_t *ret_n)
 }
 
 /*
+ * Begin a call that parks or unparks. The root, or NULL with an exception:
+ * another thread may close the load whenever the GIL is released, unless it is
+ * busy.
+ */
+static struct weir *enter(struct glue_load *self)
+{
+	if (!glue_load_of(self) || !glue_root_of((PyObject *)self->root))
+		return NULL;
+	if (self->busy) {
+		glue_fail_text(-EBUSY, "another thread waits for the tensors, "
+				       "or parks or unparks them");
+		return NULL;
+	}
+	self->busy++;
+	return glue_root_enter(self->root);
+}
+
+static void leave(struct glue_load *self)
+{
+	glue_root_leave(self->root);
+	self->busy--;
+}
+
+/* The load was entered, and is left. -1 with an exception. */
+static int park(struct glue_load *self, bool plain, struct weir_park_opts *opts)
+{
+	int r = 0;
+
+	if (plain) {
+		opts->buft = glue_buft(self->root, NULL, WEIR_MEM_PLAIN);
+		r = opts->buft ? 0 : -1;
+	}
+	if (r == 0) {
+		Py_BEGIN_ALLOW_THREADS r =
+			weir_weights_park(self->weights, opts);
+		Py_END_ALLOW_THREADS if (r < 0) glue_fail(r);
+	}
+	if (r >= 0)
+		set_parked(self, true);
+	leave(self);
+	return r < 0 ? -1 : 0;
+}
+
+/*
  * park(plain, folder, unchanged, changed): without folder to memory that is
  * page-locked for the device, or plain memory.
  */
@@ -53,27 +97,15 @@ PyObject *glue_load_park(PyObject *o, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "pzpO:park", &plain, &opts.folder,
 			      &unchanged, &changed) ||
-	    !glue_load_of(self) || !glue_root_of((PyObject *)self->root))
-		return NULL;
-	if (plain) {
-		opts.buft = glue_buft(self->root, NULL, WEIR_MEM_PLAIN);
-		if (!opts.buft)
-			return NULL;
-	}
-	if (read_changed(changed, &numbers, &opts.n_changed) < 0)
+	    read_changed(changed, &numbers, &opts.n_changed) < 0)
 		return NULL;
 	opts.changed = opts.n_changed ? numbers : NULL;
 	/* The only targets that weir.load() parks are in memory of the load. */
 	opts.flags = WEIR_PARK_TARGETS | (unchanged ? WEIR_PARK_CONSTANT : 0);
-	self->busy++;
-	glue_root_enter(self->root);
-	Py_BEGIN_ALLOW_THREADS r = weir_weights_park(self->weights, &opts);
-	Py_END_ALLOW_THREADS glue_root_leave(self->root);
-	self->busy--;
+	r = enter(self) ? park(self, plain, &opts) : -1;
 	free(numbers);
 	if (r < 0)
-		return glue_fail(r);
-	set_parked(self, true);
+		return NULL;
 	Py_RETURN_NONE;
 }
 
@@ -105,28 +137,26 @@ PyObject *glue_load_unpark(PyObject *o, PyObject *unused)
 	int r = 0;
 
 	(void)unused;
-	if (!glue_load_of(self) || !glue_root_of((PyObject *)self->root))
+	weir = enter(self);
+	if (!weir)
 		return NULL;
-	if (self->busy)
-		return glue_fail_text(-EBUSY,
-				      "another thread parks or unparks them");
-	self->busy++;
-	weir = glue_root_enter(self->root);
 	if (!self->returning) {
 		Py_BEGIN_ALLOW_THREADS r = start_return(self, weir);
 		Py_END_ALLOW_THREADS
 	}
 	if (r >= 0)
 		r = glue_wait(event_wait, self->returning, -1);
-	glue_root_leave(self->root);
-	self->busy--;
-	if (r == GLUE_INTERRUPTED)
-		return NULL;
-	weir_event_free(self->returning);
-	self->returning = NULL;
+	if (r != GLUE_INTERRUPTED) {
+		weir_event_free(self->returning);
+		self->returning = NULL;
+	}
 	if (r < 0)
-		return glue_fail(r);
-	set_parked(self, false);
+		glue_fail(r);
+	else if (r != GLUE_INTERRUPTED)
+		set_parked(self, false);
+	leave(self);
+	if (r < 0 || r == GLUE_INTERRUPTED)
+		return NULL;
 	Py_RETURN_NONE;
 }
 

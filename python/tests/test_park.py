@@ -288,3 +288,29 @@ def test_park_freed(many: Path) -> None:
         pass
     assert weir._weir.parkable_at(place) is None
     assert len(os.listdir("/proc/self/fd")) < files
+
+
+CLOSES = """
+import sys, weir
+tensors = weir.load(sys.argv[1], framework="weir", parkable=True)
+load = tensors._running
+
+class Numbers:
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        load.close()  # as another thread may
+        return 0
+
+try:
+    load.park(True, None, True, Numbers())
+except weir.ClosedError:
+    sys.exit(7)
+"""
+
+
+def test_park_closed_meanwhile(small: Path) -> None:
+    """A load that is closed while a call begins to park it is refused."""
+    done = subprocess.run([sys.executable, "-c", CLOSES, str(small)], timeout=120)
+    assert done.returncode == 7
