@@ -205,7 +205,7 @@ with weir.Root() as root:
             return 0, stream.value
 
     weir.cuda.wait(Stream(), late["w2"])
-    ok(fails(weir.InvalidError, "no weir.Tensor", weir.cuda.wait, stream.value,
+    ok(fails(TypeError, "a weir.Tensor", weir.cuda.wait, stream.value,
              bytearray(8)),
        "weir.cuda.wait() takes objects with __cuda_stream__, and refuses other "
        "tensors")

@@ -117,7 +117,7 @@ def test_no_wait(many: Path) -> None:
     assert memoryview(tensors["layers.9.w"]).tobytes() == content(512 * 1024, 9)
     weir.cuda.wait(0, tensors["layers.8.w"])
     assert memoryview(tensors["layers.8.w"]).tobytes() == content(512 * 1024, 8)
-    with pytest.raises(weir.InvalidError):
+    with pytest.raises(TypeError, match="weir.Tensor"):
         weir.cuda.wait(0, b"x")
     with pytest.raises(weir.InvalidError, match="wait=False"):
         weir.load(many, framework="weir", wait=False, parkable=True)

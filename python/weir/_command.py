@@ -4,12 +4,32 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import _errors, _report
+from . import _check, _dtypes, _errors, _report
 from ._model import Path
 
 Names = Union[str, Sequence[str]]
+
+# The options of `weir convert`, and the arguments of convert().
+_ARGUMENTS = {
+    "--cache": "cache",
+    "--drop": "drop",
+    "--drop-meta": "drop_metadata",
+    "--dtype": "dtype",
+    "--estimate": "estimate=True",
+    "--force": "force=True",
+    "--lenient": "lenient=True",
+    "--rank": "rank",
+    "--raw": "raw=True",
+    "--rename": "rename",
+    "--set": "metadata",
+    "--shard": "shard_bytes",
+    "--slice": "slices",
+    "--staging": "staging",
+}
+_OPTION = re.compile(r"(?<![\w/.-])--[a-z]+(?:-[a-z]+)*(?![\w/-])")
 
 # Exit statuses of the command, and the errno of the exception.
 _STATUS = {2: 22, 3: 28}
@@ -42,7 +62,7 @@ def convert(
     source: Path,
     target: Path,
     *,
-    dtype: Optional[str] = None,
+    dtype: object = None,
     shard_bytes: int = 0,
     drop: Names = (),
     rename: Optional[Mapping[str, str]] = None,
@@ -64,7 +84,8 @@ def convert(
     target: NAME.safetensors, NAME.gguf, or a folder, with a slash at its end.
     A folder of Hugging Face with its config.json becomes GGUF with its
     hyperparameters and tokenizer, unless raw is true.
-    dtype: "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k" or "q6_k".
+    dtype: "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k" or "q6_k"; or a dtype of
+    NumPy or torch.
     shard_bytes: most bytes of tensors of a file, of several.
     drop, drop_metadata: patterns of names and keys to leave out.
     rename: {extended regular expression: replacement}.
@@ -85,17 +106,24 @@ def convert(
     """
     import json
 
+    _report.check(progress)
+    for name, at in (("source", source), ("target", target)):
+        _check.path(name, at)
+    if not os.path.exists(source):
+        raise _errors.make(2, f"{os.fsdecode(source)}: No such file or directory")
+    for name, n in (("shard_bytes", shard_bytes), ("staging", staging)):
+        _check.whole(name, n)
     arguments = ["convert", "--json"]
-    arguments += [] if dtype is None else ["--dtype", dtype]
+    arguments += [] if dtype is None else ["--dtype", _dtype(dtype)]
     arguments += ["--shard", str(shard_bytes)] if shard_bytes else []
-    arguments += _each("--drop", drop)
-    arguments += _each("--rename", [f"{a}={b}" for a, b in (rename or {}).items()])
-    arguments += _each("--slice", slices)
-    arguments += [] if rank is None else ["--rank", rank]
-    arguments += _each("--drop-meta", drop_metadata)
-    arguments += _each("--set", [f"{k}={v}" for k, v in (metadata or {}).items()])
+    arguments += _each("--drop", "drop", drop)
+    arguments += _each("--rename", "rename", _pairs("rename", rename))
+    arguments += _each("--slice", "slices", slices)
+    arguments += [] if rank is None else ["--rank", _check.text("rank", rank)]
+    arguments += _each("--drop-meta", "drop_metadata", drop_metadata)
+    arguments += _each("--set", "metadata", _pairs("metadata", metadata))
     arguments += ["--staging", str(staging)] if staging else []
-    arguments += ["--cache", cache]
+    arguments += ["--cache", _check.text("cache", cache)]
     for option, chosen in (
         ("--force", force),
         ("--raw", raw),
@@ -103,16 +131,45 @@ def convert(
         ("--lenient", lenient),
     ):
         arguments += [option] if chosen else []
-    arguments += ["--", os.fspath(source), os.fspath(target)]
-    with _report.shown(progress) as show:
-        report: Dict[str, Any] = json.loads(_run(arguments, show))
+    arguments += ["--", os.fsdecode(source), os.fsdecode(target)]
+    try:
+        with _report.shown(progress) as show:
+            report: Dict[str, Any] = json.loads(_run(arguments, show))
+    except _errors.Error as error:
+        raise _errors.make(error.errno, _as_call(str(error))) from None
     return report
 
 
-def _each(option: str, values: Names) -> List[str]:
-    if isinstance(values, str):
-        values = [values]
-    return [word for value in values for word in (option, value)]
+def _as_call(sentence: str) -> str:
+    """A sentence of the command for those who have called convert()."""
+    sentence = sentence.replace("; see weir convert --help", "")
+    if sentence.startswith("convert: "):
+        sentence = sentence[len("convert: "):]
+    return _OPTION.sub(lambda m: _ARGUMENTS.get(m[0], m[0]), sentence)
+
+
+def _dtype(dtype: object) -> str:
+    """The command's name of a dtype."""
+    if isinstance(dtype, str) and dtype.upper() in _dtypes.BY_NAME:
+        return dtype.lower()
+    return _dtypes.find(dtype).name.lower()
+
+
+def _pairs(name: str, pairs: Optional[Mapping[str, str]]) -> List[str]:
+    """A dictionary as the command takes it: KEY=VALUE."""
+    if pairs is None:
+        return []
+    return [
+        f"{_check.text(f'a key of {name}', key)}="
+        f"{_check.text(f'{name}[{key!r}]', value)}"
+        for key, value in _check.mapping(name, pairs, "str and str").items()
+    ]
+
+
+def _each(option: str, name: str, values: Names) -> List[str]:
+    return [
+        word for value in _check.strings(name, values) for word in (option, value)
+    ]
 
 
 def _run(arguments: Sequence[str], show: Optional[_report.Show] = None) -> bytes:

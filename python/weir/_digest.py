@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Optional, Union
 
-from . import _errors, _model, _report, _root, _sums, _weir
+from . import _check, _errors, _model, _report, _root, _sums, _weir
 from ._model import Path
 from ._report import Progress, Report
 
@@ -26,7 +26,7 @@ class Digests(Dict[str, str]):
 
     def save(self, path: Path) -> None:
         """Write the manifest, as `weir digest` does; replaces an earlier one."""
-        name = os.fspath(path)
+        name = os.fsdecode(_check.path("path", path))
         part = f"{name}.weir-{os.getpid()}"
         try:
             fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -53,12 +53,13 @@ def manifest(given: Manifest, root: Optional[_weir.Root]) -> _weir.Manifest:
     """The manifest that the caller gave, or that is in the file."""
     if isinstance(given, Digests):
         return given.manifest
-    return _weir.Manifest(root or _root.default(), given)
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        raise _check.wrong("verify", given, "what digest() returned, or a path")
+    return _weir.Manifest(_root.given(root), given)
 
 
 def _way(way: str) -> int:
-    if way == "map" or way not in _model.WAYS:
-        raise _errors.make(22, f"way {way!r}: one of auto, buffered, direct")
+    _check.one_of("way", way, ("auto", "buffered", "direct"))
     return _model.WAYS[way]
 
 
@@ -76,9 +77,9 @@ def digest(
     the same digests in files of any format, and are not kept in memory. Raises
     ``weir.Error``.
     """
-    if kind not in KINDS:
-        raise _errors.make(22, f"kind {kind!r}: one of {', '.join(KINDS)}")
+    _check.one_of("kind", kind, KINDS)
     number = _way(way)
+    _report.check(progress)
     model = _model.open_model(path, root)
     running = _weir.Load(model, digest=KINDS[kind], discard=True, way=number)
     _report.follow(running, progress)
@@ -112,6 +113,9 @@ def verify(
     differ. way is for manifests.
     """
     number = _way(way)
+    _report.check(progress)
+    if not isinstance(against, (Digests, str, bytes, os.PathLike)):
+        raise _check.wrong("against", against, "what digest() returned, or a path")
     model = _model.open_model(path, root)
     if not isinstance(against, Digests) and not _sums.is_manifest(against):
         return _sums.verify(model, against, progress)

@@ -53,5 +53,5 @@ def find(dtype: object) -> Dtype:
     text = str(name or dtype).rpartition(".")[2]
     found: Optional[Dtype] = BY_NAME.get(_ALIASES.get(text, text))
     if found is None:
-        raise _errors.make(22, f"{dtype!r} is no dtype that weir knows")
+        raise _errors.make(22, f"dtype {dtype!r} is none that weir knows")
     return found

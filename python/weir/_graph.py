@@ -21,7 +21,7 @@ from typing import (
     Tuple,
 )
 
-from . import _dtypes, _errors, _into, _model, _root, _weir
+from . import _check, _dtypes, _errors, _into, _model, _root, _weir
 from ._model import Path
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Graph:
     """
 
     def __init__(self, *, root: Optional[_weir.Root] = None) -> None:
-        self._root = root or _root.default()
+        self._root = _root.given(root)
         self._native = _weir.Graph(self._root)
         self._inputs: Dict[str, int] = {}
         self._devices: List[str] = []
@@ -260,10 +260,12 @@ class Graph:
 
     def input(self, name: str, shape: Shape, dtype: object = "F32") -> Node:
         """A contiguous tensor that each run gets under this name."""
+        _check.text("name", name)
         if name in self._inputs:
             raise _errors.make(22, f"the graph has an input {name!r} already")
         code = _dtypes.find(dtype).code
-        index = self._native.input(name, code, tuple(shape))
+        dims = _dims("shape", shape)
+        index = self._native.input(name, code, dims)
         self._inputs[name] = index
         return Node(self, index)
 
@@ -282,6 +284,8 @@ class Graph:
         constant: nothing changes its bytes while a plan exists, so another
         device may keep a copy. Arrays that are read-only are constant.
         """
+        if name is not None:
+            _check.text("name", name)
         if isinstance(tensor, _weir.Tensor):
             index = self._native.leaf_tensor(name, tensor)
             device = _root.device_name(tensor.device)
@@ -311,6 +315,10 @@ class Graph:
         such leaves, and each run reads the others again, ahead of their use:
         a model may be larger than the memory.
         """
+        _check.path("path", path)
+        _check.text("tensor", tensor)
+        if name is not None:
+            _check.text("name", name)
         model = self._models.get(path)
         if model is None:
             model = _model.open_model(path, self._root)
@@ -333,7 +341,9 @@ class Graph:
         Sources may also be given by their names, as ``mask=``. ``help`` of the
         method of that name lists both.
         """
-        found = OPERATIONS.get(operation)
+        found = OPERATIONS.get(_check.text("operation", operation))
+        if name is not None:
+            _check.text("name", name)
         if found is None:
             raise _errors.make(22, _unknown("operation", operation, OPERATIONS))
         nodes = list(sources)
@@ -391,7 +401,7 @@ class Graph:
 
     def transpose(self, a: Node, *, name: Optional[str] = None) -> Node:
         """The last two dimensions of a exchanged: a view."""
-        dims = list(range(len(a.shape)))
+        dims = list(range(len(_node("transpose", a).shape)))
         if len(dims) >= 2:
             dims[-2:] = [dims[-1], dims[-2]]
         return self.permute(a, dims, name=name)
@@ -449,6 +459,23 @@ class Graph:
         def __getattr__(self, name: str) -> Callable[..., Node]: ...
 
 
+def _node(name: str, node: Any) -> Node:
+    if not isinstance(node, Node):
+        raise _errors.make(
+            22,
+            f"{name}: a is {type(node).__name__}, no node; leaf() makes one of a "
+            "tensor",
+        )
+    return node
+
+
+def _dims(name: str, value: Any) -> Tuple[int, ...]:
+    """Sizes, or numbers, of dimensions."""
+    found = _check.items(name, value, "whole numbers")
+    most = _check.MOST_SIGNED
+    return tuple(_check.whole(f"one of {name}", n, -most, most) for n in found)
+
+
 def _put(
     found: Operation, nodes: List[Optional[Node]], key: str, node: Any
 ) -> None:
@@ -469,6 +496,8 @@ def _unknown(what: str, name: str, known: Any) -> str:
 def _place(name: Optional[str], tensor: Any) -> Tuple[str, _into.Target, bool]:
     """The device and the place of a tensor, and whether it is read-only."""
     if hasattr(tensor, "data_ptr"):
+        if str(tensor.layout) != "torch.strided":
+            raise _errors.make(22, "a leaf is sparse: to_dense() makes it usable")
         return (*_into.torch_target(name or "leaf", tensor), False)
     if not hasattr(tensor, "__array_interface__"):
         raise _errors.make(

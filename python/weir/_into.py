@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from . import _dtypes, _errors, _model, _root, _weir
+from . import _check, _dtypes, _errors, _model, _root, _weir
 from ._model import Path
 
 Target = Tuple[int, int, Sequence[int], Optional[Sequence[int]], object]
@@ -29,10 +29,11 @@ def load_into(
     a name is not in the model, a shape differs, or a tensor has no memory (the
     meta device). After another error the contents are not specified.
     """
+    _check.mapping("tensors", tensors, "names and tensors")
     model = _model.open_model(path, root)
     groups: Dict[str, Tuple[List[int], List[Target]]] = {}
     for name, tensor in tensors.items():
-        i = model.find(name)
+        i = model.find(_check.text("a name of tensors", name))
         if i < 0:
             raise _errors.make(22, f"the model has no tensor {name!r}")
         device, target = _target(name, tensor)

@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from . import _digest, _errors, _frameworks, _model, _report, _root, _weir
+from . import _check, _digest, _errors, _frameworks, _model, _report, _root, _weir
 from ._digest import Manifest
 from ._model import Only, Part, Path
 from ._report import Progress, Report
@@ -90,7 +90,7 @@ class Tensors(Dict[str, Any]):
 
 def list_changed(changed: Iterable[str], unchanged: bool) -> List[str]:
     """The names of ``changed=``."""
-    names = [changed] if isinstance(changed, str) else list(changed)
+    names = _check.strings("changed", changed)
     if names and not unchanged:
         raise _errors.make(22, "changed= is of use with unchanged=True only")
     return names
@@ -104,7 +104,7 @@ def park(
     numbers: List[int],
 ) -> None:
     """Park the tensors of a load; those of NUMBERS have changed."""
-    to = os.fspath(to)
+    to = os.fsdecode(_check.path("to", to))
     folder = None if to == "host" else to
     running.park(on_host and not folder, folder, unchanged, numbers)
 
@@ -184,6 +184,7 @@ def load(
     """
     to = _frameworks.name_of(framework)
     make = _frameworks.maker(to)
+    _report.check(progress)
     model = _model.open_model(path, root)
     if not wait and (framework != "weir" or progress or parkable):
         raise _errors.make(
@@ -286,9 +287,13 @@ def save(
     """
     from . import _serialize
 
+    _check.path("path", path)
+    if format is not None:
+        _check.text("format", format)
+    _check.whole("shard_bytes", shard_bytes)
     _serialize.check_metadata(metadata)
     flags = _weir.SAVE_NEW if new else 0
-    saving = _weir.Save(root or _root.default(), path, format, shard_bytes, flags)
+    saving = _weir.Save(_root.given(root), path, format, shard_bytes, flags)
     for name, spec in _serialize.in_order(tensors):
         if isinstance(spec.owner, _weir.Tensor):
             saving.add_tensor(name, spec.owner)

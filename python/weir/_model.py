@@ -7,7 +7,7 @@ import fnmatch
 import os
 from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple, Union
 
-from . import _dtypes, _errors, _root, _weir
+from . import _check, _dtypes, _errors, _root, _weir
 
 Path = Union[str, "os.PathLike[str]"]
 Only = Union[str, Iterable[str], Callable[[str], bool], None]
@@ -23,11 +23,15 @@ WAYS = {
 
 
 def open_model(
-    path: Path, root: Optional[_weir.Root] = None, lenient: bool = False
+    path: Path,
+    root: Optional[_weir.Root] = None,
+    lenient: bool = False,
+    what: str = "path",
 ) -> _weir.Model:
     """Open a file or folder with a model, and read its header only."""
+    _check.path(what, path)
     flags = _weir.MODEL_LENIENT if lenient else 0
-    return _weir.Model(root or _root.default(), path, None, flags)
+    return _weir.Model(_root.given(root), path, None, flags)
 
 
 def choose(model: _weir.Model, only: Only) -> Optional[List[int]]:
@@ -41,12 +45,13 @@ def choose(model: _weir.Model, only: Only) -> Optional[List[int]]:
     if isinstance(only, str):
         found = fnmatch.filter(names, only)
         if not found:
-            raise _errors.make(22, f"no tensor matches {only!r}")
+            raise _errors.make(22, f"only: no tensor matches {only!r}")
         wanted = set(found)
         return [i for i, name in enumerate(names) if name in wanted]
     if callable(only):
         return [i for i, name in enumerate(names) if only(name)]
-    return [find(model, name) for name in only]
+    wanted_names = _check.items("only", only, "names, or a pattern, or a function")
+    return [find(model, _check.text("a name of only", n)) for n in wanted_names]
 
 
 def find(model: _weir.Model, name: str) -> int:
@@ -63,31 +68,48 @@ def parts(
     slices: Optional[Mapping[str, Part]],
 ) -> Optional[List[Optional[Tuple[int, int, int]]]]:
     """The parts of ``indices`` as the glue takes them."""
+    if slices is None:
+        return None
+    _check.mapping("slices", slices, "names and (dimension, first, number)")
     if not slices:
         return None
     names = model.names()
     unknown = set(slices).difference(names[i] for i in indices)
     if unknown:
         raise _errors.make(
-            22, f"slices name {sorted(unknown)[0]!r}, which is not loaded"
+            22, f"slices name {min(unknown, key=str)!r}, which is not loaded"
         )
-    return [_part(model, i, slices.get(names[i])) for i in indices]
+    return [_part(model, i, names[i], slices.get(names[i])) for i in indices]
 
 
 def _part(
-    model: _weir.Model, i: int, part: Optional[Part]
+    model: _weir.Model, i: int, name: str, part: Optional[Part]
 ) -> Optional[Tuple[int, int, int]]:
     if part is None:
         return None
-    dim = int(part[0])
-    if len(part) == 3:
-        return dim, int(part[1]), int(part[2])
+    what = f"slices[{name!r}]"
+    if not isinstance(part, (tuple, list)) or not 2 <= len(part) <= 3:
+        raise _check.wrong(
+            what, part, "(dimension, first, number) or (dimension, slice)"
+        )
     shape = model.entry(i)[1]
-    if not 0 <= dim < len(shape):
-        raise _errors.make(22, f"a slice of dimension {dim} of shape {shape}")
-    start, stop, step = part[1].indices(shape[dim])
+    dim = _check.whole(f"the dimension of {what}", part[0], -len(shape))
+    if dim >= len(shape):
+        raise _errors.make(22, f"{what}: dimension {dim} of shape {shape}")
+    dim %= len(shape)
+    if len(part) == 3:
+        most = _check.MOST_SIGNED
+        first = _check.whole(f"the first index of {what}", part[1], 0, most)
+        n = _check.whole(f"the number of {what}", part[2], 0, most)
+        return dim, first, n
+    if not isinstance(part[1], slice):
+        raise _check.wrong(what, part[1], "a slice, after the dimension")
+    try:
+        start, stop, step = part[1].indices(shape[dim])
+    except (TypeError, ValueError) as error:
+        raise _errors.make(22, f"{what} is {part[1]}: {error}") from None
     if step != 1:
-        raise _errors.make(22, "a slice of a load has a step of 1")
+        raise _errors.make(22, f"{what} has a step of {step}, needed: 1")
     return dim, start, max(0, stop - start)
 
 
@@ -98,8 +120,7 @@ def dtype_code(dtype: object) -> int:
 
 def kind_and_way(device: str, way: str) -> Tuple[int, int]:
     """The memory and the way of a load."""
-    if way not in WAYS:
-        raise _errors.make(22, f"way {way!r}: one of {', '.join(WAYS)}")
+    _check.one_of("way", way, WAYS)
     kind = _weir.MEM_DEVICE
     if way == "map":
         if device != "CPU":

@@ -10,6 +10,7 @@ import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 from . import (
+    _check,
     _dtypes,
     _errors,
     _fetch,
@@ -95,8 +96,8 @@ class safe_open:
         self._bases: Dict[int, int] = {}
 
     def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
-        if isinstance(filename, bytes):
-            raise TypeError("argument 'filename': a str or os.PathLike")
+        if not isinstance(filename, (str, os.PathLike)):
+            raise _check.wrong("filename", filename, "a str or os.PathLike")
         filename = os.fspath(filename)
         try:
             return _model.open_model(filename, root, lenient=True)
@@ -210,8 +211,13 @@ class safe_open:
         and may be closed before them.
         """
         model = self._open()
-        if operator.index(threads) < 0:
-            raise OverflowError("threads is negative")
+        try:
+            if operator.index(threads) < 0:
+                raise OverflowError(f"threads is {threads}: at least 0 is needed")
+        except TypeError:
+            raise _check.wrong("threads", threads, "a whole number") from None
+        if ahead is not None:
+            _check.whole("ahead", ahead)
         to, make = self._device, self._make
         if device is not None:
             to, make = _place(device, self._framework)
@@ -269,7 +275,7 @@ class safe_open_handle(safe_open):
 
     def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
         return _weir.Model(
-            root or _root.default(),
+            _root.given(root),
             None,
             [filename.fileno()],
             _weir.MODEL_LENIENT,

@@ -18,7 +18,7 @@ from typing import (
     Union,
 )
 
-from . import _errors, _frameworks, _root, _serialize, _weir
+from . import _check, _errors, _frameworks, _root, _serialize, _weir
 from ._graph import Graph, Node
 
 Outputs = Union[Node, Sequence[Node], Mapping[Any, Node]]
@@ -30,7 +30,8 @@ _CAUSE = ("none", "pinned", "writes", "weights", "cost", "only")
 def _describe(name: str, value: Any) -> _serialize.Spec:
     """A contiguous tensor of any framework, for an input."""
     if hasattr(value, "data_ptr"):
-        value = value.detach().contiguous()
+        if str(value.layout) == "torch.strided":
+            value = value.detach().contiguous()
     elif hasattr(value, "__array_interface__"):
         import numpy
 
@@ -61,16 +62,17 @@ class Plan:
     ) -> None:
         self._maker = _frameworks.maker(_frameworks.name_of(framework))
         self._keys, nodes = _form(outputs)
-        for name, n in (
-            ("copies", copies), ("budget", budget), ("weights", weights)
-        ):
-            if n is not None and n < 1:
-                raise _errors.make(22, f"{name} is {n}, at least 1 is needed")
+        _check.whole("copies", copies, 1, 4096)
+        for name, n in (("budget", budget), ("weights", weights)):
+            if n is not None:
+                _check.whole(name, n, 1)
         if isinstance(devices, str):
             devices = [devices]
         elif devices is None:
             devices = [*(d for d in graph._devices if d != "CPU"), "CPU"]
-        names = [_root.device_name(d) for d in devices]
+        names = [
+            _root.device_name(d) for d in _check.items("devices", devices, "names")
+        ]
         self._graph = graph
         self._loads = tuple(graph._loads)
         marked: List[int] = []
@@ -191,7 +193,7 @@ class Plan:
         """Where a node is computed, and why: device (None: nowhere), where its
         bytes are ("leaf", "inputs", "results" or "nowhere"), cause ("pinned",
         "writes", "weights", "cost", "only" or "none") and bytes."""
-        _check(self._graph, node, "node")
+        _belongs(self._graph, node, "node")
         device, where, _, cause, nbytes = self._open().explain(node.index)
         return {
             "device": device,
@@ -243,16 +245,22 @@ class Run:
         Raises the failure of the run, or TimeoutError: it then goes on. Ctrl-C
         ends the run.
         """
+        seconds = -1.0
+        if timeout is not None:
+            try:
+                seconds = max(float(timeout), 0.0)
+            except (TypeError, ValueError):
+                raise _check.wrong("timeout", timeout, "seconds, or None") from None
         if not self._ended:
-            self._wait(timeout)
+            self._wait(seconds)
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _wait(self, timeout: Optional[float]) -> None:
+    def _wait(self, seconds: float) -> None:
         failure: Optional[BaseException] = None
         try:
-            self._native.wait(-1 if timeout is None else max(timeout, 0))
+            self._native.wait(seconds)
         except _errors.WaitTimeoutError:
             raise
         except BaseException as error:
@@ -324,17 +332,17 @@ def _form(outputs: Outputs) -> Tuple[Keys, List[Node]]:
         return None, [outputs]
     if isinstance(outputs, Mapping):
         return list(outputs), list(outputs.values())
-    return (), list(outputs)
+    return (), _check.items("outputs", outputs, "nodes")
 
 
-def _check(graph: Graph, node: Node, what: str) -> None:
+def _belongs(graph: Graph, node: Node, what: str) -> None:
     if not isinstance(node, Node) or node.graph is not graph:
         raise _errors.make(22, f"the {what} {node!r} is no node of the graph")
 
 
 def _output(graph: Graph, node: Node) -> int:
     """Mark a node as an output: a contiguous one of what it shows."""
-    _check(graph, node, "output")
+    _belongs(graph, node, "output")
     if not graph._native.node(node.index)[4]:
         node = graph.op("cont", node)
     graph._native.output(node.index)

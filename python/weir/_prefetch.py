@@ -164,7 +164,7 @@ class PrefetchLoader:
         Blocks until then; other threads run, and Ctrl-C ends it. A tensor, or
         rows that the plan has of it, is taken once.
         """
-        if name not in self._places:
+        if not isinstance(name, str) or name not in self._places:
             with self._lock:
                 self._check()
             raise _errors.fail(f"{name} is not in the prefetch plan")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import _errors
+from . import _check, _errors
 
 # Most bytes of one broadcast.
 _PIECE = 64 << 20
@@ -35,8 +35,11 @@ class Ranks:
         agree: Callable[[str], str],
         broadcast: Callable[[Any, int], None],
     ) -> None:
-        if not 0 <= rank < size:
+        if _check.whole("rank", rank) >= _check.whole("size", size, 1):
             raise _errors.make(22, f"rank {rank} of {size} ranks")
+        for name, call in (("agree", agree), ("broadcast", broadcast)):
+            if not callable(call):
+                raise _check.wrong(name, call, "a function")
         self.rank = rank
         self.size = size
         self._agree = agree
@@ -62,6 +65,8 @@ class Ranks:
     @classmethod
     def of_mpi(cls, comm: Any) -> "Ranks":
         """Ranks of a communicator of mpi4py, for tensors in host memory."""
+        if not hasattr(comm, "allgather"):
+            raise _check.wrong("comm", comm, "a communicator of mpi4py")
 
         def agree(sentence: str) -> str:
             return next((s for s in comm.allgather(sentence) if s), "")

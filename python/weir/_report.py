@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Union
 
-from . import _errors, _weir
+from . import _check, _errors, _weir
 
 Progress = Union[bool, Callable[[Mapping[str, Any]], object], None]
 
@@ -48,6 +48,12 @@ class Report(Dict[str, Any]):
             for name, n in self.ways.items()
         )
         return f"{text} ({ways})" if ways else text
+
+
+def check(progress: Progress) -> None:
+    """Refuse what is no argument for progress."""
+    if not isinstance(progress, bool):
+        _check.function("progress", progress, "True, or a function of a dictionary")
 
 
 Show = Callable[[Mapping[str, Any]], object]

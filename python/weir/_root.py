@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any, Dict, List, Optional, Union
 
-from . import _errors, _weir
+from . import _check, _errors, _weir
 
 _weir.set_errors(_errors.make)
 atexit.register(_weir.shutdown)
@@ -16,7 +16,8 @@ atexit.register(_weir.shutdown)
 _IO = {"auto": 0, "io_uring": 1, "threads": 2}
 
 
-def _ns(seconds: float) -> int:
+def _ns(name: str, seconds: float) -> int:
+    seconds = _check.seconds(name, seconds)
     return -1 if seconds == -1 else int(seconds * 1e9)
 
 
@@ -51,23 +52,29 @@ class Root(_weir.Root):
         close_timeout: float = 0,
         read_timeout: float = 0,
     ) -> "Root":
-        if io not in _IO:
-            raise _errors.make(22, f"io {io!r}: one of {', '.join(_IO)}")
+        for name, word in (("io_cpus", io_cpus), ("module_path", module_path)):
+            if word is not None:
+                _check.text(name, word)
+        few = (1 << 31) - 1
         return super().__new__(
             cls,
-            io=_IO[io],
-            reactors=reactors,
-            depth=depth,
-            copiers=copiers,
-            chunk=chunk,
-            staging=staging,
-            keep=keep,
-            budget=budget,
+            io=_IO[_check.one_of("io", io, _IO)],
+            reactors=_check.whole("reactors", reactors, 0, few),
+            depth=_check.whole("depth", depth, 0, few),
+            copiers=_check.whole("copiers", copiers, 0, few),
+            chunk=_check.whole("chunk", chunk),
+            staging=_check.whole("staging", staging),
+            keep=_check.whole("keep", keep),
+            budget=_check.whole("budget", budget),
             io_cpus=io_cpus,
             module_path=module_path,
-            close_timeout=_ns(close_timeout),
-            read_timeout=_ns(read_timeout),
+            close_timeout=_ns("close_timeout", close_timeout),
+            read_timeout=_ns("read_timeout", read_timeout),
         )
+
+    def trim(self, keep: int = 0) -> None:
+        """Return kept memory to the system until at most so many bytes are left."""
+        super().trim(_check.whole("keep", keep, 0, _check.MOST_SIGNED))
 
     def __enter__(self) -> "Root":
         return self
@@ -94,6 +101,15 @@ def default() -> Root:
             root = _default = Root(close_timeout=5)
             _pid = os.getpid()
         return root
+
+
+def given(root: Optional[_weir.Root]) -> _weir.Root:
+    """The root that the caller gave, or the default one."""
+    if root is None:
+        return default()
+    if not isinstance(root, _weir.Root):
+        raise _check.wrong("root", root, "a weir.Root")
+    return root
 
 
 def _after_fork() -> None:
@@ -126,4 +142,4 @@ def device_name(device: Union[str, int, object, None]) -> str:
 
 def devices(root: Optional[Root] = None) -> List[Dict[str, Any]]:
     """The devices of this machine: dictionaries with name, memory and more."""
-    return (root or default()).devices()
+    return given(root).devices()

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from . import _dtypes, _errors, _root, _weir
+from . import _check, _dtypes, _errors, _root, _weir
 
 
 class Spec(NamedTuple):
@@ -41,12 +41,31 @@ def describe(name: str, tensor: Any) -> Spec:
     raise _errors.make(22, f"{name!r} is {type(tensor).__name__}, no tensor")
 
 
+def _dtype(name: str, tensor: Any) -> _dtypes.Dtype:
+    try:
+        return _dtypes.find(tensor.dtype)
+    except _errors.Error as error:
+        raise _errors.make(22, f"tensor {name!r}: {error}") from None
+
+
+def _strided(name: str, copy: str) -> Exception:
+    return _errors.make(
+        22, f"tensor {name!r} is not contiguous: {copy} makes a copy that is"
+    )
+
+
 def _describe_torch(name: str, tensor: Any) -> Spec:
+    if tensor.device.type == "meta":
+        raise _errors.make(22, f"tensor {name!r} is on the meta device: no bytes")
+    if str(tensor.layout) != "torch.strided":
+        raise _errors.make(
+            22, f"tensor {name!r} is sparse: to_dense() makes one that is not"
+        )
     if tensor.device.type != "cpu":
         tensor = tensor.to("cpu")
     if not tensor.is_contiguous():
-        raise ValueError(f"tensor {name!r} is not contiguous")
-    dtype = _dtypes.find(tensor.dtype)
+        raise _strided(name, "contiguous()")
+    dtype = _dtype(name, tensor)
     shape = tuple(tensor.shape)
     if dtype.name == "F4" and shape:
         shape = shape[:-1] + (2 * shape[-1],)
@@ -58,8 +77,8 @@ def _describe_numpy(name: str, array: Any) -> Spec:
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     if not array.flags.c_contiguous:
-        raise ValueError(f"tensor {name!r} is not contiguous")
-    code = _dtypes.find(array.dtype).code
+        raise _strided(name, "copy()")
+    code = _dtype(name, array).code
     address: int = array.__array_interface__["data"][0]
     return Spec(address, array.nbytes, code, tuple(array.shape), array)
 
@@ -77,9 +96,12 @@ _ORDER = {
 
 def in_order(tensors: Mapping[str, Any]) -> List[Tuple[str, Spec]]:
     """The tensors in the order in which safetensors writes them."""
+    _check.mapping("tensors", tensors, "names and tensors")
     for name, _ in tensors.items():
         if not isinstance(name, str):
             raise TypeError(f"the name {name!r} of a tensor is not a str")
+        if "\0" in name:
+            raise _errors.make(22, f"the name {name!r} of a tensor has a zero byte")
     specs = [(name, describe(name, t)) for name, t in tensors.items()]
     specs.sort(
         key=lambda s: (-_ORDER.get(_dtypes.BY_CODE[s[1].code].name, 0), s[0])
@@ -139,7 +161,7 @@ def deserialize(
         view = memoryview(data).cast("B")
         while view:
             view = view[os.write(fd, view) :]
-        model = _weir.Model(root or _root.default(), None, [fd])
+        model = _weir.Model(_root.given(root), None, [fd])
         return _weir.Load(model, align=align)
     finally:
         os.close(fd)

@@ -8,7 +8,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from . import _dtypes, _errors, _frameworks, _geometry, _into, _model, _root, _weir
+from . import _check, _dtypes, _errors, _frameworks, _geometry, _into, _model
+from . import _root, _weir
 from ._geometry import Slice, View
 
 Paths = Union[_model.Path, Sequence[_model.Path]]
@@ -82,8 +83,7 @@ class Source:
         shared: bool = False,
         root: Optional[_weir.Root] = None,
     ) -> None:
-        if way == "map" or way not in _model.WAYS:
-            raise _errors.make(22, f'way {way!r}: "auto", "direct", "buffered"')
+        _check.one_of("way", way, ("auto", "direct", "buffered"))
         self.way = _model.WAYS[way]
         self.shared = shared
         if isinstance(path, (str, os.PathLike)):
@@ -266,9 +266,13 @@ def _open_files(
     paths: Sequence[_model.Path], root: Optional[_weir.Root]
 ) -> _weir.Model:
     """Open the shards of a model that are the files PATHS."""
-    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths]
+    wanted = _check.items("path", paths, "paths, or one path")
+    files = [
+        os.open(_check.path("one of path", path), os.O_RDONLY | os.O_CLOEXEC)
+        for path in wanted
+    ]
     try:
-        return _weir.Model(root or _root.default(), None, files)
+        return _weir.Model(_root.given(root), None, files)
     finally:
         for file in files:
             os.close(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _errors, _weir
+from . import _check, _weir
 
 
 def wait(stream: Any, tensor: _weir.Tensor) -> None:
@@ -16,12 +16,17 @@ def wait(stream: Any, tensor: _weir.Tensor) -> None:
     once; for a tensor of the host, when it has arrived.
     """
     if not isinstance(tensor, _weir.Tensor):
-        raise _errors.make(
-            22, f"{type(tensor).__name__} is no weir.Tensor: it has arrived"
+        raise _check.wrong(
+            "tensor", tensor, "a weir.Tensor; others have arrived"
         )
     if hasattr(stream, "__cuda_stream__"):
         number = int(stream.__cuda_stream__()[1])
     else:
-        number = int(getattr(stream, "cuda_stream", stream))
+        stream = getattr(stream, "cuda_stream", stream)
+        if isinstance(stream, bool) or not isinstance(stream, int):
+            raise _check.wrong(
+                "stream", stream, "a stream of torch, or the number of a CUstream"
+            )
+        number = stream
     # 0 means no stream in DLPack, and 1 the default one.
     tensor.__dlpack__(stream=number or 1, max_version=(1, 0))

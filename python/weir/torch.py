@@ -19,7 +19,7 @@ from typing import (
     Union,
 )
 
-from . import _errors, _frameworks, _load, _serialize, _weir
+from . import _check, _errors, _frameworks, _load, _serialize, _weir
 from ._model import Path
 from ._open import safe_open
 
@@ -47,7 +47,7 @@ def save_file(
     Raises RuntimeError if tensors share memory, ValueError if one is sparse or
     not contiguous: ``save_model`` takes models with such tensors.
     """
-    _check(tensors)
+    _savable(tensors)
     _load.save(tensors, filename, metadata, format="safetensors")
 
 
@@ -55,7 +55,7 @@ def save(
     tensors: Dict[str, Any], metadata: Optional[Dict[str, str]] = None
 ) -> bytes:
     """The bytes of a safetensors file with these tensors."""
-    _check(tensors)
+    _savable(tensors)
     return _serialize.serialize(tensors, metadata)
 
 
@@ -67,7 +67,7 @@ def save_model(
 ) -> None:
     """Save the parameters of a module. Of tensors that share memory one is
     saved, and the metadata say by which name the others are found."""
-    state = model.state_dict()
+    state = _module("model", model).state_dict()
     pairs = dict(metadata or {})
     for kept, others in _duplicates(state).items():
         for name in others:
@@ -93,6 +93,7 @@ def load_model(
     backend: str = "mmap",
 ) -> Tuple[Set[str], List[str]]:
     """Load a file into a module; returns missing and unexpected names."""
+    _module("model", model)
     state = load_file(filename, device, backend=backend)
     duplicates = _duplicates(model.state_dict(), preferred=state)
     absent, unexpected = model.load_state_dict(state, strict=False)
@@ -115,11 +116,17 @@ def load_model(
     return missing, unexpected
 
 
+def _module(name: str, module: Any) -> Any:
+    if not hasattr(module, "state_dict"):
+        raise _check.wrong(name, module, "a torch.nn.Module")
+    return module
+
+
 def _quote(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in sorted(names))
 
 
-def _check(tensors: Dict[str, Any]) -> None:
+def _savable(tensors: Dict[str, Any]) -> None:
     """Refuse what a file cannot hold, in the words of safetensors."""
     import torch
 
@@ -231,6 +238,7 @@ def _duplicates(
 
 def _tensors_of(module: Any) -> Dict[str, Any]:
     """Its parameters and buffers by name; those of tied weights too."""
+    _module("module", module)
     found = dict(module.named_parameters(remove_duplicate=False))
     found.update(module.named_buffers(remove_duplicate=False))
     return found
