@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import math
 import os
 import resource
@@ -176,7 +177,13 @@ def test_views() -> None:
         "t": g.transpose(x),
         "s": g.slice(x, 1, 1, 2),
         "c": g.cast(x, np.float16),
+        "np": g.permute(x, (-1, 0, -2)),
+        "ns": g.slice(x, -2, -3, 2),
+        "nc": g.concat(x, x, dim=-1),
     }, x=CUBE)
+    assert (got["np"] == CUBE.transpose(2, 0, 1)).all()
+    assert (got["ns"] == CUBE[:, 1:3]).all()
+    assert (got["nc"] == np.concatenate([CUBE, CUBE], -1)).all()
     assert (got["r"] == CUBE.reshape(5, 32)).all()
     assert (got["p"] == CUBE.transpose(2, 0, 1)).all()
     assert (got["t"] == CUBE.swapaxes(1, 2)).all()
@@ -247,7 +254,11 @@ WRONG: List[Tuple[Callable[[Any, Any], Any], str]] = [
     (lambda g, x: g.repeat(x, shape=(1,) * 9), "at most 8"),
     (lambda g, x: g.reshape(x, (2.5, 12)), "whole numbers"),
     (lambda g, x: g.view(x, shape=(3, 4), stride=(4,)), "differ in length"),
-    (lambda g, x: g.concat(x, x, dim=-1), "dim is -1, .* from 0 on"),
+    (lambda g, x: g.concat(x, x, dim=-3), "dimension -3 of .* 2 dimensions"),
+    (lambda g, x: g.slice(x, 2, 0, 1), "dimension 2 of .* 2 dimensions"),
+    (lambda g, x: g.slice(x, 0, -4, 1), "from -4 on"),
+    (lambda g, x: g.permute(x, (-1, 1)), "each dimension once"),
+    (lambda g, x: g.slice(A, 0, 0, 1), "ndarray, no node"),
     (lambda g, x: g.scale(x, bias=1), "'scale' is missing"),
     (lambda g, x: g.rms_norm(x), "'eps' is missing"),
     (lambda g, x: g.norm(x, eps=None), "'eps' is missing"),
@@ -286,6 +297,38 @@ def test_strided() -> None:
     x = g.input("x", (8, 3))
     got = compute(g, g.add(x, g.leaf(B.T)), x=A.T)
     assert (got == (A + B).T).all()
+
+
+def test_help_defaults() -> None:
+    """The defaults that help() shows are those that the library uses."""
+    g = weir.Graph()
+    x, pos = g.leaf(CUBE), g.leaf(POS)
+    defaults = _graph._DEFAULTS["rope"]
+    one, two = compute(g, [g.rope(x, pos), g.rope(x, pos, **defaults)])
+    assert (one == two).all()
+    more = {"ext_factor": 1, "context": 4, "freq_scale": 0.5}
+    one, two = compute(
+        g, [g.rope(x, pos, **more), g.rope(x, pos, **{**defaults, **more})]
+    )
+    assert (one == two).all()
+    one, two = compute(g, [g.soft_max(x), g.soft_max(x, scale=1)])
+    assert (one == two).all()
+    assert "base=10000.0" in str(inspect.signature(weir.Graph.rope))
+
+
+def test_compile_twice() -> None:
+    """A graph that is compiled again for a view does not grow."""
+    cache = np.zeros((2, 3), np.float32)
+    g = weir.Graph()
+    leaf = g.leaf(cache)
+    view = g.transpose(leaf)
+    g.compile(view)
+    size = len(g)
+    assert (g.compile(view, framework="numpy").run() == 0).all()
+    assert len(g) == size
+    # What it shows may have been written to since.
+    g.copy(g.leaf(A[:2, :3].copy()), leaf)
+    assert (compute(g, view) == A[:2, :3].T).all()
 
 
 def test_unused_input() -> None:

@@ -47,6 +47,22 @@ _NEEDED = {
 }
 
 
+# What 0, or no value, stands for, where it is one number: for help().
+_DEFAULTS: Dict[str, Dict[str, float]] = {
+    "rope": {
+        "base": 10000.0,
+        "freq_scale": 1.0,
+        "attn_factor": 1.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+    },
+    "soft_max": {"scale": 1.0},
+}
+
+
+_WRITES = ("copy", "set_rows")
+
+
 class _Parameter(NamedTuple):
     name: str
     type: int
@@ -145,7 +161,9 @@ class Operation(NamedTuple):
                     p.name,
                     kind.KEYWORD_ONLY,
                     default=(
-                        kind.empty if p.name in self.needed else _default(p)
+                        kind.empty
+                        if p.name in self.needed
+                        else _DEFAULTS.get(self.name, {}).get(p.name, _default(p))
                     ),
                 )
                 for p in self.parameters.values()
@@ -249,6 +267,10 @@ class Graph:
         self._inputs: Dict[str, int] = {}
         self._devices: List[str] = []
         self._models: Dict[object, _weir.Model] = {}
+        # By the number of a node that is not contiguous, and how many nodes
+        # have written before: its contiguous copy.
+        self._contiguous: Dict[Tuple[int, int], int] = {}
+        self._writes = 0
         # Those that can park memory of leaves.
         self._loads: List[_weir.Load] = []
 
@@ -353,6 +375,8 @@ class Graph:
             parameter = found.parameters.get(key)
             if parameter is not None and parameter.type != _NDIM:
                 if value is not None:
+                    if key == "dim" and nodes:
+                        value = _dim(nodes[0], value)
                     parameter.pack(found, packed, value)
             elif key in found.sources:
                 _put(found, nodes, key, value)
@@ -365,9 +389,11 @@ class Graph:
         numbers = tuple(
             self._number(found, i, node) for i, node in enumerate(nodes)
         )
-        return Node(
+        node = Node(
             self, self._native.op(found.number, bytes(packed), numbers, name)
         )
+        self._writes += operation in _WRITES
+        return node
 
     def _number(
         self, found: Operation, i: int, node: Optional[Node]
@@ -396,7 +422,11 @@ class Graph:
     def permute(
         self, a: Node, dims: Sequence[int], *, name: Optional[str] = None
     ) -> Node:
-        """Dimension i of the result is dimension dims[i] of a: a view."""
+        """Dimension i of the result is dimension dims[i] of a: a view.
+
+        Dimensions may count from the end: -1 is the last one.
+        """
+        dims = [_dim(a, dim) for dim in _check.items("dims", dims, "numbers")]
         return self.op("view", a, how="permute", shape=dims, name=name)
 
     def transpose(self, a: Node, *, name: Optional[str] = None) -> Node:
@@ -415,7 +445,12 @@ class Graph:
         *,
         name: Optional[str] = None,
     ) -> Node:
-        """The n indices of dimension dim from start on: a view."""
+        """The n indices of dimension dim from start on: a view.
+
+        A negative dim or start counts from the end: -1 is the last.
+        """
+        dim = _dim(a, dim)
+        start = _from_end(start, a.shape[dim])
         return self.op("view", a, how="slice", shape=(dim, start, n), name=name)
 
     def cast(self, a: Node, dtype: object, *, name: Optional[str] = None) -> Node:
@@ -457,6 +492,29 @@ class Graph:
     if TYPE_CHECKING:
         # The operations of the library.
         def __getattr__(self, name: str) -> Callable[..., Node]: ...
+
+
+def _from_end(number: Any, size: int) -> Any:
+    """An index that may count from the end; what is wrong stays as it is."""
+    try:
+        n = operator.index(number)
+    except TypeError:
+        return number
+    return n + size if -size <= n < 0 else n
+
+
+def _dim(node: Any, dim: Any) -> int:
+    """The number of a dimension of a node."""
+    ndim = len(_node("a dimension", node).shape)
+    try:
+        n = operator.index(dim)
+    except TypeError:
+        raise _check.wrong("a dimension", dim, "a whole number") from None
+    if not -ndim <= n < ndim:
+        raise _errors.make(
+            22, f"dimension {n} of a node that has {ndim} dimensions"
+        )
+    return n % ndim
 
 
 def _node(name: str, node: Any) -> Node:

@@ -343,7 +343,11 @@ def _belongs(graph: Graph, node: Node, what: str) -> None:
 def _output(graph: Graph, node: Node) -> int:
     """Mark a node as an output: a contiguous one of what it shows."""
     _belongs(graph, node, "output")
-    if not graph._native.node(node.index)[4]:
-        node = graph.op("cont", node)
-    graph._native.output(node.index)
-    return node.index
+    index = node.index
+    if not graph._native.node(index)[4]:
+        key = index, graph._writes
+        if key not in graph._contiguous:
+            graph._contiguous[key] = graph.op("cont", node).index
+        index = graph._contiguous[key]
+    graph._native.output(index)
+    return index
