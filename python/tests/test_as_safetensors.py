@@ -130,7 +130,7 @@ def opened(
     case(name, lambda x, d: x.safe_open(d / "ok", *args, **kwargs).keys(), more)
 
 
-for framework in ("np", "numpy", "flax", "jax", "zz", "NP", "", None, 5, b"np"):
+for framework in ("np", "numpy", "flax", "jax", "mxnet", "paddlepaddle", "zz", "NP", "", None, 5, b"np"):
     opened(f"framework {framework!r}", framework)
 FRAMEWORKS = ("np", "pt") if torch else ("np",)
 for framework in FRAMEWORKS:
@@ -161,6 +161,9 @@ for path in (*FAULTS, "zero", "seven", "over", "absent", "absent/x", "ok/x",
 for wrong in (b"ok", 5, None, bytearray(b"ok"), 1.5):
     case(f"file {wrong!r}",
          lambda x, d, p=wrong: x.safe_open(p, "np"))  # type: ignore[misc]
+for path in ("/dev/null", "/dev/zero"):
+    case(path, lambda x, d, p=path: x.safe_open(p, "np"))  # type: ignore[misc]
+case("a folder with several models", lambda x, d: x.safe_open(d, "np"))
 case("a folder", lambda x, d: x.safe_open(d.parent, "np").keys())
 case("a str", lambda x, d: x.safe_open(str(d / "ok"), "np").keys())
 

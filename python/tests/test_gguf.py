@@ -114,6 +114,30 @@ def test_converted(path: Path, name: str) -> None:
     assert np.abs(half - wanted).max() <= error + 0.002
 
 
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "BF16", "F32"])
+def test_converted_slices(path: Path, name: str) -> None:
+    """get_slice() with dtype= has any parts of the numbers."""
+    with weir.safe_open(path, "np") as file:
+        whole = file.get_tensor(name, dtype="float32")
+        part = file.get_slice(name, dtype="float32")
+        assert part.get_shape() == [6, 512] and part.get_dtype() == name
+        for index in (
+            slice(1, 3), slice(4, 99), slice(5, 1), slice(None, None, 2), 0, -1,
+            Ellipsis, (), np.s_[:, 3:9], np.s_[::2, 5], np.s_[..., 7], [4, 0],
+            np.array([1, 2]), np.s_[2, 8:16], None, np.s_[::-1],
+        ):
+            assert np.array_equal(part[index], whole[index]), index
+        for index in (6, -7):
+            with pytest.raises(weir.SafetensorError, match="6 rows"):
+                part[index]
+        with pytest.raises(ValueError, match="dtype"):
+            file.get_slice(name, dtype="none")
+    part = weir.safe_open(path, "weir").get_slice(name, dtype="float32")
+    assert memoryview(part[1:3]).tobytes() == whole[1:3].tobytes()
+    with pytest.raises(weir.InvalidError, match="no indexes"):
+        part[:, 3:9]
+
+
 def test_prefetch(path: Path) -> None:
     """prefetch() gives out blocks, and rows of them."""
     plan: Dict[str, Any] = {name: None for name in QUANTISED}

@@ -259,3 +259,25 @@ def test_values(small: Path, tensor: Any) -> None:
         ):
             found.append((name, error))
     assert not found
+
+
+@pytest.mark.parametrize("name", ["tf", "tensorflow", "mlx", "paddle"])
+def test_other_frameworks(small: Path, name: str) -> None:
+    """A framework that weir has no tensors of is refused with what to do."""
+    for call in (
+        lambda: weir.safe_open(small, name), lambda: weir.load(small, framework=name)
+    ):
+        with pytest.raises(weir.SafetensorError, match='"np".*arrays'):
+            call()
+
+
+def test_replaced_framework(small: Path) -> None:
+    """replace_safetensors() leaves such frameworks to safetensors."""
+    theirs = pytest.importorskip("safetensors")
+    original = theirs.safe_open
+    weir.replace_safetensors()
+    try:
+        assert isinstance(theirs.safe_open(small, "mlx"), original)
+        assert isinstance(theirs.safe_open(small, framework="np"), weir.safe_open)
+    finally:
+        weir.restore_safetensors()

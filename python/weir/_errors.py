@@ -135,6 +135,13 @@ def make(number: int, sentence: str) -> Error:
     return error
 
 
+def file(number: int, sentence: str) -> Error:
+    """A FileError, where the errno alone would mean something else."""
+    error = _catchable(FileError)(sentence, number)
+    error.errno = number
+    return error
+
+
 def fail(sentence: str, number: int = 0) -> Error:
     """An exception for a failure that Python code found."""
     return make(number, sentence)

@@ -19,6 +19,15 @@ _NAMES = {
     "flax": "jax",
 }
 
+# Frameworks of safetensors that weir has no maker of, and how arrays become
+# tensors of them.
+OTHERS = {
+    "tf": "tensorflow.convert_to_tensor",
+    "tensorflow": "tensorflow.convert_to_tensor",
+    "mlx": "mlx.core.array",
+    "paddle": "paddle.to_tensor",
+}
+
 _makers: Dict[str, _weir.Maker] = {}
 
 View = Callable[[Any, Tuple[int, ...]], Any]
@@ -35,10 +44,15 @@ def name_of(framework: Optional[str]) -> str:
         return framework
     if not isinstance(framework, str):
         raise TypeError(f"framework is a str, not {type(framework).__name__}")
+    if framework in OTHERS:
+        raise _errors.fail(
+            f'framework {framework} is not supported: open it with "np", and '
+            f"give the arrays to {OTHERS[framework]}()"
+        )
     if framework not in _NAMES:
         raise _errors.fail(
-            f'framework {framework} is invalid: weir has "pt", "np", "flax" '
-            'and "weir"'
+            f"framework {framework} is invalid: weir has "
+            + ", ".join(f'"{name}"' for name in (*_NAMES, "weir"))
         )
     return _NAMES[framework]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import operator
 import os
+import stat
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
@@ -59,6 +60,16 @@ class safe_open:
     A context manager, but it works without ``with`` too.
     """
 
+    # safetensors' own, while weir is in its place: for other frameworks.
+    _original: Any = None
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        framework = options.get("framework", args[1] if len(args) > 1 else None)
+        if isinstance(framework, str) and framework in _frameworks.OTHERS:
+            if cls._original is not None:
+                return cls._original(*args, **options)
+        return super().__new__(cls)
+
     def __init__(
         self,
         filename: Union[str, "os.PathLike[str]"],
@@ -102,6 +113,9 @@ class safe_open:
         try:
             return _model.open_model(filename, root, lenient=True)
         except (OSError, ValueError) as error:
+            if isinstance(error, _errors.InvalidError) and not _is_file(filename):
+                # safetensors maps it, which is an OSError.
+                raise _errors.file(errno.ENODEV, str(error)) from None
             if "\0" not in str(filename) and (
                 isinstance(error, _errors.InvalidError)
                 or getattr(error, "errno", 0) not in _MISSING
@@ -171,13 +185,17 @@ class safe_open:
         )
         return running.all(self._make)
 
-    def get_slice(self, name: str) -> "Slice":
+    def get_slice(self, name: str, *, dtype: object = None) -> "Slice":
         """A tensor of which parts are read by an index: ``s[:, 8:16]``.
 
-        Quantised tensors have parts of whole blocks: rows, for instance.
+        Quantised tensors have parts of whole blocks: rows, for instance. dtype:
+        as for get_tensor; whole rows of the first dimension are then read and
+        converted, and the index is applied to these.
         """
         model = self._open()
         i = _model.find(model, name)
+        if dtype is not None:
+            return Slice(self, model, i, None, _model.dtype_code(dtype))
         if self._ahead is None:
             self._ahead = _Ahead(model, self._device, self._want, self._views)
         self._ahead.asked.add(i)
@@ -241,6 +259,15 @@ class safe_open:
         return TensorMeta(
             _dtypes.BY_CODE[code].name, list(shape), (at, at + nbytes), nbytes
         )
+
+
+def _is_file(filename: Any) -> bool:
+    """False if there is something else of this name."""
+    try:
+        mode = os.stat(filename).st_mode
+    except (OSError, ValueError):
+        return True
+    return stat.S_ISREG(mode)
 
 
 def _place(device: object, framework: str) -> Tuple[str, _weir.Maker]:
@@ -337,20 +364,27 @@ class _Ahead:
 
 
 _ALL = slice(None)
+_ROWS = slice(None, None, 1)
 
 
 class Slice:
     """A tensor in a file, of which an index reads a part."""
 
-    __slots__ = ("_file", "_model", "_i", "_ahead")
+    __slots__ = ("_file", "_model", "_i", "_ahead", "_to")
 
     def __init__(
-        self, file: safe_open, model: _weir.Model, i: int, ahead: "_Ahead"
+        self,
+        file: safe_open,
+        model: _weir.Model,
+        i: int,
+        ahead: Optional["_Ahead"],
+        to: int = 0,
     ) -> None:
         self._file = file
         self._model = model
         self._i = i
         self._ahead = ahead
+        self._to = to  # the dtype to convert to; 0: none
 
     def get_shape(self) -> List[int]:
         """The shape of the whole tensor."""
@@ -362,6 +396,8 @@ class Slice:
 
     def __getitem__(self, index: Any) -> Any:
         file = self._file
+        if self._ahead is None:
+            return self._converted(index)
         if index is Ellipsis or (
             isinstance(index, slice) and index == _ALL and self.get_shape()
         ):
@@ -380,6 +416,40 @@ class Slice:
             if clipped is not None:
                 return self._part(clipped)
         return self._whole()[index]
+
+    def _converted(self, index: Any) -> Any:
+        """An index of converted rows: of those that it needs."""
+        items = index if isinstance(index, tuple) else (index,)
+        shape = self.get_shape()
+        rows, rest = None, items
+        if shape and items and isinstance(items[0], slice):
+            start, stop, step = items[0].indices(shape[0])
+            if step > 0:
+                rows = 0, start, max(0, stop - start)
+                rest = slice(None, None, step), *items[1:]
+        elif shape and items and type(items[0]) is int:
+            if not -shape[0] <= items[0] < shape[0]:
+                raise _errors.fail(
+                    f"index {items[0]} is out of range for {shape[0]} rows"
+                )
+            rows, rest = (0, items[0] % shape[0], 1), (0, *items[1:])
+        file = self._file
+        load = _weir.Load(
+            self._model, [self._i], [rows], device=file._device, dtype=self._to
+        )
+        load.wait()
+        tensor = load.make(0, file._make)
+        if not rest or (len(rest) == 1 and (
+            rest[0] is Ellipsis or isinstance(rest[0], slice) and rest[0] == _ROWS
+        )):
+            return tensor
+        if not hasattr(tensor, "__getitem__"):
+            raise _errors.make(
+                errno.EINVAL,
+                "tensors of weir have no indexes: a part of one with dtype= is "
+                "rows with a step of 1",
+            )
+        return tensor[rest]
 
     def _whole(self) -> Any:
         """The whole tensor, for indexes that only torch has."""
