@@ -130,7 +130,8 @@ def opened(
     case(name, lambda x, d: x.safe_open(d / "ok", *args, **kwargs).keys(), more)
 
 
-for framework in ("np", "numpy", "flax", "jax", "mxnet", "paddlepaddle", "zz", "NP", "", None, 5, b"np"):
+OTHER = ("zz", "mxnet", "paddlepaddle", "NP", "", None, 5, b"np")
+for framework in ("np", "numpy", "flax", "jax", *OTHER):
     opened(f"framework {framework!r}", framework)
 FRAMEWORKS = ("np", "pt") if torch else ("np",)
 for framework in FRAMEWORKS:
