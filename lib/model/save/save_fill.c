@@ -4,6 +4,7 @@
  * in between. The engine asks for them a chunk at a time, on several threads at
  * once; nothing that is read here changes meanwhile.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -52,10 +53,26 @@ static int fill_tensor(struct weir_save *s, const struct weir__save_file *f,
 		       size_t i, uint64_t lo, uint64_t hi, unsigned char *to)
 {
 	const size_t number = f->part.order[i];
+	const struct weir__save_item *item = &s->item[number];
 	const uint64_t begin = begin_of(s, f, i);
-	int r = weir__save_item_produce(&s->item[number], lo - begin,
-					hi - begin, to);
+	const uint64_t step = weir__save_item_step(item);
+	int r = 0;
 
+	/* A chunk of a slow conversion takes seconds. */
+	for (uint64_t at = lo - begin; at < hi - begin && r >= 0;) {
+		uint64_t end = at - at % step + step;
+
+		if (end > hi - begin)
+			end = hi - begin;
+		if (atomic_load(&s->cancelled))
+			return weir__save_fail(s, -ECANCELED, 0,
+					       s->model->n_recs,
+					       "%s: the save was cancelled",
+					       s->path);
+		r = weir__save_item_produce(item, at, end,
+					    to + (at + begin - lo));
+		at = end;
+	}
 	if (r >= 0)
 		return 0;
 	return weir__save_fail(s, r, 0, number, "%s: tensor '%s': %s", f->name,

@@ -514,6 +514,16 @@ static int convert_bytes(const struct weir__save_item *item, uint64_t lo,
 	return r >= 0 && lo < hi ? convert_part(item, lo, hi, dst) : r;
 }
 
+uint64_t weir__save_item_step(const struct weir__save_item *item)
+{
+	const struct weir_backend_convert *c = item->convert;
+	const bool host = item->model || weir__buf_is_host(item->t.buf);
+
+	if (!c)
+		return DEVICE_PIECE;
+	return (host ? PIECE : DEVICE_PIECE) / c->src_bytes * c->dst_bytes;
+}
+
 int weir__save_item_produce(const struct weir__save_item *item, uint64_t lo,
 			    uint64_t hi, unsigned char *dst)
 {

@@ -51,6 +51,11 @@ void weir__save_item_free(struct weir__save_item *item);
 unsigned char *weir__save_item_address(const struct weir__save_item *item,
 				       uint64_t at);
 /*
+ * How many bytes of the item to produce by one call: others may want to stop it
+ * in between. A multiple of the units of its conversion.
+ */
+uint64_t weir__save_item_step(const struct weir__save_item *item);
+/*
  * Write bytes [lo, hi) of the item to @dst. Blocks. -ESTALE: the file is
  * shorter than it was. Errors of read(2) and of devices. With a sentence.
  */

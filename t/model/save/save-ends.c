@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir.h>
@@ -380,6 +381,48 @@ static void cancelled(void)
 	       "a save that is cancelled at any moment is whole, or leaves nothing");
 }
 
+static int64_t cpu_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+static struct weir_save *begin_slow(void)
+{
+	const int64_t shape[] = { BYTES / 4 / 2048, 2048 };
+	struct weir_tensor t = tensor_of(WEIR_DTYPE_F32, 2, shape);
+	struct weir_save *s = empty_save("slow.gguf");
+
+	must(weir_save_add(s, "all", &t, WEIR_DTYPE_Q4_K));
+	return s;
+}
+
+/* Its chunk takes long: it is left in the middle. */
+static void cancelled_conversion(void)
+{
+	int64_t begin, whole;
+	struct weir_save *s;
+
+	begin = cpu_time();
+	is_int(finish(begin_slow()), 0, "a tensor is quantised while saved");
+	whole = cpu_time() - begin;
+	s = begin_slow();
+	begin = cpu_time();
+	must(weir_save_start(s, NULL));
+	while (cpu_time() - begin < whole / 16)
+		usleep(100);
+	must(weir_save_cancel(s));
+	is_int(weir_save_wait(s, -1), -ECANCELED,
+	       "a save is cancelled while it converts");
+	begin = cpu_time() - begin;
+	ok(begin < whole / 2, "it does not convert the rest of its chunk");
+	diag("%lld of %lld us", (long long)begin / 1000,
+	     (long long)whole / 1000);
+	weir_save_free(s);
+}
+
 /* The program drops all that it has of a save before its end. */
 static void dropped(void)
 {
@@ -527,6 +570,7 @@ static void contract(uint32_t method, const char *prefix)
 		changed();
 		after_event();
 		cancelled();
+		cancelled_conversion();
 		dropped();
 		closed();
 		budget();
