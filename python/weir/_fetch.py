@@ -26,7 +26,8 @@ class _Queue:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal handler may add mappings while this thread does.
+        self._lock = threading.RLock()
         self._mappings: Deque[_Mapping] = deque()
         self._threads = 0
 

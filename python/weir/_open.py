@@ -464,8 +464,9 @@ class Slice:
 
     def _part(self, index: Any) -> Any:
         file = self._file
+        want = file._want if self._ahead is None else self._ahead.want
         return self._model.part(
-            self._i, index, file._device, file._make, self._ahead.want
+            self._i, index, file._device, file._make, want
         )
 
 

@@ -41,8 +41,10 @@ class Report(Dict[str, Any]):
     def __str__(self) -> str:
         text = (
             f"{self['bytes'] / 1e9:.3f} GB in {self['elapsed']:.3f} s, "
-            f"{self.rate / 1e9:.2f} GB/s, {self['memory'] / 1e9:.3f} GB of memory"
+            f"{self.rate / 1e9:.2f} GB/s"
         )
+        if "memory" in self:  # sums of files are computed outside of the root
+            text += f", {self['memory'] / 1e9:.3f} GB of memory"
         ways = ", ".join(
             f"{name.replace('_', ' ')} {n / 1e9:.3f} GB"
             for name, n in self.ways.items()
