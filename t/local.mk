@@ -127,6 +127,10 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 T_LEAF = t/leaf.c t/leaf.h
 T_NAIVE = t/naive.c t/naive.h t/naive_model.c t/naive_ops.c \
 	t/naive_ops.h t/naive_store.c t/naive_store.h
+T_RANDOM = t/graph/exec/random_run.c t/graph/exec/random_run.h \
+	t/graph/exec/random_gen.h t/graph/exec/random_graph.c \
+	t/graph/exec/random_graph.h t/graph/exec/random_find.c \
+	t/graph/exec/random_ops.c $(T_NAIVE)
 T_TRIALS = t/kernels/trial.c t/kernels/trial.h t/dtypes.h t/kernels/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
 T_TRIAL = $(T_TRIALS) t/kernels/trial_ways.c

@@ -29,6 +29,18 @@ static void *take(size_t bytes)
 	return p;
 }
 
+/* The first @n bytes of a buffer in memory of a device. */
+static void get_bytes(struct weir_buf *buf, void *to, size_t n)
+{
+	int64_t shape = (int64_t)n;
+	struct weir_tensor t;
+
+	if (weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape) < 0 ||
+	    weir_tensor_place(&t, buf, 0) < 0 ||
+	    weir_tensor_get(&t, 0, to, n) < 0)
+		bail("%s", weir_error());
+}
+
 /* The copy of a leaf's buffer, which the first leaf of it makes. */
 static unsigned char *copy_of(struct naive *e, struct weir_buf *buf)
 {
@@ -39,16 +51,19 @@ static unsigned char *copy_of(struct naive *e, struct weir_buf *buf)
 		i++;
 	if (i < e->n_bufs)
 		return e->copy[i];
-	if (!buf || weir_buf_info(buf, &info) < 0 || !weir_buf_data(buf))
-		bail("a leaf is not placed in host memory");
+	if (!buf || weir_buf_info(buf, &info) < 0)
+		bail("a leaf is not placed");
 	e->buf[i] = buf;
 	e->copy[i] = take(info.bytes);
-	memcpy(e->copy[i], weir_buf_data(buf), info.bytes);
+	if (weir_buf_data(buf))
+		memcpy(e->copy[i], weir_buf_data(buf), info.bytes);
+	else
+		get_bytes(buf, e->copy[i], info.bytes);
 	e->n_bufs++;
 	return e->copy[i];
 }
 
-static struct weir_operand operand_at(const struct weir_tensor *t, void *data)
+struct weir_operand naive_operand_at(const struct weir_tensor *t, void *data)
 {
 	struct weir_operand o = { .data = data,
 				  .dtype = t->dtype,
@@ -61,7 +76,7 @@ static struct weir_operand operand_at(const struct weir_tensor *t, void *data)
 
 struct weir_operand naive_operand(const struct weir_tensor *t)
 {
-	return operand_at(t, weir_tensor_data(t));
+	return naive_operand_at(t, weir_tensor_data(t));
 }
 
 static void give_memory(struct naive *e, const struct weir_node *node)
@@ -80,7 +95,7 @@ static void give_memory(struct naive *e, const struct weir_node *node)
 			bail("%s", weir_error());
 		data = e->own[node->index] = take(bytes);
 	}
-	e->result[node->index] = operand_at(&node->t, data);
+	e->result[node->index] = naive_operand_at(&node->t, data);
 }
 
 struct naive *naive_new(const struct weir_graph *g)

@@ -35,6 +35,8 @@ const struct weir_operand *naive_result(const struct naive *naive,
 
 /* The tensor as an operand. It is placed in host memory. */
 struct weir_operand naive_operand(const struct weir_tensor *t);
+/* The same for a tensor whose first element is at @data. */
+struct weir_operand naive_operand_at(const struct weir_tensor *t, void *data);
 /* The elements as doubles, in their order. Free it. */
 double *naive_doubles(const struct weir_operand *t);
 int64_t naive_count(const struct weir_operand *t);

@@ -12,7 +12,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-quants.t %D%/cuda-supports.t %D%/cuda-graphs.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
-	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t
+	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C)
@@ -90,6 +90,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_quants_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_supports_t_SOURCES = %D%/cuda-supports.c $(T_GPU)
 %C%_cuda_supports_t_LDADD = $(LDADD) -ldl
+%C%_cuda_random_t_SOURCES = %D%/cuda-random.c $(T_RANDOM) $(T_GPU)
+%C%_cuda_random_t_LDADD = $(LDADD) -ldl
 # The trials of the kernels of the CPU, on CUDA0.
 %C%_cuda_elements_t_SOURCES = t/kernels/kernel-elements.c $(T_CUDA_TRIAL)
 %C%_cuda_elements_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels

@@ -7,10 +7,7 @@ T_GRAPH_EXEC_C = %D%/graph-devices.t %D%/graph-lanes.t %D%/graph-constant.t \
 	%D%/pins-memory.t %D%/compute-once.t %D%/graph-random.t %D%/graph-parts.t
 check_PROGRAMS += $(T_GRAPH_EXEC_C)
 TESTS += $(T_GRAPH_EXEC_C)
-%C%_graph_random_t_SOURCES = %D%/graph-random.c %D%/random_gen.h \
-	%D%/random_graph.c %D%/random_graph.h %D%/random_find.c \
-	%D%/random_ops.c \
-	$(T_NAIVE) $(T_KIND)
+%C%_graph_random_t_SOURCES = %D%/graph-random.c $(T_RANDOM)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_graph_parked_t_SOURCES = %D%/graph-parked.c $(T_GDEV) $(T_SAMPLE)

@@ -21,7 +21,7 @@ enum region {
 	REGIONS
 };
 #define REGION ((uint64_t)16384)
-#define CACHE_BYTES ((uint64_t)2048)
+#define CACHE_BYTES 2048u
 
 static struct random_graph *r; /* graph that is being made */
 static uint64_t state;
@@ -109,15 +109,26 @@ void random_graph_end(struct random_graph *made)
 	free(made->cache);
 }
 
+static void cache_fill(struct weir_buf *buf, enum weir_dtype dtype, size_t size)
+{
+	const int64_t n = (int64_t)CACHE_BYTES;
+	unsigned char bytes[CACHE_BYTES];
+	struct weir_tensor t;
+
+	numbers_fill(bytes, dtype, size, CACHE_BYTES / size);
+	if (weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &n) < 0 ||
+	    weir_tensor_place(&t, buf, 0) < 0 ||
+	    weir_tensor_set(&t, 0, bytes, sizeof(bytes)) < 0)
+		bail("%s", weir_error());
+}
+
 void random_graph_caches(struct random_graph *made)
 {
 	uint64_t was = state;
 
 	state = 7;
-	numbers_fill(weir_buf_data(made->caches[0]), WEIR_DTYPE_F32, 4,
-		     CACHE_BYTES / 4);
-	numbers_fill(weir_buf_data(made->caches[1]), WEIR_DTYPE_F16, 2,
-		     CACHE_BYTES / 2);
+	cache_fill(made->caches[0], WEIR_DTYPE_F32, 4);
+	cache_fill(made->caches[1], WEIR_DTYPE_F16, 2);
 	state = was;
 }
 

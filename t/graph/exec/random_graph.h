@@ -35,8 +35,8 @@ struct random_graph {
 };
 
 /*
- * Allocate the buffers in memory of the host, of one of @n kinds each, or bail
- * out.
+ * Allocate the buffers in memory of one of @n kinds each, the first in that of
+ * the host, or bail out.
  */
 void random_graph_begin(struct random_graph *r, struct weir_buft *const *buft,
 			unsigned n);
