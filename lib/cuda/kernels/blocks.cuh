@@ -25,10 +25,13 @@ __device__ static inline unsigned byte_in(const char *at)
 	return (uint8_t)*at;
 }
 
-/* Rounded twice: no fused multiply-add. */
+/*
+ * The product is exact, of at most 11 + 6 + 5 bits: so a fused multiply-add has
+ * the bits of the two operations.
+ */
 __device__ static inline float scaled(float scale, int q, float offset)
 {
-	return __fadd_rn(__fmul_rn(scale, (float)q), offset);
+	return scale * (float)q + offset;
 }
 
 /* Nibble @i of @n bytes: their low ones, then their high ones. */
