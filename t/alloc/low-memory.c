@@ -161,15 +161,14 @@ static void a_sink(void)
 /* In a child, since the limit stays. */
 static int data_child(void)
 {
-	const struct rlimit limit = { 512 * MIB, RLIM_INFINITY };
+	const struct rlimit limit = { 64 * MIB, RLIM_INFINITY };
 	struct weir_buf *buf;
 
 	open_root(UINT64_MAX, 0);
 	if (setrlimit(RLIMIT_DATA, &limit) < 0 ||
-	    weir_buf_alloc(kind, 600 * MIB, NULL, &buf) != -ENOMEM)
+	    weir_buf_alloc(kind, 80 * MIB, NULL, &buf) != -ENOMEM)
 		return 1;
-	return !strstr(weir_error(),
-		       "; RLIMIT_DATA is 536870912 (ulimit -d), ");
+	return !strstr(weir_error(), "; RLIMIT_DATA is 67108864 (ulimit -d), ");
 }
 
 static void a_limit_of_data(void)

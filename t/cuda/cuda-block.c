@@ -4,6 +4,8 @@
  * second for a copy. Calls that are documented as blocking are not timed:
  * weir_stream_sync, weir_event_wait and closing the root.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -22,11 +24,15 @@
 #define LIMIT (100 * MS)
 #endif
 #define MODEL "cuda-block.safetensors"
+/*
+ * On a busy machine any call may be late, also because a thread that holds a
+ * lock waits for a CPU. A call that blocks takes too long each time.
+ */
+#define TRIES 5
 
 static struct weir *weir;
 static int64_t longest;
 static const char *longest_call;
-static unsigned calls;
 
 /* Time in ns that this thread was runnable without a CPU; 0: not known. */
 static int64_t starved(void)
@@ -55,7 +61,6 @@ static void timed_at(int64_t begun, const char *call)
 {
 	int64_t took = now() - begun;
 
-	calls++;
 	if (took <= longest)
 		return;
 	longest = took;
@@ -77,21 +82,6 @@ static void timed_at(int64_t begun, const char *call)
 		timed_at(begun_, #call); \
 	} while (0)
 
-/* The work is still in flight: otherwise no call had a reason to block. */
-static void none_blocked(struct weir_stream *s, const char *what)
-{
-	struct weir_event *ev = new_event(weir, 0);
-
-	timed(weir_stream_record(s, ev));
-	is_int(weir_event_query(ev), 0, "%s: the work is in flight", what);
-	ok(longest <= LIMIT, "%s: no call took longer than %.0f ms: %.3f", what,
-	   (double)LIMIT / MS, (double)longest / MS);
-	if (longest > LIMIT)
-		diag("%s", longest_call);
-	must(weir_stream_sync(s, 50 * SEC));
-	weir_event_free(ev);
-}
-
 static struct weir_tensor in(enum weir_mem kind)
 {
 	int64_t shape = N;
@@ -107,7 +97,36 @@ static struct weir_tensor in(enum weir_mem kind)
 static struct weir_tensor dev, dev2, pinned, plain;
 static struct weir_stream *s, *other, *cpu;
 
-static void host_memory(const struct weir_tensor *host, const char *what)
+/* True if work is still in flight: otherwise no call had a reason to block. */
+static bool is_in_flight(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	int r;
+
+	timed(weir_stream_record(s, ev));
+	r = weir_event_query(ev);
+	must(weir_stream_sync(s, 50 * SEC));
+	weir_event_free(ev);
+	return r == 0;
+}
+
+static void none_blocks(bool (*part)(void), const char *what)
+{
+	bool in_flight = false;
+
+	longest = 0;
+	for (int i = 0; i < TRIES && (!in_flight || longest > LIMIT); i++) {
+		longest = 0;
+		in_flight = part();
+	}
+	ok(in_flight, "%s: the work is in flight", what);
+	ok(longest <= LIMIT, "%s: no call took longer than %.0f ms: %.3f", what,
+	   (double)LIMIT / MS, (double)longest / MS);
+	if (longest > LIMIT)
+		diag("%s", longest_call);
+}
+
+static bool host_memory(const struct weir_tensor *host)
 {
 	static const struct weir_rect rect = { .width = N / 8 - 64,
 					       .rows = 8,
@@ -123,19 +142,29 @@ static void host_memory(const struct weir_tensor *host, const char *what)
 	timed(weir_stream_get_2d(s, &dev, &rect, data));
 	timed(weir_stream_fill(s, host, 0, N, 1));
 	timed(weir_stream_fill(s, &dev, 0, N, 1));
-	none_blocked(s, what);
+	return is_in_flight();
 }
 
-static void device_memory(void)
+static bool pinned_memory(void)
+{
+	return host_memory(&pinned);
+}
+
+static bool plain_memory(void)
+{
+	return host_memory(&plain);
+}
+
+static bool device_memory(void)
 {
 	timed(weir_stream_set(s, &dev, 0, weir_tensor_data(&pinned), N));
 	timed(weir_stream_copy(s, &dev2, &dev));
 	timed(weir_stream_fill(s, &dev2, 0, N, 1));
 	timed(weir_stream_copy(s, &pinned, &plain));
-	none_blocked(s, "copies inside the device");
+	return is_in_flight();
 }
 
-static void files(void)
+static bool files(void)
 {
 	struct weir_file *file = temp_file(weir, N, 3);
 
@@ -144,19 +173,22 @@ static void files(void)
 	timed(weir_stream_read(s, file, 0, &pinned, 0, N));
 	timed(weir_stream_write(s, file, 0, &plain, 0, N));
 	timed_void(weir_file_close(file));
-	none_blocked(s, "reads and writes of a file");
+	return is_in_flight();
 }
+
+static int n_called;
 
 /*
  * A CUDA stream waits for the CPU, another stream and files, and the reverse.
  */
-static void waits(void)
+static bool waits(void)
 {
 	struct weir_file *file = temp_file(weir, N, 3);
 	struct weir_event *ev = new_event(weir, 0);
-	int n = 0;
 	struct hold hold;
+	bool in_flight;
 
+	n_called = 0;
 	hold_stream(cpu, &hold);
 	timed(weir_stream_record(cpu, ev));
 	timed(weir_stream_wait(other, ev));
@@ -164,43 +196,48 @@ static void waits(void)
 	timed(weir_stream_record(other, ev));
 	timed(weir_stream_wait(s, ev));
 	timed(weir_stream_copy(s, &pinned, &dev2));
-	timed(weir_stream_call(s, count_up, &n));
+	timed(weir_stream_call(s, count_up, &n_called));
 	timed(weir_stream_read(s, file, 0, &dev, 0, N));
 	timed(weir_stream_record(s, ev));
 	timed(weir_stream_wait(other, ev));
 	timed(weir_stream_copy(other, &dev2, &dev));
 	timed(weir_stream_record(other, ev));
 	timed(weir_stream_wait(cpu, ev));
-	timed(weir_stream_call(cpu, count_up, &n));
+	timed(weir_stream_call(cpu, count_up, &n_called));
 	release_stream(&hold);
-	none_blocked(s, "a chain of waits");
+	in_flight = is_in_flight();
 	must(weir_stream_sync(cpu, 50 * SEC));
-	is_int(n, 2, "the host functions of a chain of waits have run");
 	weir_event_free(ev);
 	weir_file_close(file);
+	return in_flight;
 }
 
-static void loads(void)
+static bool loads(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_load *load = sample_load(
 		weir, MODEL, N, gpu_memory(weir, WEIR_MEM_DEVICE), ev);
+	bool in_flight;
 
 	timed(weir_stream_wait(s, ev));
 	timed(weir_stream_copy(s, &dev, &dev2));
-	none_blocked(s, "a load that is waited for");
+	in_flight = is_in_flight();
 	weir_event_free(ev);
 	weir_load_free(load);
+	return in_flight;
 }
 
+static int after_failure; /* of the stream that waits */
+static char after_words[256];
+
 /* A stream with work in flight is freed after its failure was queried. */
-static void streams(void)
+static bool streams(void)
 {
 	struct weir_event *ev = new_event(weir, WEIR_EVENT_TIMED);
 	struct weir_stream_opts o = WEIR_STREAM_OPTS_INIT;
 	struct weir_stream *brief;
 	struct weir_failure f;
-	int minus_5 = -5;
+	int minus_5 = -5, r;
 
 	timed(weir_stream_new(gpu(weir), &o, &brief));
 	timed(weir_stream_copy(brief, &dev, &pinned));
@@ -211,18 +248,18 @@ static void streams(void)
 	timed(weir_stream_error(brief, &f));
 	timed_void(weir_stream_reset(brief));
 	timed_void(weir_stream_free(brief));
-	is_int(weir_event_query(ev), 0,
-	       "a stream that is freed goes on with its work");
-	is_err(weir_stream_sync(s, 50 * SEC), -ECANCELED, "returned -5",
-	       "a failed stream that is freed fails the stream that waits");
+	r = weir_event_query(ev);
+	after_failure = weir_stream_sync(s, 50 * SEC);
+	snprintf(after_words, sizeof(after_words), "%s", weir_error());
 	timed(weir_stream_reset(s));
 	timed_void(weir_event_free(ev));
+	return r == 0;
 }
 
 int main(void)
 {
 	open_fake();
-	plan(18);
+	plan(19);
 	weir = open_cuda();
 	s = gpu_stream(weir, "slow", 0);
 	other = gpu_stream(weir, "other", 0);
@@ -232,16 +269,18 @@ int main(void)
 	pinned = in(WEIR_MEM_PINNED);
 	plain = bytes(weir, N);
 	fake.set("RATE", RATE);
-	host_memory(&pinned, "page-locked memory");
-	host_memory(&plain, "memory of any kind");
-	device_memory();
-	files();
-	waits();
-	loads();
-	streams();
-	diag("the longest of %u calls took %.3f ms: %s", calls,
-	     (double)longest / MS, longest_call);
-	ok(longest <= LIMIT, "no call of a stream blocks");
+	none_blocks(pinned_memory, "page-locked memory");
+	none_blocks(plain_memory, "memory of any kind");
+	none_blocks(device_memory, "copies inside the device");
+	none_blocks(files, "reads and writes of a file");
+	none_blocks(waits, "a chain of waits");
+	is_int(n_called, 2, "the host functions of a chain of waits have run");
+	none_blocks(loads, "a load that is waited for");
+	none_blocks(streams, "a stream that is freed");
+	is_int(after_failure, -ECANCELED,
+	       "a failed stream that is freed fails the stream that waits");
+	has_str(after_words, "returned -5",
+		"the stream that waits says why the other one has failed");
 	fake.set("RATE", "0");
 	weir_stream_free(s);
 	weir_stream_free(other);

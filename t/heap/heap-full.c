@@ -48,17 +48,17 @@ static void free_in(struct weir_block b, struct weir_stream *s)
 /* Each block is a little larger than the buffer of the last one. */
 static void test_growing_sizes(struct weir_stream *s)
 {
-	struct weir_heap *heap = new_heap(MIB, 1024 * MIB, 0);
+	struct weir_heap *heap = new_heap(MIB, 256 * MIB, 0);
 	struct weir_block b;
-	size_t n = 128 * MIB;
+	size_t n = 32 * MIB;
 
-	while (n < 1024 * MIB) {
+	while (n < 256 * MIB) {
 		if (weir_heap_alloc(heap, n, 0, s, &b) < 0)
 			break;
 		free_in(b, s);
-		n += 37 * MIB;
+		n += 9 * MIB;
 	}
-	is_int(n, (128 + 25 * 37) * MIB,
+	is_int(n, (32 + 25 * 9) * MIB,
 	       "%s: a heap with empty buffers gives them back before it fails",
 	       s ? "in a stream" : "without a stream");
 	weir_heap_destroy(heap);

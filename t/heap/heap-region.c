@@ -106,12 +106,12 @@ static void test_statistics(void)
 static uint64_t peak_of_growth(uint64_t reserve)
 {
 	struct weir_heap *heap = new_heap(reserve, reserve ? 0 : 4 * MIB, 0);
-	struct weir_block large[4], small[64];
+	struct weir_block large[4], small[40];
 	struct weir_heap_stats s;
 
 	for (unsigned i = 0; i < 4; i++)
 		large[i] = alloc(heap, (8 + i) * MIB, NULL);
-	for (unsigned i = 0; i < 64; i++) {
+	for (unsigned i = 0; i < 40; i++) {
 		struct weir_block *b = &large[i % 4], next;
 
 		next = alloc(heap, b->bytes + 3 * MIB, NULL);

@@ -18,6 +18,7 @@
 
 static struct weir_file *file;
 static int fd;
+static unsigned char some[MIB];
 static unsigned char in[PAGES]; /* a page cache that is made up */
 static bool made_up = true;
 static int64_t cached_says = 1; /* in place of cachestat(2), unless > 0 */
@@ -121,7 +122,6 @@ static void shares(void)
 /* The share that the kernel reports of bytes that were just read. */
 static unsigned share_of_read(void)
 {
-	static unsigned char some[MIB];
 	unsigned got = 0;
 
 	for (int i = 0; i < TRIES && got != 1000; i++) {
@@ -165,7 +165,8 @@ int main(void)
 	plan(18);
 	files_begin();
 	fd = open(files_path("f"), O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, (off_t)SIZE) < 0)
+	if (fd < 0 || pwrite(fd, some, MIB, 0) != (ssize_t)MIB ||
+	    ftruncate(fd, (off_t)SIZE) < 0 || fsync(fd) < 0)
 		bail("f: %s", strerror(errno));
 	if (weir_open(NULL, &root) < 0 ||
 	    weir_file_open(root, files_path("f"), NULL, &file) < 0)
