@@ -119,14 +119,14 @@ static struct weir_node *by_heads(const struct builder *b, struct weir_node *x)
 }
 
 /*
- * Q or K of @x, by heads, with norm @kind if there is one, rotated: [T, heads,
- * D].
+ * Q or K, [T, heads * D], by heads, with norm @kind if there is one, rotated:
+ * [T, heads, D].
  */
 static struct weir_node *rotated(const struct builder *b, size_t layer,
 				 unsigned matrix, unsigned kind,
 				 struct weir_node *x, int64_t heads)
 {
-	x = split(b, linear(b, layer, matrix, x), b->pass->tokens, heads);
+	x = split(b, x, b->pass->tokens, heads);
 	if (b->c->has[kind])
 		x = norm(b, x, llama_weight_of(b->w, layer, kind));
 	x = weir_rope(b->g, x, b->pass->positions, b->factors, &b->c->rope);
@@ -164,9 +164,12 @@ static struct weir_node *attention(const struct builder *b, size_t layer,
 
 	if (llama_has_window(c, (int64_t)layer))
 		mask = b->pass->window;
-	q = rotated(b, layer, LLAMA_Q, LLAMA_Q_NORM, x, c->heads);
-	k = rotated(b, layer, LLAMA_K, LLAMA_K_NORM, x, c->kv_heads);
+	/* In this order devices compute neighbours by one kernel. */
+	q = linear(b, layer, LLAMA_Q, x);
+	k = linear(b, layer, LLAMA_K, x);
 	v = linear(b, layer, LLAMA_V, x);
+	q = rotated(b, layer, LLAMA_Q, LLAMA_Q_NORM, q, c->heads);
+	k = rotated(b, layer, LLAMA_K, LLAMA_K_NORM, k, c->kv_heads);
 	k = remember(b, join(b, k, n, c->kv_heads), layer, weight_k);
 	v = remember(b, v, (size_t)c->layers + layer, weight_v);
 	x = weir_attention(b->g, by_heads(b, q), k, v, mask, &params);

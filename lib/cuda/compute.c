@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cuda/found.h"
+#include "cuda/fuse.h"
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 #include "cuda/queue.h"
@@ -41,7 +42,14 @@ static void segment_free(struct weir__cuda_launches *l)
 	host.free(l->launch);
 	host.free(l->params);
 	host.free(l->first);
+	host.free(l->group);
 	host.free(l);
+}
+
+static int no_launches(size_t nodes)
+{
+	return host.fail(-ENOMEM, "no memory for the launches of %zu nodes",
+			 nodes);
 }
 
 /* The tokens of a product; 0: another operation. */
@@ -63,7 +71,8 @@ static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
 		return host.fail(-ENOMEM, "no memory for %zu nodes", n);
 	pthread_mutex_init(&l->graphs.lock, NULL);
 	l->first = host.calloc(n + 1, sizeof(*l->first));
-	if (!l->first)
+	l->group = host.calloc(n + 1, sizeof(*l->group));
+	if (!l->first || !l->group)
 		l->err = -ENOMEM;
 	for (; !l->err && l->n_nodes < n; l->n_nodes++) {
 		const struct weir_backend_node *node = nodes[l->n_nodes];
@@ -75,8 +84,7 @@ static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
 	}
 	if (l->err) {
 		segment_free(l);
-		return host.fail(-ENOMEM,
-				 "no memory for the launches of %zu nodes", n);
+		return no_launches(n);
 	}
 	if (l->checks && l->workspace < STATUS)
 		l->workspace = STATUS;
@@ -120,7 +128,9 @@ static int cuda_prepare(struct weir_dev *dev,
 	(void)opts;
 	if (r < 0)
 		return r;
-	r = segment_load(weir__cuda_of(dev), l);
+	if (weir__cuda_of(dev)->fuses)
+		weir__cuda_fuse(l, nodes, n);
+	r = l->err ? no_launches(n) : segment_load(weir__cuda_of(dev), l);
 	if (r < 0) {
 		segment_free(l);
 		return r;
@@ -181,20 +191,24 @@ static CUresult launch_nodes(struct weir__cuda_queue *q,
 			     struct weir_backend_compute *run, int *ret_res)
 {
 	const struct weir__cuda_launches *l = run->prepared;
+	const size_t end = run->first + run->n;
 	CUresult r = CUDA_SUCCESS;
 
-	for (size_t node = run->first; node < run->first + run->n; node++) {
+	for (size_t node = run->first; node < end;) {
+		struct weir__cuda_step s = weir__cuda_step_at(l, node, end);
+
 		if (__atomic_load_n(run->stop, __ATOMIC_RELAXED)) {
 			*ret_res = -ECANCELED;
 			return CUDA_SUCCESS;
 		}
-		for (size_t i = l->first[node]; i < l->first[node + 1]; i++) {
+		for (size_t i = s.first; i < s.end; i++) {
 			r = launch(q, l, i, run);
 			if (r) {
 				run->failed = node;
 				return r;
 			}
 		}
+		node = s.next;
 	}
 	return r;
 }
@@ -297,7 +311,7 @@ static void cuda_launches(struct weir_dev *dev, void *prepared,
 {
 	struct weir__cuda_launches *l = prepared;
 
-	ret->kernels = l->n;
+	ret->kernels = weir__cuda_launches_of(l, 0, l->n_nodes);
 	weir__cuda_graphs_describe(weir__cuda_of(dev), l, ret);
 }
 

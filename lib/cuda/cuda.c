@@ -259,6 +259,7 @@ struct dev_params {
 	bool batches;     /* batch=no: never */
 	bool locks_files; /* lock=no: not */
 	bool graphs;      /* graphs=no: never */
+	bool fuses;       /* fuse=no: a launch for each node */
 };
 
 static bool param_is(const char *text, size_t n, const char *word)
@@ -290,12 +291,15 @@ static int parse_param(const char *text, size_t n, struct gpu_number device,
 	if (n > 7 && !strncmp(text, "graphs=", 7))
 		return parse_choice("graphs", text + 7, n - 7, device,
 				    &ret->graphs);
+	if (n > 5 && !strncmp(text, "fuse=", 5))
+		return parse_choice("fuse", text + 5, n - 5, device,
+				    &ret->fuses);
 	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
 		return virtual_parse(text + 8, n - 8, device.ordinal,
 				     &ret->parts);
 	return weir__cuda_host.fail(
 		-EINVAL,
-		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no, graphs=no",
+		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no, graphs=no, fuse=no",
 		device.ordinal, (int)n, text);
 }
 
@@ -304,9 +308,11 @@ static int parse_params(const char *params, struct gpu_number n,
 {
 	int r = 0;
 
-	*ret = (struct dev_params){
-		.parts = 1, .batches = true, .locks_files = true, .graphs = true
-	};
+	*ret = (struct dev_params){ .parts = 1,
+				    .batches = true,
+				    .locks_files = true,
+				    .graphs = true,
+				    .fuses = true };
 	while (*params && r >= 0) {
 		size_t len = strcspn(params, ",");
 
@@ -457,6 +463,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			0);
 	c->locks_files = p.locks_files;
 	c->graphs = p.graphs;
+	c->fuses = p.fuses;
 	c->parts = n.part ? n.parts : p.parts;
 	r = virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {

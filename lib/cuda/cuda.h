@@ -37,6 +37,7 @@ struct weir__cuda {
 	bool batches;      /* cuMemcpyBatchAsync may be used */
 	bool exports;      /* its memory can have file descriptors */
 	bool graphs;       /* runs may be CUDA graphs */
+	bool fuses;        /* one launch may have several nodes */
 	size_t max_pitch;  /* the most in copies of rows */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */

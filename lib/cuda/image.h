@@ -16,6 +16,7 @@ struct weir__cuda;
 /* kernels/NAME.cu */
 #define WEIR__CUDA_IMAGES(X) \
 	X(elements)          \
+	X(fused)             \
 	X(rows)              \
 	X(copies)            \
 	X(encode)            \
@@ -27,6 +28,8 @@ struct weir__cuda;
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)        \
 	X(elements, elements)        \
+	X(fused, rms_norm_mul)       \
+	X(fused, rope_set_rows)      \
 	X(rows, rms_norm)            \
 	X(rows, norm)                \
 	X(rows, l2_norm)             \

@@ -31,12 +31,6 @@ static bool graphs_possible(const struct weir__cuda *c, char *why, size_t room)
 	return false;
 }
 
-static size_t launches_of(const struct weir__cuda_launches *l,
-			  const struct weir_backend_compute *run)
-{
-	return l->first[run->first + run->n] - l->first[run->first];
-}
-
 /* A graph that is being built: each node depends on the one before it. */
 struct building {
 	struct weir__cuda *c;
@@ -119,13 +113,18 @@ static CUresult range_build_nodes(struct building *b,
 				  struct weir__cuda_range *range)
 {
 	CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)range->workspace;
-	size_t end = l->first[range->first + range->n];
+	size_t end = range->first + range->n;
 	CUresult r = CUDA_SUCCESS;
 
 	if (l->checks)
 		status_fill_add(b, workspace, &r);
-	for (size_t i = l->first[range->first]; i < end && !r; i++)
-		launch_add(b, l, i, workspace, &r);
+	for (size_t node = range->first; node < end && !r;) {
+		struct weir__cuda_step s = weir__cuda_step_at(l, node, end);
+
+		for (size_t i = s.first; i < s.end && !r; i++)
+			launch_add(b, l, i, workspace, &r);
+		node = s.next;
+	}
 	if (l->checks && !r)
 		status_copy_add(b, workspace, range->found, &r);
 	return r;
@@ -278,7 +277,8 @@ weir__cuda_range_take(struct weir__cuda *c, struct weir__cuda_launches *l,
 
 	pthread_mutex_lock(&g->lock);
 	g->works++;
-	if (!is_direct(c, l, launches_of(l, run), g->why, sizeof(g->why))) {
+	if (!is_direct(c, l, weir__cuda_launches_of(l, run->first, run->n),
+		       g->why, sizeof(g->why))) {
 		range = range_find(c, g, run);
 		if (!range)
 			snprintf(g->why, sizeof(g->why),
@@ -333,7 +333,7 @@ bool weir__cuda_range_is_short(struct weir__cuda_launches *l,
 	struct weir__cuda_graphs *g = &l->graphs;
 	bool is_short = false;
 
-	if (!l->checks && launches_of(l, run) <= 1)
+	if (!l->checks && weir__cuda_launches_of(l, run->first, run->n) <= 1)
 		return true;
 	/* It is held for long while a graph is built. */
 	if (pthread_mutex_trylock(&g->lock))
@@ -370,6 +370,6 @@ void weir__cuda_graphs_describe(const struct weir__cuda *c,
 	if (g->works)
 		memcpy(ret->why, g->why, sizeof(ret->why));
 	else
-		is_direct(c, l, l->n, ret->why, sizeof(ret->why));
+		is_direct(c, l, ret->kernels, ret->why, sizeof(ret->why));
 	pthread_mutex_unlock(&g->lock);
 }

@@ -7,6 +7,7 @@
 #include "cuda/cuda.h"
 
 #define MOST_BLOCKS 4096u /* of a launch whose threads take several elements */
+#define MOST_ROWS 65535u  /* blocks; a block takes several rows if need be */
 #define PARAMS_ALIGN ((size_t)16)
 
 /* Grow an array of @room members to have @n. */
@@ -71,4 +72,33 @@ uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes)
 	if (bytes && l->workspace < at + bytes)
 		l->workspace = (size_t)(at + bytes);
 	return at;
+}
+
+size_t weir__cuda_launches_of(const struct weir__cuda_launches *l, size_t first,
+			      size_t n)
+{
+	size_t launches = 0;
+
+	for (size_t node = first; node < first + n;) {
+		struct weir__cuda_step s =
+			weir__cuda_step_at(l, node, first + n);
+
+		launches += s.end - s.first;
+		node = s.next;
+	}
+	return launches;
+}
+
+uint64_t weir__cuda_row_blocks(uint64_t rows)
+{
+	return rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+unsigned weir__cuda_row_threads(int64_t columns)
+{
+	unsigned n = 32;
+
+	while (n < WEIR__CUDA_THREADS && n < columns)
+		n *= 2;
+	return n;
 }

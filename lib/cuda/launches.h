@@ -24,6 +24,12 @@ struct weir__cuda_launch {
 	size_t params;   /* where its parameters begin */
 };
 
+/* Nodes that one launch computes, which is after those of single nodes. */
+struct weir__cuda_group {
+	size_t n; /* nodes; 0: there is no group */
+	size_t launch;
+};
+
 /*
  * Constant after prepare, except for @graphs: any number of runs use it, each
  * with a workspace of its own. The workspace begins with a struct
@@ -40,6 +46,7 @@ struct weir__cuda_launches {
 	size_t workspace; /* bytes */
 	int err;          /* -ENOMEM: a launch was not added */
 	uint64_t columns; /* the most that a product has: tokens */
+	struct weir__cuda_group *group; /* of each node, if one begins there */
 	struct weir__cuda_graphs graphs;
 };
 
@@ -57,6 +64,34 @@ void weir__cuda_launch_add(struct weir__cuda_launches *l,
  * after the other. Returns where they begin, a multiple of 256.
  */
 uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes);
+/* The launches of a node, or of the group that begins there. */
+struct weir__cuda_step {
+	size_t first, end; /* launches [first, end) */
+	size_t next;       /* the node after them */
+};
+
+/* The launches at @node in a range that ends before @end. */
+static inline struct weir__cuda_step
+weir__cuda_step_at(const struct weir__cuda_launches *l, size_t node, size_t end)
+{
+	const struct weir__cuda_group *g = &l->group[node];
+
+	if (g->n && g->n <= end - node)
+		return (struct weir__cuda_step){ g->launch, g->launch + 1,
+						 node + g->n };
+	return (struct weir__cuda_step){ l->first[node], l->first[node + 1],
+					 node + 1 };
+}
+
+/* How many launches the nodes [first, first + n) have. */
+size_t weir__cuda_launches_of(const struct weir__cuda_launches *l, size_t first,
+			      size_t n);
+/*
+ * The blocks and threads for rows of @columns elements. The order of sums
+ * depends on the number of threads.
+ */
+uint64_t weir__cuda_row_blocks(uint64_t rows);
+unsigned weir__cuda_row_threads(int64_t columns);
 /*
  * The blocks for @n elements, one for each thread: at most as many as keep a
  * GPU busy, since threads take more than one.

@@ -144,11 +144,12 @@ static void get_rows_plan(struct weir__cuda_launches *l,
 	index_add(l, WEIR__CUDA_KERNEL_get_rows, p.n, &p);
 }
 
-static void set_rows_plan(struct weir__cuda_launches *l,
-			  const struct weir_backend_node *node)
+struct weir__cuda_index
+weir__cuda_set_rows_of(const struct weir_backend_node *node, uint64_t number)
 {
 	const struct weir_operand *b = &node->src[1];
 	struct weir__cuda_index p = {
+		.node = number,
 		.dst = weir__cuda_operand(&node->dst),
 		.a = weir__cuda_operand(b),
 		.ids = weir__cuda_source(node, 2),
@@ -157,6 +158,14 @@ static void set_rows_plan(struct weir__cuda_launches *l,
 	if (weir__cuda_outer(b, 0))
 		p.n = weir__cuda_outer(b, 2) * (uint64_t)weir__cuda_dim(b, 0) /
 		      dtype_of(&node->dst)->block;
+	return p;
+}
+
+static void set_rows_plan(struct weir__cuda_launches *l,
+			  const struct weir_backend_node *node)
+{
+	struct weir__cuda_index p = weir__cuda_set_rows_of(node, 0);
+
 	if (has_blocks(&node->dst))
 		index_add(l, WEIR__CUDA_KERNEL_set_rows_blocks, 32 * p.n, &p);
 	else

@@ -5,24 +5,8 @@
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
-#define MOST_ROWS 65535u   /* blocks; a block takes several rows if need be */
 #define SUM_ELEMENTS 4096u /* that a block of sum has at least */
 #define MOST_SUM_BLOCKS 512u
-
-static uint64_t blocks_of(uint64_t rows)
-{
-	return rows < MOST_ROWS ? rows : MOST_ROWS;
-}
-
-/* A row of few elements needs no whole block of threads. */
-static unsigned threads_of(int64_t elements)
-{
-	unsigned n = 32;
-
-	while (n < WEIR__CUDA_THREADS && n < elements)
-		n *= 2;
-	return n;
-}
 
 static void rows_add(struct weir__cuda_launches *l,
 		     const struct weir_backend_node *node,
@@ -34,8 +18,9 @@ static void rows_add(struct weir__cuda_launches *l,
 	p->dst = weir__cuda_operand(&node->dst);
 	p->a = weir__cuda_source(node, 0);
 	if (p->columns)
-		weir__cuda_launch_add(l, kernel, blocks_of(p->rows), 1,
-				      threads_of(p->columns), 0, p, sizeof(*p));
+		weir__cuda_launch_add(l, kernel, weir__cuda_row_blocks(p->rows),
+				      1, weir__cuda_row_threads(p->columns), 0,
+				      p, sizeof(*p));
 }
 
 static void norm_plan(struct weir__cuda_launches *l,
@@ -102,8 +87,7 @@ static double corrected_dim(const struct weir_op_rope *r, double beta)
 	       (2 * log((double)r->base));
 }
 
-static void rope_plan(struct weir__cuda_launches *l,
-		      const struct weir_backend_node *node)
+struct weir__cuda_rope weir__cuda_rope_of(const struct weir_backend_node *node)
 {
 	const struct weir_op_rope *r = node->params;
 	struct weir__cuda_rope p = {
@@ -126,11 +110,19 @@ static void rope_plan(struct weir__cuda_launches *l,
 			      ceil(corrected_dim(r, (double)r->beta_slow)));
 		p.size *= 1 + 0.1 * log(1 / p.freq_scale);
 	}
+	return p;
+}
+
+static void rope_plan(struct weir__cuda_launches *l,
+		      const struct weir_backend_node *node)
+{
+	struct weir__cuda_rope p = weir__cuda_rope_of(node);
+
 	if (weir__cuda_outer(&node->dst, 0))
 		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope,
-				      blocks_of(p.tokens), 1,
-				      threads_of(p.dst.dim[0] / 2), 0, &p,
-				      sizeof(p));
+				      weir__cuda_row_blocks(p.tokens), 1,
+				      weir__cuda_row_threads(p.dst.dim[0] / 2),
+				      0, &p, sizeof(p));
 }
 
 static struct weir__cuda_reduce reduce_of(const struct weir_backend_node *node)
@@ -173,8 +165,10 @@ static void sum_rows_plan(struct weir__cuda_launches *l,
 {
 	struct weir__cuda_reduce p = reduce_of(node);
 
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum_rows, blocks_of(p.rows),
-			      1, threads_of(p.columns), 0, &p, sizeof(p));
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum_rows,
+			      weir__cuda_row_blocks(p.rows), 1,
+			      weir__cuda_row_threads(p.columns), 0, &p,
+			      sizeof(p));
 }
 
 static void argmax_plan(struct weir__cuda_launches *l,
@@ -182,8 +176,10 @@ static void argmax_plan(struct weir__cuda_launches *l,
 {
 	struct weir__cuda_reduce p = reduce_of(node);
 
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_argmax, blocks_of(p.rows), 1,
-			      threads_of(p.columns), 0, &p, sizeof(p));
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_argmax,
+			      weir__cuda_row_blocks(p.rows), 1,
+			      weir__cuda_row_threads(p.columns), 0, &p,
+			      sizeof(p));
 }
 
 #define F32 WEIR__CUDA_F32

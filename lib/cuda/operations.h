@@ -92,6 +92,12 @@ unsigned weir__cuda_join_dims(struct weir__cuda_operand *t[3]);
 /* True if the rows of @t consist of whole blocks. */
 bool weir__cuda_whole_rows(const struct weir_operand *t);
 
+/* Parameters for kernels of several nodes: operation_rows.c, _copies.c. */
+struct weir__cuda_rope weir__cuda_rope_of(const struct weir_backend_node *node);
+/* @number: its number in the segment + 1. */
+struct weir__cuda_index
+weir__cuda_set_rows_of(const struct weir_backend_node *node, uint64_t number);
+
 /* operation_elements.c */
 extern const struct weir__cuda_operation weir__cuda_op_add, weir__cuda_op_sub;
 extern const struct weir__cuda_operation weir__cuda_op_mul, weir__cuda_op_div;

@@ -76,26 +76,5 @@ KERNEL(get_rows, index)
  */
 KERNEL(set_rows, index)
 {
-	for (uint64_t i = thread_first(); i < p.n; i += thread_step()) {
-		int64_t column = (int64_t)(i % (uint64_t)p.a.dim[0]);
-		place w = place_of(p.a, 2, i / (uint64_t)p.a.dim[0]);
-		char *dst = at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS) +
-			    column * p.dst.stride[0];
-		const char *a = at_repeated(p.a, w, 2, WEIR__CUDA_DIMS) +
-				column * p.a.stride[0];
-
-		for (int64_t row = 0; row < p.a.dim[1]; row++) {
-			int64_t index;
-
-			w.i[1] = row;
-			index = index_in(p.ids, w);
-			if (index < 0 || index >= p.dst.dim[1]) {
-				found_index(workspace, p.node, index, row,
-					    p.dst.dim[1]);
-				continue;
-			}
-			element_out(p.dst, dst + index * p.dst.stride[1],
-				    element_in(p.a, a + row * p.a.stride[1]));
-		}
-	}
+	set_rows_of(p, workspace, thread_first(), thread_step());
 }

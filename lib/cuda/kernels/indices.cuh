@@ -19,4 +19,33 @@ __device__ static inline int64_t index_in(const operand &ids, const place &w)
 	return (int32_t)word_in<uint32_t>(ids, at);
 }
 
+/* Threads from @first on, @step of them, set elements of columns. */
+__device__ static inline void set_rows_of(const struct weir__cuda_index &p,
+					  char *workspace, uint64_t first,
+					  uint64_t step)
+{
+	for (uint64_t i = first; i < p.n; i += step) {
+		int64_t column = (int64_t)(i % (uint64_t)p.a.dim[0]);
+		place w = place_of(p.a, 2, i / (uint64_t)p.a.dim[0]);
+		char *dst = at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS) +
+			    column * p.dst.stride[0];
+		const char *a = at_repeated(p.a, w, 2, WEIR__CUDA_DIMS) +
+				column * p.a.stride[0];
+
+		for (int64_t row = 0; row < p.a.dim[1]; row++) {
+			int64_t index;
+
+			w.i[1] = row;
+			index = index_in(p.ids, w);
+			if (index < 0 || index >= p.dst.dim[1]) {
+				found_index(workspace, p.node, index, row,
+					    p.dst.dim[1]);
+				continue;
+			}
+			element_out(p.dst, dst + index * p.dst.stride[1],
+				    element_in(p.a, a + row * p.a.stride[1]));
+		}
+	}
+}
+
 #endif

@@ -84,6 +84,23 @@ struct weir__cuda_index {
 };
 
 /*
+ * [add,] rms_norm, mul: sum is a + b if b is there; norm is sum normalised;
+ * dst is norm * scale, whose rows are repeated.
+ */
+struct weir__cuda_norm_mul {
+	uint64_t rows;
+	int64_t columns;
+	float eps;
+	struct weir__cuda_operand a, b, sum, norm, scale, dst;
+};
+
+/* rope of q and k, set_rows of k and v, of one token. */
+struct weir__cuda_rope_set {
+	struct weir__cuda_rope q, k;
+	struct weir__cuda_index set_k, set_v;
+};
+
+/*
  * sum, sum_rows, argmax. Sums of the blocks of sum are at @sums in the
  * workspace, if there are several; sum_blocks adds them up.
  */

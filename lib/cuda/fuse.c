@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuda/fuse.h"
+
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "cuda/launches.h"
+#include "cuda/operations.h"
+
+/* The bytes from the first to the last one of an operand. */
+struct extent {
+	uintptr_t begin, end; /* equal: it has none */
+};
+
+static struct extent extent_of(const struct weir_operand *t)
+{
+	const struct weir_dtype_info *info = weir__cuda_host.dtype(t->dtype);
+	uintptr_t lo = (uintptr_t)t->data, hi = lo;
+
+	if (!t->data || !info || !weir__cuda_outer(t, 0))
+		return (struct extent){ 0, 0 };
+	for (unsigned i = 0; i < t->ndim; i++) {
+		int64_t last = (t->shape[i] - 1) * t->stride[i];
+
+		if (i + 1 == t->ndim)
+			last = (t->shape[i] / info->block - 1) * t->stride[i];
+		if (last < 0)
+			lo -= (uintptr_t)-last;
+		else
+			hi += (uintptr_t)last;
+	}
+	return (struct extent){ lo, hi + info->bytes };
+}
+
+static bool overlap(const struct weir_operand *a, const struct weir_operand *b)
+{
+	struct extent x = extent_of(a), y = extent_of(b);
+
+	return x.begin < y.end && y.begin < x.end;
+}
+
+static bool same_shape(const struct weir_operand *a,
+		       const struct weir_operand *b)
+{
+	return a->ndim == b->ndim &&
+	       !memcmp(a->shape, b->shape, a->ndim * sizeof(a->shape[0]));
+}
+
+/* Each element of both is at one address. */
+static bool same_place(const struct weir_operand *a,
+		       const struct weir_operand *b)
+{
+	return a->data == b->data && a->dtype == b->dtype && same_shape(a, b) &&
+	       !memcmp(a->stride, b->stride, a->ndim * sizeof(a->stride[0]));
+}
+
+/* @later may be written by the thread that has used @earlier before. */
+static bool may_follow(const struct weir_operand *later,
+		       const struct weir_operand *earlier)
+{
+	return !overlap(later, earlier) || same_place(later, earlier);
+}
+
+/* The last node of the group is computed with the kernel. */
+static void group_add(struct weir__cuda_launches *l, size_t first, size_t n,
+		      enum weir__cuda_kernel_id kernel, uint64_t blocks,
+		      unsigned threads, const void *params, size_t bytes)
+{
+	size_t at = l->n;
+
+	weir__cuda_launch_add(l, kernel, blocks, 1, threads, 0, params, bytes);
+	if (l->n > at)
+		l->group[first] = (struct weir__cuda_group){ n, at };
+}
+
+/* An addition of @add, if not NULL, and then @norm and @mul. */
+static bool norm_fits(const struct weir_backend_node *add,
+		      const struct weir_backend_node *norm,
+		      const struct weir_backend_node *mul)
+{
+	const struct weir_operand *x = &norm->src[0], *y = &norm->dst;
+	const struct weir_operand *scale = &mul->src[1], *z = &mul->dst;
+
+	if (!same_place(&mul->src[0], y) || !same_shape(z, y) ||
+	    weir__cuda_dim(scale, 0) != weir__cuda_dim(y, 0) ||
+	    !may_follow(y, x) || !may_follow(z, x) || !may_follow(z, y) ||
+	    !may_follow(z, scale) || overlap(scale, y))
+		return false;
+	if (!add)
+		return true;
+	for (unsigned i = 0; i < 2; i++)
+		if (!same_shape(&add->src[i], x) ||
+		    !may_follow(x, &add->src[i]) ||
+		    !may_follow(y, &add->src[i]) ||
+		    !may_follow(z, &add->src[i]))
+			return false;
+	return same_place(&add->dst, x) && !overlap(scale, x);
+}
+
+static bool is_op(const struct weir_backend_node *const *nodes, size_t n,
+		  size_t i, uint32_t op)
+{
+	return i < n && nodes[i]->op == op;
+}
+
+/* Returns how many nodes the group at @i has; 0: there is none. */
+static size_t norm_group(struct weir__cuda_launches *l,
+			 const struct weir_backend_node *const *nodes, size_t n,
+			 size_t i)
+{
+	const struct weir_backend_node *add = NULL, *norm, *mul;
+	size_t first = i;
+	struct weir__cuda_norm_mul p;
+
+	if (is_op(nodes, n, i, WEIR_OP_ADD))
+		add = nodes[i++];
+	if (!is_op(nodes, n, i, WEIR_OP_RMS_NORM) ||
+	    !is_op(nodes, n, i + 1, WEIR_OP_MUL))
+		return 0;
+	norm = nodes[i];
+	mul = nodes[i + 1];
+	if (!norm_fits(add, norm, mul))
+		return 0;
+	p = (struct weir__cuda_norm_mul){
+		.rows = weir__cuda_outer(&norm->dst, 1),
+		.columns = weir__cuda_dim(&norm->dst, 0),
+		.eps = ((const struct weir_op_norm *)norm->params)->eps,
+		.sum = weir__cuda_source(norm, 0),
+		.norm = weir__cuda_operand(&norm->dst),
+		.scale = weir__cuda_source(mul, 1),
+		.dst = weir__cuda_operand(&mul->dst),
+	};
+	if (add) {
+		p.a = weir__cuda_source(add, 0);
+		p.b = weir__cuda_source(add, 1);
+	}
+	if (!p.columns)
+		return 0;
+	/* As many threads as the norm alone: the order of its sum. */
+	group_add(l, first, i + 2 - first, WEIR__CUDA_KERNEL_rms_norm_mul,
+		  weir__cuda_row_blocks(p.rows),
+		  weir__cuda_row_threads(p.columns), &p, sizeof(p));
+	return i + 2 - first;
+}
+
+/* @rows, the rotated k of one token, is written by block 1 alone. */
+static bool rows_are_of(const struct weir_operand *rows,
+			const struct weir_operand *rotated)
+{
+	struct extent x = extent_of(rows), y = extent_of(rotated);
+
+	return x.begin >= y.begin && x.end <= y.end;
+}
+
+/*
+ * Three blocks work at once: nothing that one of them writes is read or
+ * written by another.
+ */
+static bool rope_fits(const struct weir_backend_node *const *nodes)
+{
+	/* Of each node: the block that has it. */
+	static const unsigned block[4] = { 0, 1, 1, 2 };
+
+	for (unsigned i = 0; i < 4; i++) {
+		for (unsigned k = 0; k < 4; k++) {
+			if (block[i] == block[k])
+				continue;
+			if (overlap(&nodes[i]->dst, &nodes[k]->dst))
+				return false;
+			for (uint32_t s = 0; s < nodes[k]->n_src; s++)
+				if (overlap(&nodes[i]->dst, &nodes[k]->src[s]))
+					return false;
+		}
+	}
+	return rows_are_of(&nodes[2]->src[1], &nodes[1]->dst) &&
+	       !overlap(&nodes[2]->dst, &nodes[1]->dst) &&
+	       !overlap(&nodes[2]->src[2], &nodes[1]->dst);
+}
+
+/* The tokens of a rope, or of set_rows. */
+static bool is_one_token(const struct weir_backend_node *node)
+{
+	return node->op == WEIR_OP_ROPE
+		       ? weir__cuda_outer(&node->dst, 2) == 1
+		       : weir__cuda_outer(&node->src[1], 1) == 1;
+}
+
+static size_t rope_group(struct weir__cuda_launches *l,
+			 const struct weir_backend_node *const *nodes, size_t n,
+			 size_t i)
+{
+	static const uint32_t ops[4] = { WEIR_OP_ROPE, WEIR_OP_ROPE,
+					 WEIR_OP_SET_ROWS, WEIR_OP_SET_ROWS };
+	struct weir__cuda_rope_set p;
+
+	for (size_t k = 0; k < 4; k++)
+		if (!is_op(nodes, n, i + k, ops[k]) ||
+		    !is_one_token(nodes[i + k]) ||
+		    (k > 1 && !weir__cuda_is_one_of(WEIR__CUDA_FLOATS,
+						    nodes[i + k]->dst.dtype)))
+			return 0;
+	if (!rope_fits(nodes + i))
+		return 0;
+	p.q = weir__cuda_rope_of(nodes[i]);
+	p.k = weir__cuda_rope_of(nodes[i + 1]);
+	p.set_k = weir__cuda_set_rows_of(nodes[i + 2], i + 3);
+	p.set_v = weir__cuda_set_rows_of(nodes[i + 3], i + 4);
+	group_add(l, i, 4, WEIR__CUDA_KERNEL_rope_set_rows, 3,
+		  WEIR__CUDA_THREADS, &p, sizeof(p));
+	return 4;
+}
+
+void weir__cuda_fuse(struct weir__cuda_launches *l,
+		     const struct weir_backend_node *const *nodes, size_t n)
+{
+	for (size_t i = 0; i < n && !l->err;) {
+		size_t has = norm_group(l, nodes, n, i);
+
+		if (!has)
+			has = rope_group(l, nodes, n, i);
+		i += has ? has : 1;
+	}
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several nodes in one launch. Each result is written as by the kernels of the
+ * single nodes, in the same order of additions, and later nodes read it from
+ * memory: so the bits are the same.
+ */
+#include "cuda/kernels/device.cuh"
+#include "cuda/kernels/indices.cuh"
+#include "cuda/kernels/rotate.cuh"
+
+/*
+ * [add,] rms_norm, mul. A block has a row, and an element of all tensors of the
+ * row is always that of the same thread.
+ */
+KERNEL(rms_norm_mul, norm_mul)
+{
+	__shared__ double part[32];
+
+	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
+		place w = place_of(p.norm, 1, n);
+		char *sum_at = at_repeated(p.sum, w, 1, WEIR__CUDA_DIMS);
+		char *norm = at_repeated(p.norm, w, 1, WEIR__CUDA_DIMS);
+		char *dst = at_repeated(p.dst, w, 1, WEIR__CUDA_DIMS);
+		const char *scale =
+			at_repeated(p.scale, w, 1, WEIR__CUDA_DIMS);
+		double sum = 0, factor;
+
+		if (p.b.data) {
+			const char *a =
+				at_repeated(p.a, w, 1, WEIR__CUDA_DIMS);
+			const char *b =
+				at_repeated(p.b, w, 1, WEIR__CUDA_DIMS);
+
+			for (int64_t i = threadIdx.x; i < p.columns;
+			     i += blockDim.x)
+				element_out(
+					p.sum, sum_at + i * p.sum.stride[0],
+					element_in(p.a,
+						   a + i * p.a.stride[0]) +
+						element_in(
+							p.b,
+							b + i * p.b.stride[0]));
+		}
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+			double x = (double)element_in(
+				p.sum, sum_at + i * p.sum.stride[0]);
+
+			sum += x * x;
+		}
+		sum = block_sum(sum, part);
+		factor = 1 / sqrt(sum / (double)p.columns + (double)p.eps);
+		for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+			char *to = norm + i * p.norm.stride[0];
+			double x = (double)element_in(
+				p.sum, sum_at + i * p.sum.stride[0]);
+
+			element_out(p.norm, to, (float)(x * factor));
+			element_out(p.dst, dst + i * p.dst.stride[0],
+				    element_in(p.norm, to) *
+					    element_in(p.scale,
+						       scale +
+							       i * p.scale.stride
+									[0]));
+		}
+	}
+}
+
+/*
+ * rope of q and of k, and set_rows of the rotated k and of v, of one token.
+ * Block 0 has q, block 1 k, block 2 v.
+ */
+KERNEL(rope_set_rows, rope_set)
+{
+	if (blockIdx.x == 0) {
+		rotate_token(p.q, 0);
+	} else if (blockIdx.x == 1) {
+		rotate_token(p.k, 0);
+		__syncthreads();
+		set_rows_of(p.set_k, workspace, threadIdx.x, blockDim.x);
+	} else {
+		set_rows_of(p.set_v, workspace, threadIdx.x, blockDim.x);
+	}
+}

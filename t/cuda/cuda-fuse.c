@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several nodes in one launch: a layer of a model computes the same bits with
+ * and without, in whole and in parts, and needs fewer launches.
+ */
+#include <string.h>
+
+#include "gpu.h"
+
+#define HEAD 16
+#define HEADS 4
+#define KV 2
+#define WIDTH (HEAD * HEADS)
+#define PLACES 8 /* of the caches */
+#define STEPS 4
+
+static struct weir *weir;
+static struct weir_dev *cuda;
+static struct weir_sched *sched;
+static struct weir_graph *g;
+
+/* A layer without its second half, for one token. */
+static struct layer {
+	struct weir_node *x, *y, *pos, *mask, *out, *sum, *normed;
+	struct weir_node *w[6];
+	struct weir_tensor cache[2];
+	struct weir_exec *exec;
+	struct weir_run *run;
+} m;
+
+static struct weir_node *input(const char *name, enum weir_dtype dtype,
+			       int64_t rows, int64_t columns)
+{
+	const int64_t shape[] = { rows, columns };
+
+	return weir_graph_input(g, name, dtype, 2, shape);
+}
+
+static struct weir_node *split(struct weir_node *x, int64_t rows, int64_t heads)
+{
+	const int64_t shape[] = { rows, heads, HEAD };
+
+	return weir_reshape(g, x, 3, shape);
+}
+
+static struct weir_node *by_heads(struct weir_node *x)
+{
+	const int64_t dim[] = { 1, 0, 2 };
+
+	return weir_permute(g, x, 3, dim);
+}
+
+static struct weir_node *remember(unsigned i, struct weir_node *x)
+{
+	struct weir_node *all = weir_graph_leaf(g, &m.cache[i], NULL);
+
+	all = weir_set_rows(g, all, x, m.pos);
+	return by_heads(split(all, PLACES, KV));
+}
+
+static void cache_make(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		const int64_t shape[] = { PLACES, KV * HEAD };
+		const size_t bytes = PLACES * KV * HEAD * sizeof(uint16_t);
+		struct weir_tensor t = on_gpu(weir, bytes);
+
+		must(weir_tensor_init(&m.cache[i], WEIR_DTYPE_F16, 2, shape));
+		must(weir_tensor_place(&m.cache[i], t.buf, 0));
+		must(weir_tensor_fill(&m.cache[i], 0, bytes, 0));
+	}
+}
+
+static void layer_make(const char *params, bool observed)
+{
+	struct weir_op_attention attend = { .precision = 0 };
+	const struct weir_op_rope rope = { .n_dims = HEAD };
+	const int64_t one = 1;
+	struct weir_node *x, *q, *k, *v;
+
+	weir = open_cuda();
+	must(weir_dev_configure(weir, params, &cuda));
+	must(weir_sched_new(&cuda, 1, NULL, &sched));
+	must(weir_graph_new(&g));
+	cache_make();
+	m.x = input("x", WEIR_DTYPE_F32, 1, WIDTH);
+	m.y = input("y", WEIR_DTYPE_F32, 1, WIDTH);
+	m.pos = weir_graph_input(g, "pos", WEIR_DTYPE_I32, 1, &one);
+	m.mask = input("mask", WEIR_DTYPE_F32, 1, PLACES);
+	m.w[0] = input("norm", WEIR_DTYPE_F32, 1, WIDTH);
+	m.w[1] = input("q", WEIR_DTYPE_F32, WIDTH, WIDTH);
+	m.w[2] = input("k", WEIR_DTYPE_F32, KV * HEAD, WIDTH);
+	m.w[3] = input("v", WEIR_DTYPE_F32, KV * HEAD, WIDTH);
+	m.w[4] = input("o", WEIR_DTYPE_F32, WIDTH, WIDTH);
+	m.w[5] = input("norm2", WEIR_DTYPE_F32, 1, WIDTH);
+	m.sum = x = weir_add(g, m.x, m.y);
+	m.normed = weir_rms_norm(g, x, 1e-5F);
+	x = weir_mul(g, m.normed, m.w[0]);
+	q = split(weir_mul_mat(g, m.w[1], x), 1, HEADS);
+	k = split(weir_mul_mat(g, m.w[2], x), 1, KV);
+	v = weir_mul_mat(g, m.w[3], x);
+	q = weir_rope(g, q, m.pos, NULL, &rope);
+	k = weir_rope(g, k, m.pos, NULL, &rope);
+	k = remember(0, weir_reshape(g, k, 2, (int64_t[]){ 1, KV * HEAD }));
+	v = remember(1, v);
+	x = weir_attention(g, by_heads(q), k, v, m.mask, &attend);
+	x = weir_reshape(g, x, 2, (int64_t[]){ 1, WIDTH });
+	x = weir_add(g, m.sum, weir_mul_mat(g, m.w[4], x));
+	x = weir_mul(g, weir_rms_norm(g, x, 1e-5F), m.w[5]);
+	m.out = x;
+	weir_graph_output(g, m.out);
+	if (observed)
+		weir_graph_output(g, m.normed);
+	must(weir_graph_error(g, NULL));
+	must(weir_exec_new(sched, g, &m.exec));
+	must(weir_run_new(m.exec, &m.run));
+}
+
+static void layer_free(void)
+{
+	weir_run_free(m.run);
+	weir_exec_free(m.exec);
+	weir_graph_free(g);
+	weir_sched_free(sched);
+	for (unsigned i = 0; i < 2; i++)
+		weir_buf_free(m.cache[i].buf);
+	weir_close(weir);
+}
+
+static void set(struct weir_node *node, size_t n, unsigned seed)
+{
+	static float v[WIDTH * WIDTH];
+
+	for (size_t i = 0; i < n; i++) {
+		seed = seed * 1103515245 + 12345;
+		v[i] = (float)(seed >> 16 & 0x3ff) / 1024 - 0.45F;
+	}
+	must(weir_run_input(m.run, node, v, n * sizeof(float)));
+}
+
+static void set_step(int step)
+{
+	float mask[PLACES];
+	const int32_t pos = step;
+
+	for (int i = 0; i < PLACES; i++)
+		mask[i] = i > step ? -1e30F : 0;
+	must(weir_run_input(m.run, m.mask, mask, sizeof(mask)));
+	must(weir_run_input(m.run, m.pos, &pos, sizeof(pos)));
+	set(m.x, WIDTH, 100 + (unsigned)step);
+	set(m.y, WIDTH, 200 + (unsigned)step);
+}
+
+/* All that steps compute: outputs and caches. */
+struct seen {
+	float out[STEPS][WIDTH];
+	uint16_t cache[2][PLACES * KV * HEAD];
+	uint64_t kernels;
+};
+
+static void get(const struct weir_node *node, float *to)
+{
+	struct weir_tensor t;
+
+	must(weir_run_output(m.run, node, &t));
+	must(weir_tensor_get(&t, 0, to, WIDTH * sizeof(float)));
+}
+
+static void steps(struct seen *seen, uint64_t nodes, uint64_t part)
+{
+	static const size_t sizes[6] = { WIDTH,
+					 WIDTH * WIDTH,
+					 KV * HEAD * WIDTH,
+					 KV * HEAD * WIDTH,
+					 WIDTH * WIDTH,
+					 WIDTH };
+	struct weir_lane lane = { .size = sizeof(lane) };
+
+	memset(seen, 0, sizeof(*seen));
+	for (unsigned i = 0; i < 6; i++)
+		set(m.w[i], sizes[i], i + 1);
+	for (int s = 0; s < STEPS; s++) {
+		set_step(s);
+		if (!part)
+			must(weir_run_start(m.run));
+		for (uint64_t i = 0; part && i < nodes; i += part) {
+			must(weir_run_start_part(
+				m.run, i, i + part < nodes ? part : nodes - i));
+			must(weir_run_wait(m.run, -1));
+		}
+		must(weir_run_wait(m.run, -1));
+		get(m.out, seen->out[s]);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		must(weir_tensor_get(&m.cache[i], 0, seen->cache[i],
+				     sizeof(seen->cache[i])));
+	must(weir_exec_lane(m.exec, 0, &lane));
+	seen->kernels = lane.kernels;
+}
+
+static struct seen run_with(const char *params, uint64_t part, bool observed)
+{
+	struct weir_exec_info info = { .size = sizeof(info) };
+	static struct seen seen;
+
+	layer_make(params, observed);
+	must(weir_exec_info(m.exec, &info));
+	steps(&seen, info.nodes, part);
+	if (observed) {
+		float normed[WIDTH];
+		double squares = 0;
+
+		get(m.normed, normed);
+		for (int i = 0; i < WIDTH; i++)
+			squares += (double)normed[i] * (double)normed[i];
+		ok(squares > 0.99 * WIDTH && squares < 1.01 * WIDTH,
+		   "a result inside of a group can be read");
+	}
+	layer_free();
+	return seen;
+}
+
+static bool same(const struct seen *a, const struct seen *b)
+{
+	return !memcmp(a->out, b->out, sizeof(a->out)) &&
+	       !memcmp(a->cache, b->cache, sizeof(a->cache));
+}
+
+int main(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	static struct seen plain, fused, parts;
+	bool differs;
+
+	open_driver();
+	weir = open_cuda();
+	must(weir_dev_info(gpu(weir), &info));
+	if (!(info.caps & WEIR_CAP_COMPUTE))
+		skip_all("CUDA0 does not compute");
+	weir_close(weir);
+	plan(0);
+	plain = run_with("CUDA0:fuse=no", 0, false);
+	fused = run_with("CUDA0:fuse=yes", 0, false);
+	differs = memcmp(plain.out[0], plain.out[1], sizeof(plain.out[0])) != 0;
+	ok(differs, "the steps of a layer compute different numbers");
+	is_int(plain.kernels - fused.kernels, 7,
+	       "each group of nodes is one launch");
+	ok(same(&plain, &fused), "the bits of all results are the same");
+	for (uint64_t part = 1; part < 12; part += 2) {
+		parts = run_with("CUDA0:fuse=yes", part, false);
+		ok(same(&plain, &parts),
+		   "parts of %d nodes, which cut groups, have the same bits",
+		   (int)part);
+	}
+	fused = run_with("CUDA0:fuse=yes", 0, true);
+	ok(same(&plain, &fused), "so has a layer whose inside is read");
+	if (on_fake(3)) {
+		struct fakecuda_counts counts;
+
+		fake.counts(&counts);
+		is_int(counts.findings, 0, "no kernel has a race");
+		all_given_back("after all runs");
+	}
+	return done_testing();
+}
