@@ -10,8 +10,9 @@ import functools
 import json
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
 
@@ -94,6 +95,25 @@ def header(tensors: List[Tuple[str, str, Tuple[int, ...], bytes]],
     text = json.dumps(entries).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + b"".join(t[3] for t in tensors)
+
+
+def memory() -> int:
+    """The bytes of memory of this process, without pages of files.
+
+    The kernel may evict those at any time.
+    """
+    with open("/proc/self/status", encoding="ascii") as file:
+        kib = [int(t.split()[1]) for t in file if t.startswith(("RssAnon", "RssShmem"))]
+    return sum(kib) << 10
+
+
+def settles(condition: Callable[[], bool]) -> bool:
+    """True if it holds within 20 s: threads may release things late."""
+    for _ in range(2000):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def content(n: int, seed: int = 1) -> bytes:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Any, Dict
 
@@ -14,7 +13,7 @@ np = pytest.importorskip("numpy")
 import weir  # noqa: E402
 import weir.numpy  # noqa: E402
 
-from conftest import content, header  # noqa: E402
+from conftest import content, header, memory  # noqa: E402
 
 
 def arrays() -> Dict[str, Any]:
@@ -229,15 +228,11 @@ def test_from_dlpack(small: Path) -> None:
 def test_memory_freed(many: Path) -> None:
     """The memory of a load is freed with the last array over it."""
     with weir.Root(keep=2**64 - 1) as root:
-        def used() -> int:
-            with open("/proc/self/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
         found = weir.load(many, framework="numpy", root=root)
-        full = used()
+        full = memory()
         last = found.pop("layers.3.w")
         found.clear()
         assert last.tobytes() == content(512 * 1024, 3)
-        assert full - used() < 16 << 20
+        assert full - memory() < 16 << 20
         del last, found
-        assert full - used() > 16 << 20
+        assert full - memory() > 16 << 20

@@ -103,12 +103,17 @@ def test_large(tmp_path: Path) -> None:
     path = tmp_path / "large.safetensors"
     data = content(4 << 20)
     path.write_bytes(header([("w", "U8", (4, 1 << 20), data)]))
-    with weir.safe_open(path, "weir") as file:
-        first, again = file.get_tensor("w"), file.get_tensor("w")
-        assert address(first) == address(again) and raw(first) == data
-        rows = file.get_slice("w")[1:3]
-        assert address(rows) == address(first) + (1 << 20)
-    del first, again, rows
+
+    def is_view() -> bool:
+        path.read_bytes()
+        with weir.safe_open(path, "weir") as file:
+            first, again = file.get_tensor("w"), file.get_tensor("w")
+            rows = file.get_slice("w")[1:3]
+            assert raw(first) == data
+            return address(first) == address(again) == address(rows) - (1 << 20)
+
+    # The kernel may evict the file at any time.
+    assert any(is_view() for _ in range(100))
     _evict(path)
     with open(path, "rb") as opened:
         if _is_cached(opened.fileno(), 1 << 20):

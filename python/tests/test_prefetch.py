@@ -15,7 +15,7 @@ import pytest
 
 import weir
 
-from conftest import content, header
+from conftest import content, header, memory, settles
 
 NAMES = [f"layers.{i}.w" for i in range(64)]
 WANTED = {name: content(512 * 1024, i) for i, name in enumerate(NAMES)}
@@ -262,21 +262,21 @@ def test_dropped(many: Path) -> None:
     with weir.Root() as root:
         file = weir.safe_open(many, "weir", root=root)
 
-        def drop(n: int) -> int:
+        def drop(n: int) -> None:
             for _ in range(n):
                 loader = file.prefetch(ahead=None)
                 running = iter(loader)
                 next(running)
                 del loader, running
+
+        def files() -> int:
             return len(os.listdir("/proc/self/fd"))
 
-        before = drop(2)
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            pages = int(statm.read().split()[1])
-        assert drop(30) == before
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            grown = int(statm.read().split()[1]) - pages
-        assert grown * os.sysconf("SC_PAGE_SIZE") < 256 << 20
+        drop(2)
+        before, bytes_before = files(), memory()
+        drop(30)
+        assert settles(lambda: files() <= before)
+        assert settles(lambda: memory() - bytes_before < 256 << 20)
 
 
 def test_short(tmp_path: Path) -> None:
