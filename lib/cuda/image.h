@@ -21,44 +21,63 @@ struct weir__cuda;
 	X(copies)            \
 	X(encode)            \
 	X(products)          \
+	X(tiles)             \
+	X(tiles_blocks)      \
+	X(columns)           \
 	X(attention)         \
 	X(reduce)            \
 	X(sort)
 
 /* The kernels: their image, their name without "weir_kernel_". */
-#define WEIR__CUDA_KERNELS(X)        \
-	X(elements, elements)        \
-	X(fused, rms_norm_mul)       \
-	X(fused, rope_set_rows)      \
-	X(rows, rms_norm)            \
-	X(rows, norm)                \
-	X(rows, l2_norm)             \
-	X(rows, soft_max)            \
-	X(rows, rope)                \
-	X(copies, copy_units)        \
-	X(copies, copy_floats)       \
-	X(copies, get_rows)          \
-	X(copies, set_rows)          \
-	X(encode, copy_blocks)       \
-	X(encode, set_rows_blocks)   \
-	X(products, mul_mat_f32)     \
-	X(products, mul_mat_f16)     \
-	X(products, mul_mat_bf16)    \
-	X(products, mul_mat_q8_0)    \
-	X(products, mul_mat_q4_0)    \
-	X(products, mul_mat_q4_k)    \
-	X(products, mul_mat_q6_k)    \
-	X(products, mul_mat_quants)  \
-	X(attention, attention_f32)  \
-	X(attention, attention_f16)  \
-	X(attention, attention_bf16) \
-	X(attention, attention_any)  \
-	X(reduce, sum)               \
-	X(reduce, sum_blocks)        \
-	X(reduce, sum_rows)          \
-	X(reduce, argmax)            \
-	X(sort, sort_chunks)         \
-	X(sort, sort_merge)          \
+#define WEIR__CUDA_KERNELS(X)              \
+	X(elements, elements)              \
+	X(fused, rms_norm_mul)             \
+	X(fused, rope_set_rows)            \
+	X(rows, rms_norm)                  \
+	X(rows, norm)                      \
+	X(rows, l2_norm)                   \
+	X(rows, soft_max)                  \
+	X(rows, rope)                      \
+	X(copies, copy_units)              \
+	X(copies, copy_floats)             \
+	X(copies, get_rows)                \
+	X(copies, set_rows)                \
+	X(encode, copy_blocks)             \
+	X(encode, set_rows_blocks)         \
+	X(products, mul_mat_f32)           \
+	X(products, mul_mat_f16)           \
+	X(products, mul_mat_bf16)          \
+	X(products, mul_mat_q8_0)          \
+	X(products, mul_mat_q4_0)          \
+	X(products, mul_mat_q4_k)          \
+	X(products, mul_mat_q6_k)          \
+	X(products, mul_mat_quants)        \
+	X(tiles, tiles_bf16_wide)          \
+	X(tiles, tiles_bf16_narrow)        \
+	X(tiles, tiles_f16_wide)           \
+	X(tiles, tiles_f16_narrow)         \
+	X(tiles, tiles_f32_wide)           \
+	X(tiles, tiles_f32_narrow)         \
+	X(tiles_blocks, tiles_q8_0_wide)   \
+	X(tiles_blocks, tiles_q8_0_narrow) \
+	X(tiles_blocks, tiles_q4_0_wide)   \
+	X(tiles_blocks, tiles_q4_0_narrow) \
+	X(tiles_blocks, tiles_q4_k_wide)   \
+	X(tiles_blocks, tiles_q4_k_narrow) \
+	X(tiles_blocks, tiles_q6_k_wide)   \
+	X(tiles_blocks, tiles_q6_k_narrow) \
+	X(columns, columns)                \
+	X(columns, lists)                  \
+	X(attention, attention_f32)        \
+	X(attention, attention_f16)        \
+	X(attention, attention_bf16)       \
+	X(attention, attention_any)        \
+	X(reduce, sum)                     \
+	X(reduce, sum_blocks)              \
+	X(reduce, sum_rows)                \
+	X(reduce, argmax)                  \
+	X(sort, sort_chunks)               \
+	X(sort, sort_merge)                \
 	X(sort, top_k)
 
 #define WEIR__CUDA_IMAGE_ID(name) WEIR__CUDA_IMAGE_##name,

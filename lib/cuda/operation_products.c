@@ -53,6 +53,8 @@ static void mul_mat_plan(struct weir__cuda_launches *l,
 	const uint64_t warps = WEIR__CUDA_THREADS / 32;
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0) ? p.batches : 0;
 
+	if (weir__cuda_tiles_mul_mat(l, node))
+		return;
 	blocks *= (uint64_t)p.m * (((uint64_t)p.n + COLUMNS - 1) / COLUMNS);
 	blocks = blocks / warps + !!(blocks % warps);
 	weir__cuda_launch_add(l, kernel_of(p.a.dtype),
@@ -79,6 +81,8 @@ static void mul_mat_id_plan(struct weir__cuda_launches *l,
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0);
 
 	l->checks = true;
+	if (weir__cuda_tiles_mul_mat_id(l, node))
+		return;
 	blocks = blocks / warps + !!(blocks % warps);
 	weir__cuda_launch_add(l, kernel_of(p.a.dtype),
 			      blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 1,

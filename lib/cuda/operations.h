@@ -135,4 +135,13 @@ extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat_id;
 extern const struct weir__cuda_operation weir__cuda_op_attention;
 
+/*
+ * operation_tiles.c: append the launches of a product of many columns. False:
+ * tiles do not compute it, and nothing was appended.
+ */
+bool weir__cuda_tiles_mul_mat(struct weir__cuda_launches *l,
+			      const struct weir_backend_node *node);
+bool weir__cuda_tiles_mul_mat_id(struct weir__cuda_launches *l,
+				 const struct weir_backend_node *node);
+
 #endif

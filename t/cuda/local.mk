@@ -13,6 +13,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-quants.t %D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-fuse.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
+T_CUDA_C += %D%/cuda-tiles.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C)
@@ -116,4 +117,7 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_products_t_SOURCES = t/kernels/kernel-products.c $(T_CUDA_TRIAL)
 %C%_cuda_products_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_products_t_LDADD = $(LDADD) -ldl
+%C%_cuda_tiles_t_SOURCES = %D%/cuda-tiles.c $(T_CUDA_TRIAL)
+%C%_cuda_tiles_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_tiles_t_LDADD = $(LDADD) -ldl
 endif

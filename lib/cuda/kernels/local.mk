@@ -2,9 +2,11 @@
 # Each .cu file becomes an image: code of several GPUs (.cubins), and PTX for
 # others. image.c contains both. Without nvcc the PTX of a release is used.
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
-	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu
+	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
+	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
-	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh
+	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
+	%D%/tiles.cuh %D%/unpack.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
 CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)

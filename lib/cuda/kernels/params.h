@@ -136,6 +136,48 @@ struct weir__cuda_product {
 	struct weir__cuda_operand dst, a, b, ids;
 };
 
+/*
+ * Columns of b as tiles read them, one after another in the workspace: from
+ * @b_at on, @b_stride bytes each, which begin with elements of 2 bytes. What
+ * rounding took of these is @low_at bytes after them, 0: it is dropped. If
+ * @scale_at is not 0, the elements are F16, and were divided by the F32 that is
+ * there, a power of two; else they are BF16.
+ */
+struct weir__cuda_columns {
+	uint64_t batch;       /* the first one */
+	int64_t column, n, k; /* the first one of each batch, and how many */
+	int64_t b_at, b_stride, low_at, scale_at;
+	uint64_t dense; /* 16 bytes of F32 of b can be read at once */
+	struct weir__cuda_operand b;
+};
+
+/*
+ * The columns of each expert, in the workspace from @lists on: I32 first[e],
+ * the place in the list of the first one of expert e, with first[E] the number
+ * of all; then the list. A column is number t * n + i of ids [T, n].
+ */
+struct weir__cuda_lists {
+	int64_t n, slots, experts, lists;
+	uint64_t node; /* its number in the segment + 1 */
+	struct weir__cuda_operand ids;
+};
+
+/*
+ * mul_mat and mul_mat_id of many columns: a block for each tile. @b has no
+ * data if the columns are in the workspace. Of mul_mat there are @n columns of
+ * each batch, from @batch and @column on. With @experts, columns are those of
+ * weir__cuda_lists, and n that of ids.
+ */
+struct weir__cuda_tiles {
+	int64_t m, n, k;
+	uint64_t batch;
+	int64_t column;
+	int64_t tiles, row_tiles; /* of columns, of rows */
+	int64_t experts, lists;
+	int64_t b_at, b_stride, low_at, scale_at;
+	struct weir__cuda_operand dst, a, b;
+};
+
 /* attention; one block for each token and head. */
 struct weir__cuda_attention {
 	uint64_t rows; /* tokens, heads, and outer dimensions */

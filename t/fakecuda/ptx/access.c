@@ -625,7 +625,8 @@ void ptx_do_async(struct warp *w, const struct ins *in, uint32_t m)
 		    !ptx_reach(w, in, lane, S_GLOBAL, src, p.bytes - p.zeros, 1,
 			       A_READ))
 			return;
-		traffic_add(&t, S_GLOBAL, src, p.bytes - p.zeros);
+		if (p.zeros < p.bytes)
+			traffic_add(&t, S_GLOBAL, src, p.bytes - p.zeros);
 		traffic_add(&to, S_SHARED, p.dst, p.bytes);
 		memset(b->shared + p.dst, 0xcd, p.bytes);
 		memset(b->shared_valid + p.dst, 2, p.bytes);

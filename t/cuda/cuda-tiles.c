@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of many columns, which tiles compute on CUDA0: all of their kernels
+ * at the edges of tiles, which kernel is chosen, and bank conflicts.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "dtypes.h"
+#include "gpu.h"
+#include "kernels/trial.h"
+#include "tap.h"
+
+/* b rounded to BF16, and numbers of 16 bits and more. */
+#define NEAR_ROUNDED 1e-5
+#define NEAR_PAIRS 1e-10
+
+static const struct tiled {
+	enum weir_dtype dtype;
+	const char *name; /* of its kernels */
+	double near;
+	int block;
+} tiled[] = {
+	{ BF16, "bf16", NEAR_ROUNDED, 1 },
+	{ F16, "f16", NEAR_PAIRS, 1 },
+	{ F32, "f32", NEAR_PAIRS, 1 },
+	{ WEIR_DTYPE_Q8_0, "q8_0", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_Q4_0, "q4_0", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_Q4_K, "q4_k", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_Q6_K, "q6_k", NEAR_ROUNDED, 256 },
+};
+#define TILED (sizeof(tiled) / sizeof(*tiled))
+
+static __typeof__(&fakecuda_kernel) counts_of;
+
+/* The counts of a kernel; all are 0 on a real device. */
+static struct fakecuda_kernel counts(const char *name)
+{
+	struct fakecuda_kernel k = { 0 };
+	char full[64];
+
+	snprintf(full, sizeof(full), "weir_kernel_%s", name);
+	if (counts_of)
+		counts_of(full, &k);
+	return k;
+}
+
+static uint64_t launches(const char *name)
+{
+	return counts(name).launches;
+}
+
+/* Elements of a row: whole groups of 8 and blocks, or not, if it may be. */
+static int row_of(const struct tiled *t, int i)
+{
+	static const int whole[] = { 64, 40, 200 };
+	static const int most[] = { 256, 512, 768 };
+
+	return t->block == 256  ? most[i % 3]
+	       : t->block == 32 ? 96 + 64 * i
+				: whole[i % 3];
+}
+
+static void edges(const struct tiled *t)
+{
+	static const int rows[] = { 1, 33, 70, 16 };
+	static const int columns[] = { 9, 16, 31, 67 };
+	char kernel[32];
+	uint64_t before;
+
+	snprintf(kernel, sizeof(kernel), "tiles_%s_narrow", t->name);
+	before = launches(kernel);
+	for (int i = 0; i < 4; i++) {
+		int k = row_of(t, i);
+
+		same(weir_mul_mat(g, put(t->dtype, 2, rows[i], k),
+				  put(F32, 2, columns[i], k)),
+		     t->near, "%s: %d rows of %d elements, %d columns", t->name,
+		     rows[i], k, columns[i]);
+	}
+	if (on_fake(1))
+		is_int((int)(launches(kernel) - before), 4,
+		       "each was computed by %s", kernel);
+}
+
+/* Several matrices, which several batches of b share. */
+static void batches(const struct tiled *t)
+{
+	int k = row_of(t, 0);
+
+	same(weir_mul_mat(g, put(t->dtype, 4, 2, 1, 40, k),
+			  put(F32, 4, 4, 3, 35, k)),
+	     t->near, "%s: batches share matrices", t->name);
+	same(weir_mul_mat(
+		     g,
+		     weir_permute(g, put(t->dtype, 3, 40, 2, k), 3, D(1, 0, 2)),
+		     weir_permute(g, put(F32, 3, 35, 4, k), 3, D(1, 0, 2))),
+	     t->near, "%s: permuted heads", t->name);
+	same(weir_mul_mat(g, put(t->dtype, 2, 40, k),
+			  weir_transpose(g, put(F32, 2, k, 35))),
+	     t->near, "%s: transposed columns", t->name);
+}
+
+static void wide(const struct tiled *t)
+{
+	char kernel[32];
+	uint64_t before;
+	int k = row_of(t, 0);
+
+	snprintf(kernel, sizeof(kernel), "tiles_%s_wide", t->name);
+	before = launches(kernel);
+	same(weir_mul_mat(g, put(t->dtype, 3, 2, 130, k),
+			  put(F32, 3, 12, 133, k)),
+	     t->near, "%s: wide tiles", t->name);
+	if (on_fake(1))
+		is_int((int)(launches(kernel) - before), 1,
+		       "they were computed by %s", kernel);
+}
+
+static void experts(const struct tiled *t)
+{
+	char kernel[32];
+	uint64_t before;
+	int k = row_of(t, 0);
+
+	snprintf(kernel, sizeof(kernel), "tiles_%s_narrow", t->name);
+	before = launches(kernel);
+	same(weir_mul_mat_id(g, put(t->dtype, 3, 5, 40, k),
+			     put(F32, 3, 90, 1, k), put_ids(I32, 5, 2, 90, 2)),
+	     t->near, "%s: experts", t->name);
+	same(weir_mul_mat_id(g, put(t->dtype, 3, 9, 40, k),
+			     put(F32, 3, 20, 2, k), put_ids(I32, 3, 2, 20, 4)),
+	     t->near, "%s: experts that no token has, and rows in turn",
+	     t->name);
+	if (on_fake(1))
+		is_int((int)(launches(kernel) - before), 2,
+		       "they were computed by %s", kernel);
+	snprintf(kernel, sizeof(kernel), "tiles_%s_wide", t->name);
+	before = launches(kernel);
+	same(weir_mul_mat_id(g, put(t->dtype, 3, 2, 3000, k),
+			     put(F32, 3, 70, 1, k), put_ids(I32, 2, 2, 70, 2)),
+	     t->near, "%s: experts of many tokens and rows", t->name);
+	if (on_fake(1))
+		is_int((int)(launches(kernel) - before), 1,
+		       "they were computed by %s", kernel);
+}
+
+static void no_conflicts(void)
+{
+	static const char *const sizes[] = { "narrow", "wide" };
+
+	if (!on_fake(TILED * 2))
+		return;
+	for (unsigned i = 0; i < TILED * 2; i++) {
+		struct fakecuda_kernel k;
+		char name[32];
+
+		snprintf(name, sizeof(name), "tiles_%s_%s", tiled[i / 2].name,
+			 sizes[i % 2]);
+		k = counts(name);
+		ok(k.shared_requests && !k.bank_conflicts,
+		   "%s: threads use different banks of shared memory", name);
+		if (k.bank_conflicts)
+			diag("%lu conflicts of %lu requests",
+			     (unsigned long)k.bank_conflicts,
+			     (unsigned long)k.shared_requests);
+	}
+}
+
+static uint64_t launches_of_tiles(void)
+{
+	uint64_t n = 0;
+	char name[32];
+
+	for (unsigned i = 0; i < TILED; i++) {
+		snprintf(name, sizeof(name), "tiles_%s_narrow", tiled[i].name);
+		n += launches(name);
+		snprintf(name, sizeof(name), "tiles_%s_wide", tiled[i].name);
+		n += launches(name);
+	}
+	return n;
+}
+
+/* What has to be exact, or has too few columns, or is at odd addresses. */
+static void others(void)
+{
+	uint64_t before = launches_of_tiles();
+
+	for (unsigned i = 0; i < TILED; i++) {
+		enum weir_dtype d = tiled[i].dtype;
+		int k = row_of(&tiled[i], 1);
+
+		same(weir_mul_mat_precision(g, put(d, 2, 11, k),
+					    put(F32, 2, 20, k),
+					    WEIR_PRECISION_F32),
+		     NEAR_F32, "%s: exact as F32", tiled[i].name);
+		same(weir_mul_mat_precision(g, put(d, 2, 11, k),
+					    put(F32, 2, 20, k),
+					    WEIR_PRECISION_INVARIANT),
+		     NEAR_PRODUCT_QUANT, "%s: invariant", tiled[i].name);
+		same(weir_mul_mat(g, put(d, 2, 11, k), put(F32, 2, 8, k)),
+		     NEAR_PRODUCT_QUANT, "%s: 8 columns", tiled[i].name);
+	}
+	same(weir_mul_mat(g, weir_slice(g, put(BF16, 2, 11, 100), 1, 3, 64),
+			  put(F32, 2, 20, 64)),
+	     NEAR_ROUNDED,
+	     "bf16: rows at addresses that are no multiples of 16");
+	same(weir_mul_mat_id(g, put(BF16, 3, 8, 13, 64), put(F32, 3, 10, 1, 64),
+			     put_ids(I32, 8, 2, 10, 3)),
+	     NEAR_ROUNDED, "bf16: experts of few tokens");
+	if (on_fake(1))
+		is_int((int)(launches_of_tiles() - before), 0,
+		       "none of them was computed by tiles");
+}
+
+/* b that needs no conversion, and b of other dtypes. */
+static void forms_of_b(void)
+{
+	uint64_t before = launches("columns");
+
+	same(weir_mul_mat(g, put(BF16, 3, 2, 40, 72), put(BF16, 3, 4, 35, 72)),
+	     NEAR_F32, "b of BF16 is not rounded");
+	same(weir_mul_mat(g, put(WEIR_DTYPE_Q8_0, 2, 40, 96),
+			  weir_slice(g, put(BF16, 2, 50, 96), 0, 3, 35)),
+	     NEAR_F32, "b of BF16 and blocks: nothing is rounded");
+	if (on_fake(1))
+		is_int((int)(launches("columns") - before), 0,
+		       "b was read as it is");
+	same(weir_mul_mat(g, put(BF16, 2, 40, 64),
+			  weir_slice(g, put(BF16, 2, 35, 70), 1, 1, 64)),
+	     NEAR_F32, "b of BF16 at addresses that are no multiples of 16");
+	same(weir_mul_mat(g, put(F16, 2, 40, 64), put(F16, 2, 35, 64)),
+	     NEAR_PAIRS, "b of F16");
+}
+
+/* Numbers that F16 does not have. */
+static void great_and_small(void)
+{
+	double b[12 * 8];
+
+	for (int i = 0; i < 12 * 8; i++)
+		b[i] = i / 8 < 4   ? 1e30 * (i % 8 - 3.3)
+		       : i / 8 < 8 ? 1e-30 * (i % 8 - 3.3)
+				   : 70000 * (i % 8 - 3.3);
+	same(weir_mul_mat(g, put(F16, 2, 40, 8), put_values(F32, b, 2, 12, 8)),
+	     NEAR_PAIRS, "f16: columns beyond the numbers of F16");
+	b[11] = INFINITY;
+	b[50] = -INFINITY;
+	b[70] = NAN;
+	for (int i = 0; i < 12 * 8; i++)
+		if (i / 8 != 1 && i / 8 != 6 && i / 8 != 8)
+			b[i] = i % 5 - 2;
+	same(weir_mul_mat(g, put(F16, 2, 40, 8), put_values(F32, b, 2, 12, 8)),
+	     NEAR_PAIRS, "f16: NaN and inf stay in their columns");
+	same(weir_mul_mat(g, put(BF16, 2, 40, 8), put_values(F32, b, 2, 12, 8)),
+	     NEAR_ROUNDED, "bf16: NaN and inf stay in their columns");
+}
+
+/* More columns than the workspace has room for at once. */
+static void parts(void)
+{
+	uint64_t before = launches("columns");
+
+	same(weir_mul_mat(g, put(F16, 2, 1, 4096), put(F32, 3, 65, 32, 4096)),
+	     NEAR_PAIRS, "batches in parts");
+	if (on_fake(1))
+		is_int((int)(launches("columns") - before), 2,
+		       "b was converted in two parts");
+	before = launches("columns");
+	same(weir_mul_mat(g, put(F16, 2, 1, 98304), put(F32, 2, 90, 98304)),
+	     NEAR_PAIRS, "columns in parts");
+	if (on_fake(1))
+		is_int((int)(launches("columns") - before), 2,
+		       "b was converted in two parts");
+	before = launches("columns");
+	same(weir_mul_mat_id(g, put(F16, 3, 3, 1, 16384),
+			     put(F32, 3, 70, 8, 16384),
+			     put_ids(I32, 3, 2, 70, 8)),
+	     NEAR_PAIRS, "tokens in parts");
+	if (on_fake(1))
+		is_int((int)(launches("columns") - before), 2,
+		       "b was converted in two parts");
+}
+
+int main(void)
+{
+	trials_begin();
+	if (fake.handle)
+		*(void **)&counts_of = fake_symbol("fakecuda_kernel");
+	for (unsigned i = 0; i < TILED; i++) {
+		edges(&tiled[i]);
+		batches(&tiled[i]);
+		wide(&tiled[i]);
+		experts(&tiled[i]);
+	}
+	no_conflicts();
+	others();
+	forms_of_b();
+	great_and_small();
+	if (fake.handle)
+		fake.set("KERNELCHECK", "0");
+	parts();
+	return trials_end();
+}
