@@ -371,7 +371,8 @@ static void cancelled(void)
 }
 
 /* Two devices of one GPU, or of two, each with graphs of its own. */
-static void two_devices(const char *params, const char *what)
+static void two_devices(const char *params, const char *second,
+			const char *what)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
 	struct weir_dev *devs[2];
@@ -382,18 +383,16 @@ static void two_devices(const char *params, const char *what)
 	weir = open_cuda();
 	must(weir_dev_configure(weir, params, &devs[0]));
 	must(weir_graph_new(&g));
-	must(weir_dev_find(weir, strchr(params, ':') ? "CUDA0-1" : "CUDA1",
-			   &devs[1]));
+	must(weir_dev_find(weir, second, &devs[1]));
 	must(weir_sched_new(devs, 2, &o, &sched));
 	pinned = true;
 	m.x = input("x", WEIR_DTYPE_F32, 1, N);
-	y = weir_scale(g, weir_sqr(g, m.x), 2, 0);
-	weir_node_set_name(y, "there");
-	y = weir_scale(g, weir_add(g, y, m.x), 3, 0);
-	weir_node_set_name(y, "here");
-	must(weir_sched_pin(sched, "*", devs[0]));
-	must(weir_sched_pin(sched, "there", devs[1]));
-	must(weir_sched_pin(sched, "here", devs[0]));
+	y = weir_node_set_name(weir_sqr(g, m.x), "there.1");
+	y = weir_node_set_name(weir_scale(g, y, 2, 0), "there.2");
+	y = weir_node_set_name(weir_add(g, y, m.x), "here.1");
+	y = weir_node_set_name(weir_scale(g, y, 3, 0), "here.2");
+	must(weir_sched_pin(sched, "there.*", devs[1]));
+	must(weir_sched_pin(sched, "here.*", devs[0]));
 	run_make(y);
 	for (int i = 0; i < 4; i++) {
 		set(m.x, N, (float)i);
@@ -401,9 +400,12 @@ static void two_devices(const char *params, const char *what)
 			 result() == (float)(3 * (2 * i * i + i));
 	}
 	is_int(right, 4, "%s: runs are right", what);
-	must(weir_exec_lane(m.exec, 0, &l));
-	ok(l.dev == devs[0] || l.dev == devs[1], "%s: a lane has a device",
-	   what);
+	for (unsigned i = 0; i < 2; i++) {
+		must(weir_exec_lane(m.exec, i, &l));
+		ok(l.dev == devs[0] || l.dev == devs[1],
+		   "%s: a lane has a device", what);
+		is_int(l.as_graph, 3, "%s: its works become a graph", what);
+	}
 	is_err(weir_exec_lane(m.exec, 2, &l), -EINVAL, "lane 2 of 2",
 	       "%s: there are two lanes", what);
 	run_free();
@@ -477,6 +479,7 @@ int main(void)
 		skip_all("needs the stand-in driver");
 	without = works_without("cuGraphAddKernelNode") &&
 		  works_without("cuGraphLaunch");
+	setenv("FAKECUDA_DEVICES", "2", 1);
 	open_fake();
 	begin_as(NULL);
 	must(weir_dev_info(cuda, &info));
@@ -494,7 +497,8 @@ int main(void)
 	cancelled();
 	end();
 	switched_off();
-	two_devices("CUDA0:virtual=2", "two devices of a GPU");
+	two_devices("CUDA0:virtual=2", "CUDA0-1", "two devices of a GPU");
+	two_devices("CUDA0:graphs=yes", "CUDA1", "two GPUs");
 	all_given_back("after all but a lost device");
 	lost();
 	return done_testing();

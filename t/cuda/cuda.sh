@@ -98,7 +98,39 @@ all_batches()
 		'a driver of CUDA 12.7 loads the same bytes without batches'
 }
 
-plan 31
+# launches LAYERS: how many kernels a token of a model of so many layers needs
+launches()
+{
+	python3 -B "$srcdir/t/llama/sparse.py" m.gguf layers="$1" &&
+		with_gpu weir graph m.gguf --devices CUDA0 --json | python3 -c '
+import json, sys
+print(json.load(sys.stdin)["devices"][0]["launches"]["kernels"])'
+}
+
+# What a device that computes is given; without nvcc it does not.
+graphs()
+{
+	python3 -B "$srcdir/t/llama/sparse.py" m.gguf &&
+		run with_gpu weir graph m.gguf --devices CUDA0
+	if ! grep -q '^CUDA0: .* kernels, ' "$tmp/out"; then
+		skip 4 'CUDA0 does not compute'
+		return
+	fi
+	check 'a pass of one token is one CUDA graph' \
+		grep -q '^CUDA0: [0-9]* kernels, one CUDA graph$' "$tmp/out"
+	run with_gpu weir graph m.gguf --devices CUDA0 --tokens 32
+	check 'a pass of many tokens is none, and the reason is listed' \
+		grep -q 'no CUDA graph: products of 32 columns' "$tmp/out"
+	run with_gpu weir graph m.gguf --devices CUDA0:graphs=no
+	check 'a device without graphs has the reason listed' \
+		grep -q 'no CUDA graph: the parameter graphs=no' "$tmp/out"
+	few=$(launches 2)
+	more=$(launches 4)
+	check 'a layer of a model needs at most 13 launches' \
+		test $((more - few)) -gt 0 -a $((more - few)) -le 26
+}
+
+plan 35
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -143,6 +175,7 @@ assert "CUDA0, " in s and "CUDA0_Pinned, " in s, s
 assert s.count("\"b orange\"") > 1 and s.count("\"b green\"") > 1, s'
 refused 2 'GLOB=NAME' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
+graphs
 shared_weights
 ! on_fake 2 || no_registering
 ! on_fake 3 || all_batches
