@@ -137,8 +137,15 @@ of_another()
 	cat one.safetensors >/dev/null
 	works "another user's readable file is loaded" \
 		nobody weir load one.safetensors --json
+	buffered='j["ways"]["buffered"] == j["bytes"]'
+	# The kernel may evict pages at any time.
+	for _ in $(seq 50); do
+		says "$buffered" 2>/dev/null && break
+		cat one.safetensors >/dev/null
+		run nobody weir load one.safetensors --json
+	done
 	check "another user's file in the page cache is read buffered" says \
-		'j["ways"]["buffered"] == j["bytes"]'
+		"$buffered"
 	is "$(digests nobody weir load one.safetensors --digest)" \
 		"$(digests weir load one.safetensors --digest)" \
 		"another user's file is loaded with the right bytes"
