@@ -42,7 +42,6 @@ static void ends_well(void (*fn)(void), const char *what)
 	pid_t pid = fork();
 
 	if (!pid) {
-		open_fake();
 		weir = open_cuda();
 		fn();
 		weir_close(weir);
@@ -292,7 +291,6 @@ static void each_without_memory(void)
 
 		n++;
 		if (!pid) {
-			open_fake();
 			weir = open_cuda();
 			_exit(lost_without_memory(n));
 		}
@@ -383,10 +381,14 @@ static void released_once(void)
 
 int main(void)
 {
-	int fd = mkstemp(path);
+	int fd;
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
+	open_fake();
 	plan(12);
+	fd = mkstemp(path);
+	if (fd < 0)
+		bail("%s cannot be made", path);
 	close(fd);
 	sample_write(path, tensors, 3, 0, 1);
 	ends_well(spread, "weights on two devices and the host take turns");
