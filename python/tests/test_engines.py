@@ -69,7 +69,7 @@ def run(
     results: List[Any] = []
     try:
         for process in ranks:
-            text, _ = process.communicate(timeout=400)
+            text, _ = process.communicate(timeout=1800)
             found = results_of(text)
             assert found or test == "die", text[-3000:]
             results.append(found[0] if found else None)

@@ -88,9 +88,10 @@ class Report(Numbers):
 
     copies: noted copies, and copied: their bytes. loads: loads and reads of
     single tensors; read: bytes of tensors that they have read, and over_read
-    bytes between those. fallbacks: how often each operation has read a tensor
-    at once, and names: which tensors. early: why noted copies were read before
-    the end, and how often. seconds: time in loads and reads.
+    others: gaps, ends of blocks, and what was read again since pages were
+    missing. fallbacks: how often each operation has read a tensor at once, and
+    names: which tensors. early: why noted copies were read before the end, and
+    how often. seconds: time in loads and reads.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class Report(Numbers):
         ]
         if self.over_read:
             lines[0] += (
-                f", and {_megabytes(self.over_read)} MB between their slices"
+                f", and {_megabytes(self.over_read)} MB that nobody needed"
             )
         for why, n in self.fallbacks.most_common():
             names = sorted(self.names[why])

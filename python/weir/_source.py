@@ -38,7 +38,7 @@ class _Target(NamedTuple):
 
 
 class Numbers:
-    """What loads have read: bytes of tensors, and bytes between them."""
+    """What loads have read: bytes of tensors, and others."""
 
     def __init__(self) -> None:
         self.loads = 0
