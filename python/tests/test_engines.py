@@ -79,12 +79,12 @@ def run(
     return results
 
 
-def save(model: Any, path: Path) -> Path:
+def save(model: Any, path: Path, shard: str = "1MB") -> Path:
     """Save a model of transformers in shards, with a tokenizer."""
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
-    model.to(torch.bfloat16).save_pretrained(path, max_shard_size="1MB")
+    model.to(torch.bfloat16).save_pretrained(path, max_shard_size=shard)
     words = {f"w{i}": i for i in range(256)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
     PreTrainedTokenizerFast(
@@ -117,13 +117,48 @@ def experts(tmp_path_factory: Any) -> Path:
     )), tmp_path_factory.mktemp("experts"))
 
 
-def check(result: Dict[str, Any]) -> None:
-    """Everything is equal, noted, and read once."""
+@pytest.fixture(scope="session")
+def wide_llama(tmp_path_factory: Any) -> Path:
+    """A layer of Llama with rows as long as those of 8B."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(3)
+    return save(transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        hidden_size=4096, num_hidden_layers=1, num_attention_heads=32,
+        num_key_value_heads=8, vocab_size=256, intermediate_size=4096,
+    )), tmp_path_factory.mktemp("wide-llama"), "100MB")
+
+
+@pytest.fixture(scope="session")
+def wide_experts(tmp_path_factory: Any) -> Path:
+    """A layer of Qwen3MoE with rows as long as those of 235B-A22B."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(4)
+    return save(transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
+        hidden_size=4096, num_hidden_layers=1, num_attention_heads=32,
+        num_key_value_heads=4, head_dim=128, vocab_size=256,
+        intermediate_size=1536, moe_intermediate_size=1536, num_experts=2,
+        num_experts_per_tok=1,
+    )), tmp_path_factory.mktemp("wide-experts"), "100MB")
+
+
+@pytest.fixture(scope="session")
+def mamba(tmp_path_factory: Any) -> Path:
+    """A tiny Mamba 2."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(5)
+    return save(transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
+        hidden_size=256, num_heads=8, head_dim=64, n_groups=8, state_size=16,
+        num_hidden_layers=2, vocab_size=256, tie_word_embeddings=False,
+    )), tmp_path_factory.mktemp("mamba"))
+
+
+def check(result: Dict[str, Any], early: str = "") -> None:
+    """Everything is equal, noted, and read once; EARLY operations read it."""
     assert result["different"] == []
     assert result["plain"]
     assert result["copies"] > 0
     assert not result["fallbacks"], result["text"]
-    assert not result["early"], result["text"]
+    assert sorted(result["early"]) == early.split(), result["text"]
     assert result["read"] == result["copied"]
     assert result["read"] <= result["needed"] * 1.02, result["text"]
 
@@ -148,6 +183,34 @@ def test_engine(engine: str, kind: str, world: int, request: Any) -> None:
     """an engine's parameters are those of safetensors, each byte read once"""
     folder = request.getfixturevalue(kind)
     check_ranks(run(engine, folder, world), folder)
+
+
+@engines
+def test_engine_llama_rows(engine: str, wide_llama: Path) -> None:
+    """two ranks of an engine read nothing between long rows"""
+    for result in run(engine, wide_llama, 2):
+        check(result)
+        read = result["read"] + result["over_read"]
+        assert read <= result["needed"] * 1.02, result["text"]
+
+
+@engines
+def test_engine_experts_rows(engine: str, wide_experts: Path) -> None:
+    """two ranks of an engine read between rows of experts that are short"""
+    # Half a row of down_proj is 1536 bytes, with as many before the next.
+    gaps = 2 * 4096 * 1536
+    for result in run(engine, wide_experts, 2):
+        check(result)
+        assert result["over_read"] <= gaps + result["needed"] * 0.02, (
+            result["text"])
+
+
+@vllm
+@pytest.mark.parametrize("world", [1, 2])
+def test_mamba(mamba: Path, world: int) -> None:
+    """vLLM's A of Mamba, which it changes after the copy, is read before"""
+    for result in run("vllm", mamba, world):
+        check(result, "exp")
 
 
 @engines
