@@ -3,6 +3,7 @@
  * Products of many columns, which tiles compute on CUDA0: all of their kernels
  * at the edges of tiles, which kernel is chosen, and bank conflicts.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -145,6 +146,32 @@ static void experts(const struct tiled *t)
 		       "they were computed by %s", kernel);
 }
 
+/* An index out of range fails the run; its column is in no list. */
+static void odd_experts(const struct tiled *t)
+{
+	double high[20], low[20];
+	uint64_t before = launches("lists");
+	int k = row_of(t, 0);
+
+	for (int i = 0; i < 20; i++) {
+		high[i] = i == 13 ? 3 : i % 3;
+		low[i] = i == 4 ? -1 : i % 3;
+	}
+	fails(weir_mul_mat_id(g, put(t->dtype, 3, 3, 40, k),
+			      put(F32, 3, 20, 1, k),
+			      put_values(I32, high, 2, 20, 1)),
+	      -EINVAL, "index 3 at 0 is not one of 3",
+	      "%s: an expert that is not there", t->name);
+	fails(weir_mul_mat_id(g, put(t->dtype, 3, 3, 40, k),
+			      put(F32, 3, 20, 1, k),
+			      put_values(I32, low, 2, 20, 1)),
+	      -EINVAL, "index -1 at 0 is not one of 3", "%s: a negative expert",
+	      t->name);
+	if (on_fake(1))
+		is_int((int)(launches("lists") - before), 2,
+		       "experts were listed");
+}
+
 static void no_conflicts(void)
 {
 	static const char *const sizes[] = { "narrow", "wide" };
@@ -223,6 +250,9 @@ static void forms_of_b(void)
 	same(weir_mul_mat(g, put(WEIR_DTYPE_Q8_0, 2, 40, 96),
 			  weir_slice(g, put(BF16, 2, 50, 96), 0, 3, 35)),
 	     NEAR_F32, "b of BF16 and blocks: nothing is rounded");
+	same(weir_mul_mat(g, weir_slice(g, put(BF16, 2, 40, 72), 1, 0, 69),
+			  weir_slice(g, put(BF16, 2, 35, 72), 1, 0, 69)),
+	     NEAR_F32, "rows of BF16 that go on behind their elements");
 	if (on_fake(1))
 		is_int((int)(launches("columns") - before), 0,
 		       "b was read as it is");
@@ -293,6 +323,8 @@ int main(void)
 		wide(&tiled[i]);
 		experts(&tiled[i]);
 	}
+	odd_experts(&tiled[0]);
+	odd_experts(&tiled[3]);
 	no_conflicts();
 	others();
 	forms_of_b();
