@@ -153,12 +153,24 @@ struct glue_manifest {
 	PyObject_HEAD struct weir_manifest *manifest;
 };
 
+#define GLUE_CUDA_MAX 16 /* devices whose leaves are ordered with streams */
+
 /* A graph, and what its leaves are in. */
 struct glue_graph {
 	PyObject_HEAD struct glue_root *root;
 	struct weir_graph *graph;
 	PyObject *keep; /* list: Memory, Tensor and Model of leaves */
 	unsigned busy;  /* threads that compile it without the GIL */
+	/*
+	 * By the number of a CUDA device: the event that its leaves wait for,
+	 * which each run records in the program's stream; or NULL.
+	 */
+	struct glue_order {
+		struct weir_dev *dev;
+		struct weir_event *event;
+	} order[GLUE_CUDA_MAX];
+	/* Held between the records for a run and its start, without the GIL. */
+	pthread_mutex_t starting;
 };
 
 /* One of the runs of a plan that can be under way: copies.c. */
@@ -356,6 +368,13 @@ int glue_tensor_describe(const struct glue_tensor *tensor,
 PyObject *glue_operations(PyObject *module, PyObject *unused);
 /* -1 with an exception if another thread compiles the graph. */
 int glue_graph_check(const struct glue_graph *self);
+/*
+ * Start @run after the work that the program has queued: @streams is a tuple of
+ * (number of a CUDA device, number of its CUstream). Releases the GIL. < 0: an
+ * errno, with its sentence, or GLUE_INTERRUPTED with an exception.
+ */
+int glue_graph_start(struct glue_graph *self, struct weir_run *run,
+		     PyObject *streams, int64_t wait_ns);
 /* Node @i of the graph, or NULL with an exception. */
 struct weir_node *glue_graph_node(struct glue_graph *self, PyObject *i);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs: nodes are numbers here, and operations come from weir_op_info(). */
 #include "glue.h"
+#include "dlpack.h"
 
 PyTypeObject *glue_graph_type;
 
@@ -22,6 +23,7 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 		return NULL;
 	Py_INCREF(owner);
 	self->root = (struct glue_root *)owner;
+	pthread_mutex_init(&self->starting, NULL);
 	self->keep = PyList_New(0);
 	r = weir_graph_new(&self->graph);
 	if (r < 0)
@@ -36,6 +38,9 @@ static void graph_dealloc(PyObject *o)
 	struct glue_graph *self = (struct glue_graph *)o;
 
 	weir_graph_free(self->graph);
+	for (unsigned i = 0; i < GLUE_CUDA_MAX; i++)
+		weir_event_free(self->order[i].event);
+	pthread_mutex_destroy(&self->starting);
 	Py_XDECREF(self->keep);
 	Py_XDECREF(self->root);
 	glue_free(o);
@@ -78,6 +83,82 @@ struct weir_node *glue_graph_node(struct glue_graph *self, PyObject *i)
 	return node;
 }
 
+/*
+ * What a leaf in @memory waits for; *ret_event is NULL in host memory. Until it
+ * is recorded the event is done. -1 with an exception.
+ */
+static int find_order(struct glue_graph *self, const struct glue_memory *memory,
+		      struct weir_event **ret_event)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir_buft_info buft = { .size = sizeof(buft) };
+	struct glue_order *order;
+	int r = 0;
+
+	*ret_event = NULL;
+	if (memory->device_type != DLPACK_CUDA || memory->device_id < 0 ||
+	    memory->device_id >= GLUE_CUDA_MAX)
+		return 0;
+	order = &self->order[memory->device_id];
+	if (!order->event) {
+		r = weir_buf_info(memory->buf, &info);
+		if (r >= 0)
+			r = weir_buft_info(info.buft, &buft);
+		if (r >= 0)
+			r = weir_event_new(self->root->weir, 0, &order->event);
+		order->dev = buft.dev;
+	}
+	*ret_event = order->event;
+	if (r < 0)
+		glue_fail(r);
+	return r < 0 ? -1 : 0;
+}
+
+/* Let leaves of a device wait for what is queued in a stream. */
+static int record(const struct glue_order *order, uintptr_t native)
+{
+	struct weir_stream *stream;
+	int r = weir_cuda_stream_wrap(order->dev, (struct CUstream_st *)native,
+				      &stream);
+
+	if (r < 0)
+		return r;
+	r = weir_stream_record(stream, order->event);
+	weir_stream_free(stream);
+	return r;
+}
+
+int glue_graph_start(struct glue_graph *self, struct weir_run *run,
+		     PyObject *streams, int64_t wait_ns)
+{
+	uintptr_t native[GLUE_CUDA_MAX];
+	bool wanted[GLUE_CUDA_MAX] = { false };
+	Py_ssize_t n = PyTuple_Size(streams);
+	unsigned long long number;
+	unsigned device;
+	int r = 0;
+
+	for (Py_ssize_t i = 0; i < n; i++) {
+		if (!PyArg_ParseTuple(PyTuple_GetItem(streams, i), "IK:stream",
+				      &device, &number))
+			return GLUE_INTERRUPTED;
+		if (device < GLUE_CUDA_MAX && self->order[device].event) {
+			wanted[device] = true;
+			native[device] = (uintptr_t)number;
+		}
+	}
+	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->starting);
+	for (unsigned i = 0; n && i < GLUE_CUDA_MAX && r >= 0; i++)
+		if (wanted[i])
+			r = record(&self->order[i], native[i]);
+	if (r >= 0)
+		r = weir_run_start(run);
+	pthread_mutex_unlock(&self->starting);
+	if (r >= 0)
+		r = weir_run_wait(run, wait_ns);
+	Py_END_ALLOW_THREADS return r;
+}
+
 /* A leaf in @buf, which the graph keeps, with the object @keep. */
 static PyObject *leaf(struct glue_graph *self, const struct weir_tensor *t,
 		      struct weir_event *event, PyObject *keep)
@@ -100,6 +181,7 @@ static PyObject *graph_leaf(PyObject *o, PyObject *args)
 {
 	struct glue_graph *self = (struct glue_graph *)o;
 	PyObject *place, *memory, *result = NULL;
+	struct weir_event *event;
 	const char *name, *device;
 	struct weir_buft *buft;
 	struct weir_buf *buf;
@@ -116,8 +198,9 @@ static PyObject *graph_leaf(PyObject *o, PyObject *args)
 	memory = (PyObject *)glue_memory_new(buf);
 	weir_buf_free(buf);
 	t.name = name;
-	if (memory)
-		result = leaf(self, &t, NULL, memory);
+	if (memory &&
+	    find_order(self, (struct glue_memory *)memory, &event) >= 0)
+		result = leaf(self, &t, event, memory);
 	Py_XDECREF(memory);
 	return result;
 }
@@ -127,6 +210,7 @@ static PyObject *graph_leaf_tensor(PyObject *o, PyObject *args)
 {
 	struct glue_graph *self = (struct glue_graph *)o;
 	struct glue_tensor *tensor;
+	struct weir_event *event;
 	struct weir_tensor t;
 	const char *name;
 	PyObject *source;
@@ -142,7 +226,10 @@ static PyObject *graph_leaf_tensor(PyObject *o, PyObject *args)
 	if (r < 0)
 		return glue_fail(r);
 	t.name = name;
-	return leaf(self, &t, tensor->arrived ? NULL : tensor->ready, source);
+	event = tensor->arrived ? NULL : tensor->ready;
+	if (!event && find_order(self, tensor->memory, &event) < 0)
+		return NULL;
+	return leaf(self, &t, event, source);
 }
 
 /* leaf_file(name, model, i): tensor i of a model, which runs read. */

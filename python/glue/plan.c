@@ -269,10 +269,11 @@ static PyObject *plan_inputs(PyObject *o, PyObject *unused)
 
 static PyMethodDef methods[] = {
 	{ "compute", glue_plan_compute, METH_VARARGS,
-	  "compute(inputs, describe, maker): wait for a copy, run, and return "
-	  "copies of the outputs, a tuple." },
+	  "compute(inputs, describe, maker, streams): wait for a copy, run, and "
+	  "return copies of the outputs, a tuple. STREAMS: (number of a CUDA "
+	  "device, CUstream), after whose work the run begins." },
 	{ "start", glue_plan_start, METH_VARARGS,
-	  "start(inputs, describe): a Run, which has begun, with a free copy." },
+	  "start(inputs, describe, streams): a Run, which has begun, with a free copy." },
 	{ "close", plan_close, METH_NOARGS, "Give out no more copies." },
 	{ "inputs", plan_inputs, METH_NOARGS,
 	  "The numbers of the nodes that a run is given." },

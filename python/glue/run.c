@@ -286,7 +286,7 @@ static int wait_ending(struct glue_copy *copy)
 
 /* Begin, and wait for @ns. 1: it goes on. -1 with an exception. */
 static int begin(struct glue_run *self, PyObject *values, PyObject *spec_of,
-		 int64_t ns)
+		 PyObject *streams, int64_t ns)
 {
 	struct glue_root *root = self->plan->graph->root;
 	struct weir_run *run = self->copy->run;
@@ -297,11 +297,11 @@ static int begin(struct glue_run *self, PyObject *values, PyObject *spec_of,
 		return -1;
 	glue_root_enter(root);
 	self->copy->running = true;
-	Py_BEGIN_ALLOW_THREADS r = weir_run_start(run);
-	if (r == 0)
-		r = weir_run_wait(run, ns);
-	Py_END_ALLOW_THREADS glue_root_leave(root);
+	r = glue_graph_start(self->plan->graph, run, streams, ns);
+	glue_root_leave(root);
 	self->copy->running = r == -ETIMEDOUT;
+	if (r == GLUE_INTERRUPTED)
+		return -1;
 	if (r == -ETIMEDOUT)
 		return 1;
 	if (r < 0)
@@ -394,17 +394,18 @@ static PyObject *outputs(struct glue_run *self, struct glue_maker *maker)
 
 PyObject *glue_plan_compute(PyObject *o, PyObject *args)
 {
-	PyObject *values, *spec_of, *maker, *results = NULL;
+	PyObject *values, *spec_of, *maker, *streams, *results = NULL;
 	struct glue_run *run;
 	int r;
 
-	if (!PyArg_ParseTuple(args, "O!OO!:compute", &PyTuple_Type, &values,
-			      &spec_of, glue_maker_type, &maker))
+	if (!PyArg_ParseTuple(args, "O!OO!O!:compute", &PyTuple_Type, &values,
+			      &spec_of, glue_maker_type, &maker, &PyTuple_Type,
+			      &streams))
 		return NULL;
 	run = run_new((struct glue_plan *)o, true);
 	if (!run)
 		return NULL;
-	r = begin(run, values, spec_of, SHORT_NS);
+	r = begin(run, values, spec_of, streams, SHORT_NS);
 	if (r > 0)
 		r = wait(run->copy, -1);
 	if (r >= 0)
@@ -415,14 +416,14 @@ PyObject *glue_plan_compute(PyObject *o, PyObject *args)
 
 PyObject *glue_plan_start(PyObject *o, PyObject *args)
 {
-	PyObject *values, *spec_of;
+	PyObject *values, *spec_of, *streams;
 	struct glue_run *run;
 
-	if (!PyArg_ParseTuple(args, "O!O:start", &PyTuple_Type, &values,
-			      &spec_of))
+	if (!PyArg_ParseTuple(args, "O!OO!:start", &PyTuple_Type, &values,
+			      &spec_of, &PyTuple_Type, &streams))
 		return NULL;
 	run = run_new((struct glue_plan *)o, false);
-	if (run && begin(run, values, spec_of, 0) < 0)
+	if (run && begin(run, values, spec_of, streams, 0) < 0)
 		Py_CLEAR(run);
 	return (PyObject *)run;
 }

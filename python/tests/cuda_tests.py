@@ -4,6 +4,9 @@
 import ctypes
 import gc
 import sys
+import threading
+import time
+import types
 from array import array
 from pathlib import Path
 
@@ -56,7 +59,7 @@ path = folder / "x.safetensors"
 path.write_bytes(header([
     (f"w{i}", "BF16", (1024, 512), content(1 << 20, i)) for i in range(16)
 ]))
-print("1..27")
+print("1..29")
 tensors = weir.load(path, device="cuda:0", framework="weir")
 tensor = tensors["w3"]
 ok(tensor.device == "cuda:0" and tensor.__dlpack_device__() == (2, 0),
@@ -225,6 +228,37 @@ results = [plan.run(x=ones) for _ in range(2)]
 ok([memoryview(result).tolist() for result in results] == [[[6, 22]]] * 2,
    "a graph computes with a leaf in memory of the device")
 del g, w, y, plan
+
+# A stream of torch writes to a leaf, late. torch itself is not needed for it.
+sys.modules["torch"] = torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(
+    current_stream=lambda n: types.SimpleNamespace(cuda_stream=stream.value)
+)
+weights = weir.load(small, device="cuda:0", framework="weir")["w"]
+started = threading.Event()
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def late_write(unused: object) -> None:
+    started.wait(60)
+    time.sleep(0.1)
+
+
+host = array("f", [1] * 8)
+g = weir.Graph()
+w = g.leaf(weights)
+plan = g.compile(g.mul_mat(w, g.input("x", (1, 4)), precision="f32"),
+                 framework="weir")
+plan.run(x=ones)
+call("cuLaunchHostFunc", stream, late_write, None)
+call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(weights.address),
+     (ctypes.c_char * 32).from_buffer(host), ctypes.c_size_t(32), stream)
+run = plan.start(x=ones)
+started.set()
+ok(memoryview(run.result()).tolist() == [[4, 4]],
+   "a run uses a leaf after what torch's stream has queued before it")
+ok(memoryview(plan.run(x=ones)).tolist() == [[4, 4]], "the next run uses it too")
+del g, w, plan, run, weights, sys.modules["torch"]
 
 hooks = weir.torch.hooks()
 hooks.weir_torch_alloc.restype = ctypes.c_void_p

@@ -254,9 +254,9 @@ class Graph:
     plans. Operations that write (``copy``, ``set_rows``) write to leaves, so
     to the program's arrays: a cache, for example. Tensors that were loaded
     with ``parkable=True`` must not be parked while a run uses them; a run that
-    begins while they are parked is refused. What a program has queued on a GPU
-    that writes to leaves must be done before a run begins
-    (``torch.cuda.synchronize()``).
+    begins while they are parked is refused. A run uses leaves of a GPU after the
+    work that torch has queued in its current stream of that device. Work of other
+    streams and of other frameworks that writes to them must be done before.
 
     Any thread may use a graph, one at a time.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from typing import (
     Any,
@@ -75,6 +76,9 @@ class Plan:
         ]
         self._graph = graph
         self._loads = tuple(graph._loads)
+        self._cuda = tuple(
+            int(d[4:]) for d in graph._devices if d.startswith("CUDA")
+        )
         marked: List[int] = []
         try:
             for node in nodes:
@@ -136,6 +140,14 @@ class Plan:
                     16, "leaves of the graph are parked: unpark() brings them back"
                 )
 
+    def _streams(self) -> Tuple[Tuple[int, int], ...]:
+        """The current streams of torch, whose work may write to leaves."""
+        torch = sys.modules.get("torch") if self._cuda else None
+        if torch is None:
+            return ()
+        current = torch.cuda.current_stream
+        return tuple((n, current(n).cuda_stream) for n in self._cuda)
+
     def _order(self, inputs: Mapping[str, Any]) -> Tuple[Any, ...]:
         try:
             values = tuple([inputs[name] for name in self._inputs])
@@ -165,7 +177,9 @@ class Plan:
         values = self._order(inputs)
         native = self._open()
         self._check_parked()
-        return self._shaped(native.compute(values, _describe, self._maker))
+        return self._shaped(
+            native.compute(values, _describe, self._maker, self._streams())
+        )
 
     def start(self, /, **inputs: Any) -> "Run":
         """Start a run, and return at once: ``.result()``, or ``await`` it.
@@ -177,7 +191,7 @@ class Plan:
         values = self._order(inputs)
         native = self._open()
         self._check_parked()
-        return Run(self, native.start(values, _describe))
+        return Run(self, native.start(values, _describe, self._streams()))
 
     def _shaped(self, results: Tuple[Any, ...]) -> Any:
         keys = self._keys

@@ -312,9 +312,13 @@ class Plan:
         inputs: Tuple[Any, ...],
         describe: Callable[[str, Any], Any],
         maker: Maker,
+        streams: Tuple[Tuple[int, int], ...],
     ) -> Tuple[Any, ...]: ...
     def start(
-        self, inputs: Tuple[Any, ...], describe: Callable[[str, Any], Any]
+        self,
+        inputs: Tuple[Any, ...],
+        describe: Callable[[str, Any], Any],
+        streams: Tuple[Tuple[int, int], ...],
     ) -> Run: ...
     def close(self) -> None: ...
     def info(self) -> Dict[str, Any]: ...
