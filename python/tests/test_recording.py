@@ -369,6 +369,35 @@ def test_errors(model: Any, tmp_path: Path) -> None:
         weir.recording(path, way="map")
 
 
+@pytest.mark.parametrize("how", ["other", "same", "module"])
+def test_nested(tmp_path: Path, how: str) -> None:
+    """Blocks inside of another one are read by one load, at the end of that."""
+    wanted = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(6))
+    path = tmp_path / "x.safetensors"
+    weir.torch.save_model(wanted, path)
+    found = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(6))
+    outer = weir.recording(path)
+    with outer:
+        for i, part in enumerate(found):
+            if how == "module":
+                names = {n: outer[f"{i}.{n}"] for n in ("weight", "bias")}
+                part.load_state_dict(names)
+                continue
+            with outer if how == "same" else weir.recording(path) as inner:
+                for name, parameter in part.named_parameters():
+                    parameter.data.copy_(inner[f"{i}.{name}"])
+        assert outer.report.loads == 0
+        # What uses a target in between gets the right bytes.
+        assert torch.equal(found[2].bias + 0, wanted[2].bias)
+    assert outer.report.copies == 12
+    sources = 6 if how == "other" else 1
+    assert outer.report.loads <= sources
+    assert all(map(torch.equal, found.parameters(), wanted.parameters()))
+    with outer:
+        found.load_state_dict(outer)
+    assert outer.report.loads == 1 and outer.report.copies == 12
+
+
 def test_exception_drops(model: Any) -> None:
     """after an exception in the block nothing is read"""
     path, _ = model

@@ -231,7 +231,7 @@ class RecordingTensor(torch.Tensor):  # type: ignore[misc]
 
 
 class _Recorders(threading.local):
-    """The recorders that are active in a thread. The last one takes notes."""
+    """The recorder that takes notes in a thread, if there is one."""
 
     def __init__(self) -> None:
         self.active: List["Recorder"] = []
@@ -481,14 +481,22 @@ class Recorder:
     noted copies reads these first. It sees the operations of its own thread;
     copies that other threads make are read at once. If the block raises an
     exception, the noted copies are dropped.
+
+    A block inside of another one leaves its copies to that, which reads all of
+    them in one load, and has the report of both.
     """
 
     def __init__(self) -> None:
         self.report = Report()
         self._pending = Pending()
         self._modes = ExitStack()
+        self._inside = False
 
     def __enter__(self) -> "Recorder":
+        if _recorders.active:
+            self._inside = True
+            self.report = _recorders.active[-1].report
+            return self
         self._modes.enter_context(_Calls(self))
         self._modes.enter_context(_Operations(self))
         _recorders.active.append(self)
@@ -500,6 +508,8 @@ class Recorder:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
+        if self._inside:
+            return
         _recorders.active.remove(self)
         self._modes.close()
         if kind is None:
@@ -585,6 +595,13 @@ def _report() -> Report:
     return (_recorders.active[-1] if _recorders.active else _unnoted).report
 
 
+class _Blocks(threading.local):
+    """The recorders of the blocks of a Recording that a thread is in."""
+
+    def __init__(self) -> None:
+        self.entered: List[Recorder] = []
+
+
 class Recording(Mapping[str, torch.Tensor]):
     """The tensors of a model by name, whose bytes are read when it is known
     where they are needed.
@@ -605,6 +622,7 @@ class Recording(Mapping[str, torch.Tensor]):
             WeakValueDictionary()
         )
         self._recorder = Recorder()
+        self._blocks = _Blocks()
 
     @property
     def report(self) -> Report:
@@ -643,12 +661,13 @@ class Recording(Mapping[str, torch.Tensor]):
         return data.to(self._device)
 
     def __enter__(self) -> "Recording":
-        self._recorder = Recorder()
-        self._recorder.__enter__()
+        recorder = Recorder().__enter__()
+        self._recorder = recorder
+        self._blocks.entered.append(recorder)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._recorder.__exit__(*error)
+        self._blocks.entered.pop().__exit__(*error)
 
     def settle(self, module: torch.nn.Module) -> None:
         """Give memory to tensors of this kind that MODULE holds."""
