@@ -297,3 +297,15 @@ def _pick(whole: memoryview, index: Any, shape: Any) -> bytes:
         for item, size in zip(items, shape)
     ]
     return bytes(whole[at] for at in itertools.product(*ranges))
+
+
+def test_submodules() -> None:
+    """The modules of frameworks are there after `import weir`."""
+    code = (
+        "import sys, weir\n"
+        "assert 'weir.numpy' not in sys.modules\n"
+        "weir.cuda.wait, weir.flax.load_file, weir.torch.load_file\n"
+        "print(weir.numpy.load_file.__doc__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.stderr == b"" and b"NumPy arrays" in done.stdout

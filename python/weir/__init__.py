@@ -94,6 +94,10 @@ def _no_recording(*unused: Any, **options: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     """What needs torch or asyncio is imported when it is used."""
+    if name in ("cuda", "flax", "numpy", "torch"):
+        import importlib
+
+        return importlib.import_module(f"weir.{name}")
     if name in ("load_async", "stream_async"):
         from . import _async
 
