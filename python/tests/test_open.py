@@ -309,3 +309,10 @@ def test_submodules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert done.stderr == b"" and b"NumPy arrays" in done.stdout
+
+
+def test_no_gil() -> None:
+    """Where the GIL is forced off, the import says so."""
+    code = "import sys; sys._is_gil_enabled = lambda: False; import weir"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.returncode == 1 and b"ImportError: weir needs the GIL" in done.stderr

@@ -12,7 +12,16 @@ safetensors. Errors are ``weir.Error``.
 """
 
 
+import sys
 from typing import TYPE_CHECKING, Any, List
+
+from . import _weir
+
+# A free-threaded build has it on after this import, unless it was forced off.
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError(
+        "weir needs the GIL: start Python without -X gil=0 and PYTHON_GIL=0"
+    )
 
 from ._digest import Digests, digest, verify
 from ._errors import (
