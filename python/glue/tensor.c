@@ -287,6 +287,24 @@ static PyObject *get_readonly(PyObject *o, void *unused)
 	return PyBool_FromLong(((struct glue_tensor *)o)->memory->readonly);
 }
 
+/* <weir.Tensor BF16 [2048, 64] on cpu> */
+static PyObject *tensor_repr(PyObject *o)
+{
+	PyObject *dtype = get_dtype(o, NULL), *device = get_device(o, NULL);
+	PyObject *shape = get_shape(o, NULL), *list = NULL, *text = NULL;
+
+	if (dtype && device && shape)
+		list = PySequence_List(shape);
+	if (list)
+		text = PyUnicode_FromFormat("<weir.Tensor %S %S on %S>", dtype,
+					    list, device);
+	Py_XDECREF(list);
+	Py_XDECREF(shape);
+	Py_XDECREF(device);
+	Py_XDECREF(dtype);
+	return text;
+}
+
 static PyMethodDef methods[] = {
 	{ "__dlpack__", (PyCFunction)(void (*)(void))glue_tensor_dlpack,
 	  METH_VARARGS | METH_KEYWORDS,
@@ -318,6 +336,7 @@ static PyType_Slot slots[] = {
 	{ Py_tp_doc, "A tensor. torch.from_dlpack(), numpy.from_dlpack() and "
 		     "memoryview() use it without a copy." },
 	{ Py_tp_new, glue_not_made },
+	{ Py_tp_repr, tensor_repr },
 	{ Py_tp_dealloc, tensor_dealloc },
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, members },

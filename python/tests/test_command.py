@@ -76,7 +76,7 @@ def test_convert_fails(small: Path, tmp_path: Path) -> None:
     """convert() raises the sentence of the command."""
     target = tmp_path / "x.gguf"
     target.write_bytes(b"kept")
-    with pytest.raises(weir.Error, match="force=True replaces it"):
+    with pytest.raises(weir.FileError, match="force=True replaces it"):
         weir.convert(small, target)
     assert target.read_bytes() == b"kept"
     weir.convert(small, target, force=True)

@@ -316,3 +316,20 @@ def test_no_gil() -> None:
     code = "import sys; sys._is_gil_enabled = lambda: False; import weir"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert done.returncode == 1 and b"ImportError: weir needs the GIL" in done.stderr
+
+
+def test_repr(small: Path) -> None:
+    """Objects say what they are."""
+    tensor = weir.load(small, framework="weir")["h"]
+    assert repr(tensor) == "<weir.Tensor BF16 [2, 2] on cpu>"
+    with weir.Root() as root:
+        assert repr(root) == "<weir.Root>"
+    assert repr(root) == "<weir.Root, closed>"
+    with weir.safe_open(small, "weir") as file:
+        assert "small.safetensors': 5 tensors, weir on CPU" in repr(file)
+        assert repr(file.get_slice("b")) == "<slices of 'b': F32 [2, 3, 4]>"
+        with file.prefetch() as loader:
+            loader.take("b")
+            assert repr(loader) == "<weir.PrefetchLoader: 1 of 5 tensors taken>"
+    assert repr(file) == "<weir.safe_open, closed>"
+    assert repr(loader) == "<weir.PrefetchLoader, closed>"

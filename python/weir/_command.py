@@ -132,6 +132,10 @@ def convert(
     ):
         arguments += [option] if chosen else []
     arguments += ["--", os.fsdecode(source), os.fsdecode(target)]
+    if os.path.isfile(target) and not (force or estimate):
+        raise _errors.make(
+            17, f"{os.fsdecode(target)}: exists already; force=True replaces it"
+        )
     try:
         with _report.shown(progress) as show:
             report: Dict[str, Any] = json.loads(_run(arguments, show))

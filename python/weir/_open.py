@@ -133,6 +133,15 @@ class safe_open:
         self._model = None
         self._ahead = None
 
+    def __repr__(self) -> str:
+        model = self._model
+        if model is None:
+            return "<weir.safe_open, closed>"
+        return (
+            f"<weir.safe_open of {model.info()['path']!r}: {len(model)} tensors, "
+            f"{self._framework} on {self._device}>"
+        )
+
     def _open(self) -> _weir.Model:
         if self._model is None:
             raise _errors.fail("File is closed")
@@ -385,6 +394,10 @@ class Slice:
         self._i = i
         self._ahead = ahead
         self._to = to  # the dtype to convert to; 0: none
+
+    def __repr__(self) -> str:
+        name = self._model.names()[self._i]
+        return f"<slices of {name!r}: {self.get_dtype()} {self.get_shape()}>"
 
     def get_shape(self) -> List[int]:
         """The shape of the whole tensor."""

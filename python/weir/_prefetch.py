@@ -158,6 +158,13 @@ class PrefetchLoader:
     def __len__(self) -> int:
         return len(self._names)
 
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<weir.PrefetchLoader, closed>"
+        return (
+            f"<weir.PrefetchLoader: {len(self._taken)} of {len(self)} tensors taken>"
+        )
+
     def take(self, name: str) -> Any:
         """The tensor of this name, when it has arrived.
 

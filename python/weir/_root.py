@@ -76,6 +76,9 @@ class Root(_weir.Root):
         """Return kept memory to the system until at most so many bytes are left."""
         super().trim(_check.whole("keep", keep, 0, _check.MOST_SIGNED))
 
+    def __repr__(self) -> str:
+        return "<weir.Root, closed>" if self.closed else "<weir.Root>"
+
     def __enter__(self) -> "Root":
         return self
 
