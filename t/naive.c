@@ -153,7 +153,7 @@ static struct array array_of(const struct weir_operand *t)
 	return a;
 }
 
-#define MOST_SRC 5
+#define MOST_SRC 7
 
 /* Operations on numbers. */
 static int run_numbers(struct naive *e, const struct weir_node *node)

@@ -215,13 +215,27 @@ struct query {
 	int64_t matrix;            /* elements of k and v */
 	int64_t index[NAIVE_DIMS]; /* in the mask, less the position */
 	double slope, sink;
+	int64_t from, to;    /* the positions to which it attends */
+	const double *pages; /* of its sequence, or NULL */
 };
+
+/* The row of k and v with position @s. */
+static int64_t row_at(const struct query *q, int64_t s)
+{
+	int64_t page = q->p->page;
+
+	if (q->pages)
+		s = (int64_t)q->pages[s / page] * page + s % page;
+	return q->matrix * q->k->shape[LAST - 1] + s;
+}
 
 static double weight_of(const struct query *q, int64_t s)
 {
 	int64_t index[NAIVE_DIMS];
 	double w, mask = 0;
 
+	if (s < q->from || s >= q->to)
+		return -INFINITY;
 	memcpy(index, q->index, sizeof(index));
 	index[LAST] = s;
 	if (q->mask->v)
@@ -229,16 +243,16 @@ static double weight_of(const struct query *q, int64_t s)
 	if (mask == -INFINITY)
 		return mask;
 	w = (double)q->p->scale *
-	    dot(q->q, row_of(q->k, q->matrix * q->k->shape[LAST - 1] + s),
-		q->k->shape[LAST]);
+	    dot(q->q, row_of(q->k, row_at(q, s)), q->k->shape[LAST]);
 	if (q->p->softcap > 0)
 		w = (double)q->p->softcap * tanh(w / (double)q->p->softcap);
 	return w + mask;
 }
 
-static void attend(const struct query *q, double *w, double *to)
+static void attend(const struct query *q, int64_t positions, double *w,
+		   double *to)
 {
-	int64_t positions = q->k->shape[LAST - 1], dv = q->v->shape[LAST];
+	int64_t dv = q->v->shape[LAST];
 	bool *counts = calloc((size_t)positions + 1, sizeof(*counts));
 
 	if (!counts)
@@ -251,9 +265,31 @@ static void attend(const struct query *q, double *w, double *to)
 	memset(to, 0, (size_t)dv * sizeof(*to));
 	for (int64_t s = 0; s < positions; s++)
 		for (int64_t i = 0; i < dv && counts[s]; i++)
-			to[i] += w[s] *
-				 row_of(q->v, q->matrix * positions + s)[i];
+			to[i] += w[s] * row_of(q->v, row_at(q, s))[i];
 	free(counts);
+}
+
+/* Token @t of @tokens of a sequence with @length positions. */
+static void set_attended(struct query *q, int64_t length, int64_t t,
+			 int64_t tokens)
+{
+	int64_t at = length - tokens + t;
+
+	q->from = q->p->window ? at - q->p->window + 1 : 0;
+	q->to = q->p->causal ? at + 1 : length;
+}
+
+/* -EINVAL: a page that a token of the sequence needs is out of range. */
+static int check_pages(const struct query *q, int64_t length, int64_t tokens)
+{
+	struct query all = *q;
+	int64_t page = q->p->page, n = q->k->shape[LAST - 1] / page;
+
+	set_attended(&all, length, 0, tokens);
+	for (int64_t s = all.from > 0 ? all.from : 0; s < length; s++)
+		if (q->pages[s / page] < 0 || q->pages[s / page] >= (double)n)
+			return -EINVAL;
+	return 0;
 }
 
 /* q [.., H, T, D], dst [.., T, H, Dv] */
@@ -263,22 +299,42 @@ int naive_attention(const void *params, struct array *dst,
 	const struct array none = { .v = NULL };
 	struct query q = { .p = params, .k = &src[1], .v = &src[2] };
 	int64_t tokens = src[0].shape[LAST - 1], heads = src[0].shape[LAST - 2];
-	double *w = calloc((size_t)q.k->shape[LAST - 1] + 1, sizeof(*w));
+	const struct array *lengths = n > 5 ? &src[5] : &none;
+	const struct array *pages = n > 6 ? &src[6] : &none;
+	int64_t positions = pages->v ? pages->shape[LAST] * q.p->page
+				     : q.k->shape[LAST - 1];
+	double *w = calloc((size_t)positions + 1, sizeof(*w));
+	int r = 0;
 
 	if (!w)
 		bail("no memory for a row of weights");
 	q.mask = n > 3 ? &src[3] : &none;
-	for (int64_t row = 0; row < outer_of(&src[0], 1); row++) {
+	for (int64_t row = 0; row < outer_of(&src[0], 1) && !r; row++) {
 		int64_t t = row % tokens, h = row / tokens % heads;
-		int64_t outer = row / tokens / heads;
+		int64_t outer = row / tokens / heads, length = positions;
+
+		if (lengths->v)
+			length = (int64_t)lengths->v[outer];
+		if (length < 0 || length > positions)
+			r = -EINVAL;
+		if (pages->v) {
+			q.pages = row_of(pages, outer);
+			r = r ? r : check_pages(&q, length, tokens);
+		}
+		if (r)
+			break;
+		set_attended(&q, length, t, tokens);
 
 		q.q = row_of(&src[0], row);
-		q.matrix = group_of(q.k, &src[0], outer * heads + h, 2);
+		q.matrix =
+			pages->v ? h / (heads / q.k->shape[LAST - 2])
+				 : group_of(q.k, &src[0], outer * heads + h, 2);
 		q.slope = slope_of((double)q.p->max_bias, h, heads);
 		q.sink = sink_of(src, n, 4, h);
 		row_index(&src[0], row, q.index);
-		attend(&q, w, row_of(dst, (outer * tokens + t) * heads + h));
+		attend(&q, positions, w,
+		       row_of(dst, (outer * tokens + t) * heads + h));
 	}
 	free(w);
-	return 0;
+	return r;
 }

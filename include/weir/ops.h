@@ -93,6 +93,10 @@ struct weir_op_attention {
 	float softcap;  /* w becomes softcap * tanh(w / softcap); 0: w is not
 			   changed */
 	uint32_t precision; /* enum weir_precision */
+	uint32_t causal;    /* 1: no token attends to later ones */
+	uint32_t window;    /* the number of positions that a token attends to,
+			       its own included; needs causal. 0: no limit */
+	uint32_t page;      /* positions of a page; 0: there are no pages */
 };
 
 struct weir_op_cont {
@@ -382,6 +386,20 @@ weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
 		     struct weir_node *k, struct weir_node *v,
 		     struct weir_node *mask, struct weir_node *sinks,
 		     const struct weir_op_attention *attention) WEIR_NONNULL(1);
+
+/*
+ * Sequences with lengths of their own: lengths I32 [B], of the B sequences of
+ * q, or NULL: all have S positions. With pages I32 [B, n], or NULL, all
+ * sequences are in one k [Hk, S, D] and v: page pages[b, i], counted in rows of
+ * attention->page positions, has positions i * page and up of sequence b. A run
+ * fails with -EINVAL, the node and the index, if a length or a page that is
+ * needed is out of range. Only positions that a token attends to are read.
+ */
+WEIR_API struct weir_node *weir_attention_lengths(
+	struct weir_graph *g, struct weir_node *q, struct weir_node *k,
+	struct weir_node *v, struct weir_node *lengths, struct weir_node *pages,
+	struct weir_node *sinks, const struct weir_op_attention *attention)
+	WEIR_NONNULL(1);
 
 /*
  * Write the elements of @a, in their order, to @dst, a leaf or a view of one,

@@ -275,6 +275,30 @@ bool weir__cuda_compute_is_short(const struct weir_backend_work *w)
 	return weir__cuda_range_is_short(run->prepared, run);
 }
 
+static void found_say(const struct weir__cuda_status *s, char *why, size_t room)
+{
+	long long index = (long long)s->index, at = (long long)s->at;
+	long long rows = (long long)s->rows;
+
+	switch (s->what) {
+	case WEIR__CUDA_FOUND_LENGTH:
+		snprintf(why, room,
+			 "length %lld of sequence %lld is not 0 to %lld", index,
+			 at, rows);
+		break;
+	case WEIR__CUDA_FOUND_PAGE:
+		snprintf(
+			why, room,
+			"page %lld at %lld of sequence %lld is not one of %lld pages",
+			index, at, (long long)s->sequence, rows);
+		break;
+	default:
+		snprintf(why, room,
+			 "index %lld at %lld is not one of %lld rows", index,
+			 at, rows);
+	}
+}
+
 /* True if a kernel found an index out of range, as @run then says. */
 static bool index_found(struct weir_backend_compute *run,
 			const struct weir__cuda_status *s)
@@ -282,9 +306,7 @@ static bool index_found(struct weir_backend_compute *run,
 	if (!s->node)
 		return false;
 	run->failed = s->node - 1;
-	snprintf(run->why, sizeof(run->why),
-		 "index %lld at %lld is not one of %lld rows",
-		 (long long)s->index, (long long)s->at, (long long)s->rows);
+	found_say(s, run->why, sizeof(run->why));
 	return true;
 }
 

@@ -141,16 +141,25 @@ static void attention_plan(struct weir__cuda_launches *l,
 		.scale = a->scale,
 		.max_bias = a->max_bias,
 		.softcap = a->softcap,
+		.causal = a->causal,
+		.window = a->window,
+		.page = a->page,
+		.node = l->n_nodes + 1,
 		.dst = weir__cuda_operand(&node->dst),
 		.q = weir__cuda_source(node, 0),
 		.k = weir__cuda_source(node, 1),
 		.v = weir__cuda_source(node, 2),
 		.mask = weir__cuda_source(node, 3),
 		.sinks = weir__cuda_source(node, 4),
+		.lengths = weir__cuda_source(node, 5),
+		.pages = weir__cuda_source(node, 6),
 	};
 
 	if (!p.dv)
 		return;
+	if (p.pages.data)
+		p.positions = p.pages.dim[0] * (int64_t)p.page;
+	l->checks |= p.lengths.data != 0;
 	weir__cuda_launch_add(l, attention_kernel(&p),
 			      p.rows < MOST_BLOCKS ? p.rows : MOST_BLOCKS, 1,
 			      TILE, (unsigned)(p.d + p.dv) * sizeof(float), &p,
@@ -181,8 +190,9 @@ const struct weir__cuda_operation weir__cuda_op_mul_mat_id = {
 const struct weir__cuda_operation weir__cuda_op_attention = {
 	.name = "attention",
 	.dst = WEIR__CUDA_F32,
-	.src = { FLOATS, STORED, STORED, FLOATS, WEIR__CUDA_F32 },
-	.n_src = 5,
+	.src = { FLOATS, STORED, STORED, FLOATS, WEIR__CUDA_F32, WEIR__CUDA_I32,
+		 WEIR__CUDA_I32 },
+	.n_src = 7,
 	.supports = attention_supports,
 	.plan = attention_plan,
 };

@@ -30,7 +30,7 @@ enum weir__cuda_dtypes {
 	WEIR__CUDA_STORED = 231   /* floats and quantised: weights */
 };
 
-#define WEIR__CUDA_MOST_SRC 5u
+#define WEIR__CUDA_MOST_SRC 7u
 
 struct weir__cuda_operation {
 	const char *name;

@@ -315,6 +315,19 @@ weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
 			     attention ? sizeof(*attention) : 0, src, 5);
 }
 
+struct weir_node *weir_attention_lengths(
+	struct weir_graph *g, struct weir_node *q, struct weir_node *k,
+	struct weir_node *v, struct weir_node *lengths, struct weir_node *pages,
+	struct weir_node *sinks, const struct weir_op_attention *attention)
+{
+	struct weir_node *const src[] = {
+		q, k, v, NULL, sinks, lengths, pages
+	};
+
+	return weir_graph_op(g, WEIR_OP_ATTENTION, attention,
+			     attention ? sizeof(*attention) : 0, src, 7);
+}
+
 struct weir_node *weir_copy(struct weir_graph *g, struct weir_node *a,
 			    struct weir_node *dst)
 {

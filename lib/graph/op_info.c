@@ -88,6 +88,9 @@ static const struct weir_op_param attention_params[] = {
 	PARAM(weir_op_attention, max_bias, F32),
 	PARAM(weir_op_attention, softcap, F32),
 	WORD(weir_op_attention, precision, precision_words),
+	PARAM(weir_op_attention, causal, U32),
+	PARAM(weir_op_attention, window, U32),
+	PARAM(weir_op_attention, page, U32),
 	END,
 };
 
@@ -183,7 +186,8 @@ static const struct {
 			   "the default of a parameter",
 			   rope_params },
 	[WEIR_OP_ATTENTION] = { "q [.., H, T, D], k [.., Hk, S, D], "
-				"v [.., Hk, S, Dv], mask [.., T, S] -> "
+				"v [.., Hk, S, Dv], mask [.., T, S], "
+				"lengths I32 [B], pages I32 [B, n] -> "
 				"F32 [.., T, H, Dv]; scale 0 is 1 / sqrt(D)",
 				attention_params },
 	[WEIR_OP_COPY] = { "write the elements of a to the leaf dst", NULL },

@@ -50,11 +50,22 @@ static uint64_t product_flops(const struct weir_node *node)
 	return times(times(2, k), elements(&node->t));
 }
 
+/* The most positions that a token of an attention attends to. */
+static uint64_t attended(const struct weir_node *node)
+{
+	const struct weir_op_attention *p = node->params;
+	uint64_t s = (uint64_t)weir__dim_back(&node->src[1]->t, 1);
+
+	if (p->page)
+		s = (uint64_t)weir__dim_back(&node->src[6]->t, 0) * p->page;
+	return p->window && p->window < s ? p->window : s;
+}
+
 /* Each query and head needs S products of D, then S of Dv. */
 static uint64_t attention_flops(const struct weir_node *node)
 {
-	const struct weir_tensor *q = &node->src[0]->t, *k = &node->src[1]->t;
-	uint64_t s = (uint64_t)weir__dim_back(k, 1);
+	const struct weir_tensor *q = &node->src[0]->t;
+	uint64_t s = attended(node);
 
 	return times(times(2, s), plus(elements(q), elements(&node->t)));
 }
@@ -173,11 +184,13 @@ static const struct weir__op_info table[] = {
 		.rule = weir__rule_rope,
 	},
 	[WEIR_OP_ATTENTION] = {
-		.name = "attention", .required = 3, .optional = 2,
+		.name = "attention", .required = 3, .optional = 4,
 		.params = sizeof(struct weir_op_attention),
 		.arg = { { "q", FLOAT, ROWS, 3 }, { "k", WEIGHT, ROWS, 3 },
 			 { "v", WEIGHT, ROWS, 3 }, { "mask", HALF, ROWS, 2 },
-			 { "sinks", F32, WHOLE, 1 } },
+			 { "sinks", F32, WHOLE, 1 },
+			 { "lengths", I32, WHOLE, 1 },
+			 { "pages", I32, ROWS, 2 } },
 		.rule = weir__rule_attention, .count = attention_flops,
 	},
 	[WEIR_OP_COPY] = {

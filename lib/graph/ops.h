@@ -12,7 +12,7 @@
 
 #include "graph/graph.h"
 
-#define WEIR__OP_ARGS 5u
+#define WEIR__OP_ARGS 7u
 
 /* Dtypes that a source may have. */
 #define WEIR__IS_F32 0x01u

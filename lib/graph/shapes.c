@@ -381,6 +381,15 @@ int weir__rule_rope(struct weir__new_node *m)
 	return weir__rule_same(m);
 }
 
+/* True if the dimensions of @t are 1, without the last @skip ones. */
+static bool outer_one(const struct weir_tensor *t, unsigned skip)
+{
+	for (unsigned i = skip; i < WEIR_MAX_DIMS; i++)
+		if (weir__dim_back(t, i) != 1)
+			return false;
+	return true;
+}
+
 /* q [.., H, T, D], k [.., Hk, S, D], v [.., Hk, S, Dv] */
 static int check_heads(const struct weir__new_node *m,
 		       const struct weir_tensor *q, const struct weir_tensor *k,
@@ -399,9 +408,53 @@ static int check_heads(const struct weir__new_node *m,
 		return weir__op_refuse(m, "%lld heads, no multiple of %lld",
 				       (long long)weir__dim_back(q, 2),
 				       (long long)weir__dim_back(k, 2));
-	if (!outer_equal(q, 3, k, 3) || !outer_equal(q, 3, v, 3))
+	if (optional(m, 6)) {
+		if (!outer_one(k, 3) || !outer_one(v, 3))
+			return weir__op_refuse(
+				m,
+				"with pages all sequences share one k and v [Hk, S, D]");
+	} else if (!outer_equal(q, 3, k, 3) || !outer_equal(q, 3, v, 3)) {
 		return weir__op_refuse(m,
 				       "outer dimensions of q, k and v differ");
+	}
+	return 0;
+}
+
+/* The sequences of q [.., H, T, D]; INT64_MAX if that overflows. */
+static int64_t sequences_of(const struct weir_tensor *q)
+{
+	int64_t n = 1;
+
+	for (unsigned i = 3; i < q->ndim; i++)
+		if (__builtin_mul_overflow(n, weir__dim_back(q, i), &n))
+			return INT64_MAX;
+	return n;
+}
+
+/* lengths [B], pages [B, n], where q has B sequences. */
+static int check_lengths(const struct weir__new_node *m, uint32_t page,
+			 const struct weir_tensor *q)
+{
+	const struct weir_tensor *lengths = optional(m, 5);
+	const struct weir_tensor *pages = optional(m, 6);
+	int64_t n = sequences_of(q);
+
+	if (lengths && (lengths->ndim != 1 || lengths->shape[0] != n))
+		return weir__op_refuse(m, "lengths is not [%lld]",
+				       (long long)n);
+	if (!pages)
+		return page ? weir__op_refuse(m, "page %u needs pages", page)
+			    : 0;
+	if (!page || !lengths)
+		return weir__op_refuse(m, "pages need %s",
+				       page ? "lengths" : "page, above 0");
+	if (pages->ndim != 2 || pages->shape[0] != n)
+		return weir__op_refuse(m, "pages is not [%lld, n]",
+				       (long long)n);
+	if (pages->shape[1] > INT32_MAX / page)
+		return weir__op_refuse(
+			m, "%lld pages of %u positions, over 2^31 - 1",
+			(long long)pages->shape[1], page);
 	return 0;
 }
 
@@ -417,21 +470,29 @@ static int attention_params(const struct weir__new_node *m,
 			(double)p->scale, (double)p->softcap);
 	if (check_precision(m, p->precision) < 0)
 		return -EINVAL;
+	if (p->causal > 1)
+		return weir__op_refuse(m, "causal %u is not 0 or 1", p->causal);
+	if (p->window && !p->causal)
+		return weir__op_refuse(m, "window %u needs causal", p->window);
 	return check_bias(m, p->max_bias, mask);
 }
 
 int weir__rule_attention(struct weir__new_node *m)
 {
+	const struct weir_op_attention *p = m->params;
 	const struct weir_tensor *q = source(m, 0), *k = source(m, 1);
 	const struct weir_tensor *v = source(m, 2), *mask = optional(m, 3);
-	int64_t shape[WEIR_MAX_DIMS];
+	int64_t shape[WEIR_MAX_DIMS], positions = weir__dim_back(k, 1);
 	int r = check_heads(m, q, k, v);
 
 	if (!r)
 		r = attention_params(m, m->params, weir__dim_back(q, 0), mask);
+	if (!r)
+		r = check_lengths(m, p->page, q);
+	if (!r && p->page)
+		positions = optional(m, 6)->shape[1] * (int64_t)p->page;
 	if (!r && mask)
-		r = check_mask(m, mask, weir__dim_back(q, 1),
-			       weir__dim_back(k, 1), q);
+		r = check_mask(m, mask, weir__dim_back(q, 1), positions, q);
 	if (!r)
 		r = check_sinks(m, 4, q);
 	if (r < 0)

@@ -6,7 +6,9 @@
  * the positions in tiles of TILE, and keeps for each query the greatest score,
  * the sum of exp(score - greatest), and that sum with each exp times v (the
  * online softmax). With few tokens the positions are divided into splits too,
- * and a second phase adds up the results of the splits.
+ * and a second phase adds up the results of the splits. Only tiles with a
+ * position that a query of the block attends to are computed: the length of its
+ * sequence, causal and the window say which.
  *
  * Invariant attention always splits the positions, SPLIT at a time, and adds up
  * the splits in their order: in a second phase with few tokens, else by the
@@ -18,6 +20,7 @@
 
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
+#include "kernels/sequences.h"
 #include "kernels/softmax.h"
 #include "kernels/vec.h"
 #include "kernels/walk.h"
@@ -27,7 +30,7 @@
 /* The dimensions of a node, and its blocks of queries. */
 struct attention_shape {
 	int64_t heads, heads_k, group; /* heads = heads_k * group */
-	int64_t tokens, positions;
+	int64_t tokens;
 	int64_t d, dv;        /* elements of rows */
 	int64_t dv_room;      /* dv, rounded up for vec->product */
 	int64_t block_tokens; /* most tokens of a block */
@@ -40,6 +43,7 @@ struct attention_shape {
 	 * positions that its mask admits.
 	 */
 	bool invariant;
+	struct weir__sequences sequences;
 };
 
 /* The number of tokens of @block. The last block of a head may have fewer. */
@@ -60,6 +64,21 @@ static void block_query(const struct attention_shape *h, int64_t block,
 	*token = block % h->token_blocks * h->block_tokens + row % tokens;
 }
 
+/* The sequence of a block. */
+static int64_t sequence_of(const struct attention_shape *h, int64_t block)
+{
+	return block / (h->token_blocks * h->heads_k);
+}
+
+static struct weir__attended attended_by_block(const struct attention_shape *h,
+					       int64_t block)
+{
+	int64_t token = block % h->token_blocks * h->block_tokens;
+
+	return weir__attended_by(&h->sequences, sequence_of(h, block), token,
+				 token + block_tokens(h, block));
+}
+
 /*
  * The scratch memory for a batch of blocks. Each tile of positions is computed
  * for one block after the other, since their rows of k and v are neighbours in
@@ -72,9 +91,9 @@ struct attention_memory {
 	float *q;           /* [rows, d] of each block, times scale */
 	float *score;       /* [rows, TILE] */
 	float *bias;        /* [rows, TILE]: the mask, times the slope */
-	float *live;     /* [TILE]: -infinity if the mask hides it from all */
-	float *k;        /* [TILE, d], or v: [TILE, dv_room] */
-	float *k_turned; /* [d, TILE] */
+	float *live;        /* [TILE]: -infinity if it is hidden from all */
+	float *k;           /* [TILE, d], or v: [TILE, dv_room] */
+	float *k_turned;    /* [d, TILE] */
 };
 
 /* The intermediate result of a block, or of a split of its positions. */
@@ -96,6 +115,11 @@ static struct softmax_state state_at(const struct attention_shape *h, float *p)
 	state.most = state.sum + h->rows * h->dv_room;
 	state.weight = state.most + h->rows;
 	return state;
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 #define QUERIES 128 /* about, in a batch */
@@ -144,11 +168,13 @@ struct query_block {
 	float *q;
 	const struct weir_operand *mask; /* or NULL */
 	int64_t block, rows;             /* its number, and its queries */
-	int64_t masks; /* rows of bias, repeated for the queries */
-	int64_t at, n; /* the first position of this tile, and how many */
+	int64_t masks;  /* rows of bias, repeated for the queries */
+	int64_t at, n;  /* the first position of this tile, and how many */
+	bool has_sinks; /* it is the first split */
+	bool is_biased; /* bias is added to the scores of this tile */
 };
 
-/* The head of k and v; heads are numbered through the outer dimensions. */
+/* The head of k; heads are numbered through the outer dimensions of q. */
 static int64_t head_k_of(const struct query_block *b)
 {
 	return b->block / b->h->token_blocks;
@@ -168,7 +194,7 @@ static void query_index(const struct query_block *b, int64_t row,
 			 (outer * h->heads + head) * h->tokens + token);
 }
 
-/* A sink is a score without a position: it is added to the first split. */
+/* A sink is a score without a position. */
 static void load_queries(const struct query_block *b)
 {
 	const struct weir_op_attention *p = b->node->params;
@@ -183,7 +209,8 @@ static void load_queries(const struct query_block *b)
 		query_index(b, row, &w);
 		weir__floats_row(q->dtype, to, weir__walk_at(&w, q), d);
 		b->vec->scale(to, to, p->scale, 0, d);
-		sink = b->at ? -INFINITY : weir__sink(b->node, 4, w.index[2]);
+		sink = b->has_sinks ? weir__sink(b->node, 4, w.index[2])
+				    : -INFINITY;
 		b->state.most[row] = sink;
 		/* 1, or NaN if the sink is +infinity or NaN. */
 		b->state.weight[row] = sink == -INFINITY ? 0
@@ -193,29 +220,72 @@ static void load_queries(const struct query_block *b)
 	       (size_t)(b->rows * b->h->dv_room) * sizeof(float));
 }
 
-/*
- * Load the mask of this tile. False if it hides all positions from all queries.
- */
-static bool load_mask(const struct query_block *b)
+/* The mask of query @row, times its slope; 0 if there is none. */
+static void load_mask(const struct query_block *b, int64_t row, float *bias)
 {
 	const struct weir_op_attention *p = b->node->params;
 	const struct weir_operand *mask = b->mask;
 	size_t n = (size_t)b->n;
+	const unsigned char *m;
 	struct weir__walk w;
+	float tmp[TILE];
 
+	if (!mask) {
+		memset(bias, 0, n * sizeof(*bias));
+		return;
+	}
+	query_index(b, row, &w);
+	m = weir__walk_at(&w, mask) + b->at * weir__stride(mask, 0);
+	b->vec->scale(bias,
+		      weir__floats_in(mask->dtype, m, weir__stride(mask, 0), n,
+				      tmp),
+		      weir__slope(p->max_bias, w.index[2], b->h->heads), 0, n);
+}
+
+/* Hide the positions of this tile to which query @row does not attend. */
+static void hide_positions(const struct query_block *b, int64_t row,
+			   float *bias)
+{
+	int64_t head, token;
+	struct weir__attended r;
+
+	block_query(b->h, b->block, row, &head, &token);
+	r = weir__attended_by(&b->h->sequences, sequence_of(b->h, b->block),
+			      token, token + 1);
+	for (int64_t i = 0; i < b->n; i++)
+		if (b->at + i < r.from || b->at + i >= r.to)
+			bias[i] = -INFINITY;
+}
+
+/* True if all queries attend to all positions of this tile, without a mask. */
+static bool all_attend(const struct query_block *b)
+{
+	const struct attention_shape *h = b->h;
+	int64_t token = b->block % h->token_blocks * h->block_tokens;
+	int64_t end = token + block_tokens(h, b->block);
+	int64_t sequence = sequence_of(h, b->block);
+
+	return !b->mask &&
+	       b->at >= weir__attended_by(&h->sequences, sequence, end - 1, end)
+				.from &&
+	       b->at + b->n <= weir__attended_by(&h->sequences, sequence, token,
+						 token + 1)
+				       .to;
+}
+
+/* Load the bias of this tile. False if no query attends to its positions. */
+static bool load_bias(struct query_block *b)
+{
+	size_t n = (size_t)b->n;
+
+	b->is_biased = !all_attend(b);
 	for (size_t i = 0; i < TILE; i++)
-		b->a->live[i] = i < n && !mask ? 0 : -INFINITY;
-	for (int64_t row = 0; row < b->masks && mask; row++) {
-		float *bias = b->a->bias + row * TILE, tmp[TILE];
-		const unsigned char *m;
+		b->a->live[i] = i < n && !b->is_biased ? 0 : -INFINITY;
+	for (int64_t row = 0; row < b->masks && b->is_biased; row++) {
+		float *bias = b->a->bias + row * TILE;
 
-		query_index(b, row, &w);
-		m = weir__walk_at(&w, mask) + b->at * weir__stride(mask, 0);
-		b->vec->scale(bias,
-			      weir__floats_in(mask->dtype, m,
-					      weir__stride(mask, 0), n, tmp),
-			      weir__slope(p->max_bias, w.index[2], b->h->heads),
-			      0, n);
+		load_mask(b, row, bias);
+		hide_positions(b, row, bias);
 		b->vec->maxes(b->a->live, bias, n);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -234,7 +304,26 @@ static void fetch_row(const unsigned char *p, size_t bytes)
 		__builtin_prefetch(p + i);
 }
 
-/* Load the tile of @t, k or v, as F32. Rows that the mask hides become 0. */
+/* The row of @t, k or v, with a position of the block's sequence. */
+static const unsigned char *row_at(const struct query_block *b,
+				   const struct weir_operand *t, int64_t at)
+{
+	int64_t head = head_k_of(b), rows = weir__dim(t, 1);
+	const struct attention_shape *h = b->h;
+	struct weir__walk w;
+
+	if (h->sequences.pages) {
+		head %= h->heads_k;
+		at = weir__page_of(&h->sequences, sequence_of(h, b->block),
+				   at / h->sequences.page) *
+			     h->sequences.page +
+		     at % h->sequences.page;
+	}
+	weir__walk_start(&w, t, head * rows + at);
+	return weir__walk_at(&w, t);
+}
+
+/* Load the tile of @t, k or v, as F32. Rows hidden from all become 0. */
 static void load_tile(const struct query_block *b, const struct weir_operand *t,
 		      size_t columns, size_t room)
 {
@@ -242,14 +331,14 @@ static void load_tile(const struct query_block *b, const struct weir_operand *t,
 	size_t bytes = convert ? columns / convert->block * convert->src_bytes
 			       : columns * sizeof(float);
 	int64_t stride = weir__stride(t, 1);
-	struct weir__walk w;
-	const unsigned char *p;
+	const unsigned char *p = NULL;
 
-	weir__walk_start(&w, t, head_k_of(b) * b->h->positions + b->at);
-	p = weir__walk_at(&w, t);
 	for (int64_t i = 0; i < b->n; i++, p += stride) {
 		float *to = b->a->k + (size_t)i * room;
 
+		if (!i || (b->h->sequences.pages &&
+			   (b->at + i) % b->h->sequences.page == 0))
+			p = row_at(b, t, b->at + i);
 		fetch_row(p + FETCH * stride, bytes);
 		if (b->a->live[i] == -INFINITY) {
 			memset(to, 0, room * sizeof(*to));
@@ -304,7 +393,7 @@ static void weigh_scores(const struct query_block *b, int64_t row)
 
 	if (p->softcap > 0)
 		b->vec->softcap(score, p->softcap, n);
-	if (b->mask)
+	if (b->is_biased)
 		b->vec->bias(score, bias_of(b, row), n);
 	/*
 	 * Sum whole tiles: so the order does not depend on the number of
@@ -325,7 +414,7 @@ static void weigh_scores(const struct query_block *b, int64_t row)
 
 /*
  * Add exp(score) times v, row by row: v has an infinity or NaN, which must not
- * reach the queries from which the mask hides its position.
+ * reach the queries from which its position is hidden.
  */
 static void add_values_apart(const struct query_block *b)
 {
@@ -333,7 +422,7 @@ static void add_values_apart(const struct query_block *b)
 
 	for (int64_t row = 0; row < b->rows; row++)
 		for (int64_t i = 0; i < b->n; i++)
-			if (!b->mask || bias_of(b, row)[i] != -INFINITY)
+			if (!b->is_biased || bias_of(b, row)[i] != -INFINITY)
 				b->vec->add_scaled(
 					b->state.sum + (size_t)row * room,
 					b->a->score[row * TILE + i],
@@ -353,9 +442,9 @@ static void add_values(const struct query_block *b)
 			(size_t)b->rows, room, (size_t)b->n);
 }
 
-static void tile_run(const struct query_block *b)
+static void tile_run(struct query_block *b)
 {
-	if (!load_mask(b))
+	if (!load_bias(b))
 		return;
 	load_tile(b, &b->node->src[1], (size_t)b->h->d, (size_t)b->h->d);
 	if (b->rows <= FEW && !b->h->invariant)
@@ -373,7 +462,7 @@ static bool one_mask(const struct query_block *b)
 {
 	const struct weir_op_attention *p = b->node->params;
 
-	return p->max_bias == 0 && b->mask && weir__dim(b->mask, 2) == 1;
+	return p->max_bias == 0 && (!b->mask || weir__dim(b->mask, 2) == 1);
 }
 
 /* Set the members of @b for block @i of the batch. */
@@ -387,14 +476,21 @@ static void block_start(struct query_block *b, int64_t i)
 		b->masks = b->rows;
 }
 
+/*
+ * Compute the positions [@from, @to) of a batch, whose queries attend to the
+ * same ones; @from is the first of a tile.
+ */
 static void blocks_attend(const struct weir_backend_node *node,
 			  const struct attention_shape *h,
 			  const struct attention_memory *a, int64_t block,
-			  int64_t end, int64_t from, int64_t to)
+			  int64_t end, int64_t from, int64_t to, bool is_first)
 {
-	struct query_block b = {
-		.node = node, .h = h, .a = a, .vec = weir__vec(), .at = from
-	};
+	struct query_block b = { .node = node,
+				 .h = h,
+				 .a = a,
+				 .vec = weir__vec(),
+				 .has_sinks = is_first };
+	struct weir__attended r = attended_by_block(h, block);
 
 	if (node->n_src > 3 && node->src[3].data)
 		b.mask = &node->src[3];
@@ -402,18 +498,16 @@ static void blocks_attend(const struct weir_backend_node *node,
 		block_start(&b, b.block - block);
 		load_queries(&b);
 	}
-	for (; b.at < to; b.at += b.n) {
+	if (from < r.from / TILE * TILE)
+		from = r.from / TILE * TILE;
+	to = at_most(to, r.to);
+	for (b.at = from; b.at < to; b.at += b.n) {
 		b.n = to - b.at < TILE ? to - b.at : TILE;
 		for (b.block = block; b.block < end; b.block++) {
 			block_start(&b, b.block - block);
 			tile_run(&b);
 		}
 	}
-}
-
-static int64_t at_most(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 static void heads_of(const struct weir_backend_node *node,
@@ -427,7 +521,7 @@ static void heads_of(const struct weir_backend_node *node,
 	h->heads_k = weir__dim(k, 2);
 	h->group = h->heads_k ? h->heads / h->heads_k : 0;
 	h->tokens = weir__dim(q, 1);
-	h->positions = weir__dim(k, 1);
+	weir__sequences_of(node, &h->sequences);
 	h->d = weir__dim(q, 0);
 	h->dv = weir__dim(&node->src[2], 0);
 	h->dv_room = (h->dv + 15) / 16 * 16;
@@ -445,7 +539,7 @@ static int64_t most_splits(const struct attention_shape *h)
 {
 	int64_t each = h->invariant ? SPLIT : TILE;
 
-	return (h->positions + each - 1) / each;
+	return (h->sequences.positions + each - 1) / each;
 }
 
 /*
@@ -465,6 +559,9 @@ static uint32_t split(struct attention_shape *h, unsigned threads)
 	while (h->batch > 1 && h->blocks / h->batch * most < want)
 		h->batch = (h->batch + 1) / 2;
 	h->batch = h->batch > 1 ? h->batch : 1;
+	/* Sequences do not attend to the same positions. */
+	while (h->sequences.lengths && h->heads_k % h->batch)
+		h->batch--;
 	n = (want + h->blocks / h->batch - 1) / (h->blocks / h->batch);
 	n = at_most(n, most);
 	if (h->invariant && n > 1)
@@ -500,7 +597,7 @@ static uint64_t cost_of(const struct weir_backend_node *node,
 	uint64_t pairs;
 
 	if (__builtin_mul_overflow((uint64_t)weir__rows(&node->src[0]),
-				   (uint64_t)h->positions, &pairs) ||
+				   (uint64_t)h->sequences.positions, &pairs) ||
 	    __builtin_mul_overflow(pairs, (uint64_t)(h->d + h->dv), &pairs))
 		pairs = UINT64_MAX;
 	return pairs / 20;
@@ -554,7 +651,7 @@ static void block_store(const struct weir_backend_node *node,
 			const struct attention_shape *h, int64_t block,
 			const struct softmax_state *state)
 {
-	int64_t b = block / (h->token_blocks * h->heads_k), head, token;
+	int64_t b = sequence_of(h, block), head, token;
 	int64_t rows = h->group * block_tokens(h, block);
 
 	for (int64_t row = 0; row < rows; row++) {
@@ -606,18 +703,32 @@ static void blocks_in_turn(const struct weir_backend_node *node,
 			   int64_t end)
 {
 	struct attention_memory later = *a;
-	int64_t apart;
+	struct weir__attended r = attended_by_block(h, block);
+	int64_t apart, at = r.from / SPLIT * SPLIT;
 
 	later.state = a->later;
 	apart = (int64_t)a->state_pitch;
-	blocks_attend(node, h, a, block, end, 0, at_most(SPLIT, h->positions));
-	for (int64_t at = SPLIT; at < h->positions; at += SPLIT) {
-		blocks_attend(node, h, &later, block, end, at,
-			      at_most(at + SPLIT, h->positions));
+	blocks_attend(node, h, a, block, end, 0, SPLIT, true);
+	for (at = at ? at : SPLIT; at < r.to; at += SPLIT) {
+		blocks_attend(node, h, &later, block, end, at, at + SPLIT,
+			      false);
 		for (int64_t k = block; k < end; k++)
 			block_add(h, k, a->state + (k - block) * apart,
 				  later.state + (k - block) * apart);
 	}
+}
+
+/*
+ * False if no query of the block attends to positions of split @i. The first
+ * one always counts: it has the sinks.
+ */
+static bool split_counts(const struct attention_shape *h, int64_t block,
+			 int64_t i)
+{
+	struct weir__attended r = attended_by_block(h, block);
+
+	return !h->invariant || !i ||
+	       (i * SPLIT < r.to && (i + 1) * SPLIT > r.from);
 }
 
 /* Compute split @i of @splits of a batch. */
@@ -626,15 +737,19 @@ static void blocks_split(const struct weir_backend_node *node,
 			 const struct attention_memory *a, int64_t block,
 			 int64_t end, int64_t i, int64_t splits)
 {
-	int64_t tiles = (h->positions + TILE - 1) / TILE;
-	int64_t from = tiles * i / splits * TILE;
-	int64_t to = tiles * (i + 1) / splits * TILE;
+	struct weir__attended r = attended_by_block(h, block);
+	int64_t first = r.from / TILE;
+	int64_t tiles = (r.to + TILE - 1) / TILE - first;
+	int64_t from = (first + tiles * i / splits) * TILE;
+	int64_t to = (first + tiles * (i + 1) / splits) * TILE;
 
+	if (!split_counts(h, block, i))
+		return;
 	if (h->invariant) {
 		from = i * SPLIT;
 		to = from + SPLIT;
 	}
-	blocks_attend(node, h, a, block, end, from, at_most(to, h->positions));
+	blocks_attend(node, h, a, block, end, from, to, i == 0);
 }
 
 /* Compute split @i of @splits of the blocks [@block, @end), a batch. */
@@ -663,28 +778,39 @@ static void blocks_run(const struct weir__kernel_run *run,
 }
 
 /* The first phase: compute a range of the pairs (batch, split). */
-static void phase_blocks(const struct weir__kernel_run *run,
-			 const struct attention_shape *h, int64_t splits)
+static int phase_blocks(const struct weir__kernel_run *run,
+			const struct attention_shape *h, int64_t splits)
 {
-	int64_t i, end;
+	int64_t i, end, checked = -1;
 
 	weir__kernel_range(run, batches(h) * splits, &i, &end);
 	for (; i < end; i++) {
 		int64_t block = i / splits * h->batch;
+		int64_t sequence = sequence_of(h, block);
+		int r = sequence == checked
+				? 0
+				: weir__sequence_check(run, &h->sequences,
+						       sequence);
 
+		if (r < 0)
+			return r;
+		checked = sequence;
 		blocks_run(run, h, block, at_most(block + h->batch, h->blocks),
 			   i % splits, splits);
 	}
+	return 0;
 }
 
 /* Add up row @row of the splits at @state, and store the result to @d. */
-static void add_splits(const struct attention_shape *h, float *state,
-		       int64_t row, int64_t splits, float *d)
+static void add_splits(const struct attention_shape *h, int64_t block,
+		       float *state, int64_t row, int64_t splits, float *d)
 {
 	struct softmax_state sum = state_at(h, state);
 
 	for (int64_t i = 1; i < splits; i++)
-		state_add(h, state, state + (size_t)i * state_floats(h), row);
+		if (split_counts(h, block, i))
+			state_add(h, state, state + (size_t)i * state_floats(h),
+				  row);
 	result_store(d, sum.sum + row * h->dv_room, sum.weight[row], h->dv);
 }
 
@@ -696,13 +822,12 @@ static void phase_splits(const struct weir__kernel_run *run,
 
 	weir__kernel_range(run, h->blocks * h->rows, &i, &end);
 	for (; i < end; i++) {
-		int64_t block = i / h->rows,
-			b = block / (h->token_blocks * h->heads_k);
+		int64_t block = i / h->rows, b = sequence_of(h, block);
 		float *state = (float *)run->shared +
 			       (size_t)(block * splits) * state_floats(h);
 
 		block_query(h, block, i % h->rows, &head, &token);
-		add_splits(h, state, i % h->rows, splits,
+		add_splits(h, block, state, i % h->rows, splits,
 			   result_at(run->node, h, b, head, token));
 	}
 }
@@ -717,9 +842,8 @@ static int attention_run(const struct weir__kernel_run *run)
 	heads_of(run->node, &h);
 	h.batch = run->plan->variant >> 16;
 	if (run->phase == 0)
-		phase_blocks(run, &h, splits);
-	else
-		phase_splits(run, &h, splits);
+		return phase_blocks(run, &h, splits);
+	phase_splits(run, &h, splits);
 	return 0;
 }
 

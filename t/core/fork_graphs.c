@@ -102,6 +102,7 @@ static void elements_and_rows(struct weir_graph *g)
 	makes(weir_rope, g, a, pos, NULL, NULL);
 	makes(weir_attention, g, a, a, a, NULL, NULL);
 	makes(weir_attention_sinks, g, a, a, a, NULL, heads, NULL);
+	makes(weir_attention_lengths, g, a, a, a, NULL, NULL, heads, NULL);
 	makes(weir_sum, g, a);
 	makes(weir_sum_rows, g, a);
 	makes(weir_argmax, g, a);

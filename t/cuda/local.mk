@@ -14,6 +14,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t
+T_CUDA_C += %D%/cuda-lengths.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C)
@@ -111,6 +112,9 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_rope_t_SOURCES = t/kernels/kernel-rope.c $(T_CUDA_TRIAL)
 %C%_cuda_rope_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_rope_t_LDADD = $(LDADD) -ldl
+%C%_cuda_lengths_t_SOURCES = t/kernels/kernel-lengths.c $(T_CUDA_TRIAL)
+%C%_cuda_lengths_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_lengths_t_LDADD = $(LDADD) -ldl
 %C%_cuda_attention_t_SOURCES = t/kernels/kernel-attention.c $(T_CUDA_TRIAL)
 %C%_cuda_attention_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_attention_t_LDADD = $(LDADD) -ldl

@@ -365,6 +365,50 @@ static void precisions(void)
 	   "mul_mat: the precision is part of the fingerprint");
 }
 
+/* 2 sequences of 3 tokens, with one k of 40 rows. */
+static struct weir_node *paged(struct weir_node *lengths,
+			       struct weir_node *pages, uint32_t page)
+{
+	struct weir_op_attention p = { .page = page };
+
+	return weir_attention_lengths(g, N(F32, 4, 2, 8, 3, 4),
+				      N(F16, 3, 2, 40, 4), N(F16, 3, 2, 40, 6),
+				      lengths, pages, NULL, &p);
+}
+
+static void attention_lengths(void)
+{
+	struct weir_op_attention p = { .page = 10 };
+
+	MAKES(paged(N(I32, 1, 2), N(I32, 2, 2, 3), 16), "F32 [2, 3, 8, 6]",
+	      "attention: with pages sequences share k and v");
+	MAKES(weir_attention_lengths(g, N(F32, 3, 8, 3, 4), N(F16, 3, 2, 5, 4),
+				     N(F16, 3, 2, 5, 6), N(I32, 1, 1), NULL,
+				     NULL, NULL),
+	      "F32 [3, 8, 6]", "attention: one sequence has one length");
+	REFUSES(paged(N(I32, 1, 3), N(I32, 2, 2, 3), 16), "lengths is not [2]",
+		"attention: there is a length for each sequence");
+	REFUSES(paged(N(I32, 1, 2), N(I32, 2, 3, 3), 16), "pages is not [2, n]",
+		"attention: each sequence has pages");
+	REFUSES(paged(N(I32, 1, 2), N(I32, 2, 2, 3), 0), "pages need page",
+		"attention: pages have a size");
+	REFUSES(paged(NULL, N(I32, 2, 2, 3), 16), "pages need lengths",
+		"attention: pages need lengths");
+	REFUSES(paged(N(I32, 1, 2), NULL, 16), "differ",
+		"attention: without pages each sequence has its own k");
+	REFUSES(attention(p), "page 10 needs pages",
+		"attention: a page size needs pages");
+	REFUSES(paged(N(I32, 1, 2), N(I32, 2, 2, 3), 1u << 30),
+		"3 pages of 1073741824 positions, over 2^31 - 1",
+		"attention: positions fit in I32");
+	REFUSES(weir_attention_lengths(g, N(F32, 4, 2, 8, 3, 4),
+				       N(F16, 4, 2, 2, 5, 4),
+				       N(F16, 4, 2, 2, 5, 6), N(I32, 1, 2),
+				       N(I32, 2, 2, 3), NULL, &p),
+		"share one k and v",
+		"attention: with pages k has no sequences");
+}
+
 static void attentions(void)
 {
 	struct weir_op_attention p = { 0 };
@@ -400,6 +444,12 @@ static void attentions(void)
 	p = (struct weir_op_attention){ .max_bias = 2 };
 	REFUSES(attention(p), "max_bias 2 needs a mask",
 		"attention: ALiBi needs a mask");
+	p = (struct weir_op_attention){ .causal = 2 };
+	REFUSES(attention(p), "causal 2 is not 0 or 1",
+		"attention: causal is 0 or 1");
+	p = (struct weir_op_attention){ .window = 5 };
+	REFUSES(attention(p), "window 5 needs causal",
+		"attention: a window is causal");
 }
 
 static void copies(void)
@@ -597,6 +647,7 @@ int main(void)
 	sinks();
 	ropes();
 	attentions();
+	attention_lengths();
 	precisions();
 	copies();
 	overlaps_in_leaf();

@@ -144,7 +144,7 @@ static void every_operation(void)
 		"sigmoid",    "exp",
 		"sqrt",       "clamp",
 		"l2_norm",    "group_norm",
-		"argsort",
+		"argsort",    "attention_lengths",
 	};
 	unsigned missing = 0;
 	char name[64];

@@ -336,6 +336,89 @@ static bool chunks_are_same(const struct attention *a, int64_t n,
 	return same;
 }
 
+#define PAGE 100
+#define PAGES (POSITIONS / PAGE)
+
+/* The pages of @t in another order: page i becomes page i * 5 + 3. */
+static struct weir_operand pages_moved(const struct weir_operand *t)
+{
+	struct weir_operand to = *t;
+	size_t page = (size_t)(PAGE * t->stride[1]);
+
+	to.data = room(bytes_of(t));
+	for (int64_t h = 0; h < t->shape[0]; h++)
+		for (int64_t i = 0; i < PAGES; i++)
+			memcpy((char *)to.data + h * t->stride[0] +
+				       (i * 5 + 3) % PAGES * (int64_t)page,
+			       (char *)t->data + h * t->stride[0] +
+				       i * (int64_t)page,
+			       page);
+	return to;
+}
+
+/*
+ * The same tokens by a length and causal, with another sequence beside them.
+ * They are [2, tokens, HEADS, LENGTH], the second sequence is ours.
+ */
+static void attend_beside(const struct attention *a, int64_t first,
+			  int64_t tokens, float *result, unsigned team)
+{
+	const size_t n = (size_t)(HEADS * tokens * LENGTH);
+	struct weir_op_attention params = a->params;
+	int32_t lengths[] = { 700,
+			      (int32_t)(POSITIONS - TOKENS + first + tokens) };
+	int32_t pages[2][PAGES];
+	float *q = room(2 * n * sizeof(*q)), *got = room(2 * n * sizeof(*q));
+	struct weir_operand src[7] = {
+		operand(q, F32, 4, D(2, HEADS, tokens, LENGTH)),
+		pages_moved(&a->k),
+		pages_moved(&a->v),
+		{ 0 },
+		operand((void *)(uintptr_t)a->sinks, F32, 1, D(HEADS)),
+		operand(lengths, I32, 1, D(2)),
+		operand(pages, I32, 2, D(2, PAGES)),
+	};
+	struct weir_backend_node node = {
+		.op = WEIR_OP_ATTENTION,
+		.n_src = 7,
+		.src = src,
+		.params = &params,
+		.dst = operand(got, F32, 4, D(2, tokens, HEADS, LENGTH))
+	};
+
+	params.causal = 1;
+	params.page = PAGE;
+	for (int i = 0; i < PAGES; i++)
+		pages[0][i] = pages[1][i] = (i * 5 + 3) % PAGES;
+	for (size_t i = 0; i < n; i++)
+		q[i] = random_float();
+	for (int64_t h = 0; h < HEADS; h++)
+		memcpy(q + n + (size_t)(h * tokens * LENGTH),
+		       a->q + (h * TOKENS + first) * LENGTH,
+		       (size_t)(tokens * LENGTH) * sizeof(*q));
+	run(&node, team);
+	memcpy(result, got + n, n * sizeof(*got));
+	free(q);
+	free(got);
+	free(src[1].data);
+	free(src[2].data);
+}
+
+/* All tokens, @n at a time, beside another sequence. */
+static bool beside_is_same(const struct attention *a, int64_t n,
+			   const float *want)
+{
+	float *got = room(sizeof(*got) * HEADS * TOKENS * LENGTH);
+	bool same;
+
+	for (int64_t t = 0; t < TOKENS; t += n)
+		attend_beside(a, t, TOKENS - t < n ? TOKENS - t : n,
+			      got + t * HEADS * LENGTH, t / n % 2);
+	same = !memcmp(got, want, sizeof(*got) * HEADS * TOKENS * LENGTH);
+	free(got);
+	return same;
+}
+
 static void attentions(int64_t heads_k, enum weir_dtype dtype)
 {
 	static const int64_t sizes[] = { 1, 2, 3, 5, 17, 64, 149 };
@@ -349,6 +432,13 @@ static void attentions(int64_t heads_k, enum weir_dtype dtype)
 		wrong = chunks_are_same(&a, sizes[i], want) ? 0 : sizes[i];
 	if (!ok(!wrong,
 		"invariant attention, %s, %d heads, %lld of k: bits do not depend on chunks",
+		info_of(dtype).name, HEADS, (long long)heads_k))
+		diag("they differ in chunks of %lld", (long long)wrong);
+	wrong = 0;
+	for (unsigned i = 2; i < 7 && !wrong; i++)
+		wrong = beside_is_same(&a, sizes[i], want) ? 0 : sizes[i];
+	if (!ok(!wrong,
+		"invariant attention, %s, %d heads, %lld of k: bits do not depend on pages and other sequences",
 		info_of(dtype).name, HEADS, (long long)heads_k))
 		diag("they differ in chunks of %lld", (long long)wrong);
 	attention_free(&a);

@@ -3,9 +3,10 @@
  * Attention, plain: a block has one query and goes over the positions, TILE at
  * a time. It keeps the greatest score so far, the sum of exp(score - greatest),
  * and that sum with each exp times v. The order of the sums depends on nothing
- * but the positions; a position that the mask hides changes no bit.
+ * but the positions; a position that is hidden changes no bit.
  */
 #include "cuda/kernels/quants.cuh"
+#include "cuda/kernels/sequences.cuh"
 
 #define TILE 128 /* threads of a block: a position of a tile for each */
 #define HIDDEN -1.0f /* instead of an exp, which is not negative */
@@ -47,10 +48,9 @@ struct stored_any {
 
 template <typename S>
 __device__ static inline float score_of(const struct weir__cuda_attention &p,
-					const char *k, const char *mask,
+					const char *row, const char *mask,
 					float slope, int64_t s)
 {
-	const char *row = k + s * p.k.stride[1];
 	float hidden = 0, w = 0;
 
 	if (p.mask.data)
@@ -67,9 +67,11 @@ __device__ static inline float score_of(const struct weir__cuda_attention &p,
 }
 
 template <typename S>
-__device__ static inline void attend(const struct weir__cuda_attention &p)
+__device__ static inline void attend(const struct weir__cuda_attention &p,
+				     char *workspace)
 {
 	__shared__ float part[32], weight[TILE];
+	__shared__ int64_t rows[TILE]; /* of k and v, of the positions */
 	float *result = memory + p.d;
 
 	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
@@ -81,7 +83,12 @@ __device__ static inline void attend(const struct weir__cuda_attention &p)
 		float slope = slope_of(p.max_bias, w.i[2], p.heads);
 		float most = sink_of(p.sinks, w.i[2]);
 		float sum = most == -INFINITY ? 0 : expf(most - most);
+		uint64_t sequence = n / (uint64_t)(p.q.dim[1] * p.q.dim[2]);
+		attended r = attended_by(p, sequence, w.i[1], w.i[1] + 1);
 		char *dst;
+
+		if (is_out_of_range(p, sequence, r, workspace))
+			continue;
 
 		v.i[1] = w.i[2]; /* the result is [.., T, H, Dv] */
 		v.i[2] = w.i[1];
@@ -91,15 +98,16 @@ __device__ static inline void attend(const struct weir__cuda_attention &p)
 		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
 			result[i] = 0;
 		__syncthreads();
-		for (int64_t tile = 0; tile < p.positions; tile += TILE) {
+		for (int64_t tile = r.from / TILE * TILE; tile < r.to;
+		     tile += TILE) {
 			int64_t s = tile + threadIdx.x;
-			int64_t left = p.positions - tile < TILE
-					       ? p.positions - tile
-					       : TILE;
-			float score = s < p.positions
-					      ? score_of<S>(p, k, mask, slope,
-							    s)
-					      : -INFINITY;
+			int64_t left = r.to - tile < TILE ? r.to - tile : TILE;
+			bool is_in = s >= r.from && s < r.to;
+			int64_t row = is_in ? row_of(p, sequence, s) : 0;
+			float score = is_in ? score_of<S>(
+						      p, k + row * p.k.stride[1],
+						      mask, slope, s)
+					    : -INFINITY;
 			float next = fmaxf(most, block_max(score, part)), old;
 			float e = expf(score - next);
 
@@ -111,20 +119,21 @@ __device__ static inline void attend(const struct weir__cuda_attention &p)
 			old = most == -INFINITY ? 0 : expf(most - next);
 			most = next;
 			weight[threadIdx.x] = score == -INFINITY ? HIDDEN : e;
+			rows[threadIdx.x] = row;
 			sum = sum * old + block_sum(e, part);
 			for (int64_t i = threadIdx.x; i < p.dv; i += TILE) {
-				float r = result[i] * old;
+				float more = result[i] * old;
 
 				for (int64_t j = 0; j < left; j++) {
-					const char *row = from +
-							  (tile + j) *
-								  p.v.stride[1];
+					const char *at = from +
+							 rows[j] *
+								 p.v.stride[1];
 
 					if (weight[j] != HIDDEN)
-						r += weight[j] *
-						     S::at(p.v, row, i);
+						more += weight[j] *
+							S::at(p.v, at, i);
 				}
-				result[i] = r;
+				result[i] = more;
 			}
 			__syncthreads();
 		}
@@ -135,10 +144,10 @@ __device__ static inline void attend(const struct weir__cuda_attention &p)
 	}
 }
 
-#define ATTENTION(name, type)      \
-	KERNEL(name, attention)    \
-	{                          \
-		attend<type>(p);   \
+#define ATTENTION(name, type)               \
+	KERNEL(name, attention)             \
+	{                                   \
+		attend<type>(p, workspace); \
 	}
 ATTENTION(attention_f32, stored_f32)
 ATTENTION(attention_f16, stored_f16)

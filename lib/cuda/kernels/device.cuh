@@ -243,6 +243,22 @@ __device__ static inline void found_index(char *workspace, uint64_t node,
 	s->rows = rows;
 }
 
+/* The same for a length or a page of attention. */
+__device__ static inline void
+found_sequence(char *workspace, uint64_t node, enum weir__cuda_found_what what,
+	       int64_t index, int64_t at, int64_t rows, int64_t sequence)
+{
+	struct weir__cuda_status *s = (struct weir__cuda_status *)workspace;
+
+	if (atomicCAS((unsigned long long *)&s->node, 0, node))
+		return;
+	s->index = index;
+	s->at = at;
+	s->rows = rows;
+	s->sequence = sequence;
+	s->what = what;
+}
+
 /* The number of this thread in the grid, and how many there are. */
 __device__ static inline uint64_t thread_first(void)
 {

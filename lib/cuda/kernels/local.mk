@@ -6,7 +6,7 @@ CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
-	%D%/tiles.cuh %D%/unpack.cuh
+	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
 CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)

@@ -21,15 +21,24 @@ struct weir__cuda_operand {
 	uint32_t unaligned; /* elements may be at any address */
 };
 
+/* What an index that is out of range was to choose. */
+enum weir__cuda_found_what {
+	WEIR__CUDA_FOUND_ROW,
+	WEIR__CUDA_FOUND_LENGTH, /* attention: of sequence @at, @rows at most */
+	WEIR__CUDA_FOUND_PAGE    /* attention: @rows is the number of pages */
+};
+
 /*
  * The first bytes of a workspace: an index that a kernel found out of range.
  * The first node that finds one keeps it.
  */
 struct weir__cuda_status {
-	uint64_t node; /* its number in the segment + 1; 0: none */
-	int64_t index; /* the index */
-	int64_t at;    /* its place in its row of indices */
-	int64_t rows;  /* how many rows there are */
+	uint64_t node;    /* its number in the segment + 1; 0: none */
+	int64_t index;    /* the index */
+	int64_t at;       /* its place in its row of indices */
+	int64_t rows;     /* how many rows there are */
+	int64_t sequence; /* FOUND_PAGE: that of its row of pages */
+	uint64_t what;    /* enum weir__cuda_found_what */
 };
 
 /* Operations on one element at a time: elements. */
@@ -184,7 +193,9 @@ struct weir__cuda_attention {
 	int64_t heads, positions;
 	int64_t d, dv; /* elements of a head of q and k, and of v */
 	float scale, max_bias, softcap;
-	struct weir__cuda_operand dst, q, k, v, mask, sinks;
+	uint32_t causal, window, page; /* as in struct weir_op_attention */
+	uint64_t node;                 /* its number in the segment + 1 */
+	struct weir__cuda_operand dst, q, k, v, mask, sinks, lengths, pages;
 };
 
 #endif
