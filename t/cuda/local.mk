@@ -10,7 +10,8 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-park-ends.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
-	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-quants.t %D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-fuse.t \
+	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
+	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-fuse.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t
@@ -94,6 +95,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_quants_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_supports_t_SOURCES = %D%/cuda-supports.c $(T_GPU)
 %C%_cuda_supports_t_LDADD = $(LDADD) -ldl
+%C%_cuda_compute_faults_t_SOURCES = %D%/cuda-compute-faults.c $(T_GPU)
+%C%_cuda_compute_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_random_t_SOURCES = %D%/cuda-random.c $(T_RANDOM) $(T_GPU)
 %C%_cuda_random_t_LDADD = $(LDADD) -ldl
 # The trials of the kernels of the CPU, on CUDA0.
