@@ -117,10 +117,17 @@ struct fakecuda_kernel {
 	/* Shared memory: passes over the banks beyond the fewest. */
 	uint64_t shared_requests, bank_conflicts;
 	uint64_t barriers;
+	uint64_t watched_sectors; /* of loads from bytes that were watched */
 };
 
 /* 0, or -1 if no kernel @name was launched. */
 int fakecuda_kernel(const char *name, struct fakecuda_kernel *ret);
+
+/* The name of the kernel number @i of those that were launched, or NULL. */
+const char *fakecuda_kernel_name(unsigned i);
+
+/* Watch @bytes of device memory at @ptr, in launches that run from now on. */
+void fakecuda_watch(uint64_t ptr, size_t bytes);
 
 /* Memory of GPU number @gpu, without a context. 0, or -1: it is no device. */
 int fakecuda_memory(unsigned gpu, size_t *ret_free, size_t *ret_total);

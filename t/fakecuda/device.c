@@ -170,7 +170,7 @@ static int attribute(CUdevice_attribute attribute, CUdevice dev)
 	case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
 		return FC_DIRECTIONS;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-		return 1;
+		return fc.opt.sms;
 	case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
 	case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
 	case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:

@@ -481,12 +481,16 @@ static void counters(void)
 	CUdeviceptr dx = upload(x, sizeof(x)), dy = cu_device(sizeof(x));
 	void *params[] = { &dx, &dy };
 
+	cu.fakecuda_watch(dx + 16, 512);
 	launch(module, "strided", 1, 32, 0, params);
 	cu.cuCtxSynchronize();
+	cu.fakecuda_watch(0, 0);
 	is_int(cu.fakecuda_kernel("strided", &k), 0,
 	       "a kernel that was launched has counts");
 	is_int(k.load_requests, 1, "a load of a warp is one request");
 	is_int(k.load_sectors, 32, "a load with a stride touches 32 sectors");
+	is_int(k.watched_sectors, 17,
+	       "17 of these have some of the 512 bytes that are watched");
 	is_int(k.store_sectors, 4, "128 bytes in a row are 4 sectors");
 	is_int(k.bank_conflicts, 31,
 	       "32 words of one bank take 31 more passes");

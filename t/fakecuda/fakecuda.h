@@ -51,6 +51,7 @@ struct fc_options {
 	bool dry;          /* copies take their time, but move no bytes */
 	bool check;        /* sources are summed when queued and when copied */
 	int node;          /* NUMA node of the devices */
+	int sms;           /* multiprocessors of each device */
 	bool kernelcheck;  /* races and unwritten bytes of kernels */
 	unsigned order;    /* seed of the order of warps and blocks */
 	uint64_t kernellimit; /* instructions of a launch; 0: no limit */
@@ -224,6 +225,7 @@ struct fc_state {
 	pid_t pid;
 	char misuse[256];
 	char finding[400]; /* the last one of a kernel or a module */
+	uint64_t watch_start, watch_end; /* fakecuda_watch() */
 };
 
 extern struct fc_state fc;

@@ -424,6 +424,8 @@ void fc_run_launch(struct fc_op *op, struct fc_launch *l)
 				  .seed = fc.opt.order,
 				  .check = fc.opt.kernelcheck,
 				  .limit = fc.opt.kernellimit,
+				  .watch_start = fc.watch_start,
+				  .watch_end = fc.watch_end,
 				  .stop = stopped,
 				  .found = found,
 				  .arg = &running };

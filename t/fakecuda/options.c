@@ -35,6 +35,7 @@ static const struct option {
 	{ "DRY", FLAG, true, &fc.opt.dry },
 	{ "CHECK", FLAG, true, &fc.opt.check },
 	{ "NODE", INT, true, &fc.opt.node },
+	{ "SMS", INT, true, &fc.opt.sms },
 	{ "ORDER", UNSIGNED, true, &fc.opt.order },
 	{ "KERNELCHECK", FLAG, true, &fc.opt.kernelcheck },
 	{ "KERNELLIMIT", BYTES, true, &fc.opt.kernellimit },
@@ -74,6 +75,7 @@ static void defaults(void)
 	fc.opt.mem = 8ull << 30;
 	fc.opt.pinned = UINT64_MAX;
 	fc.opt.pitch = INT32_MAX;
+	fc.opt.sms = 132;
 	fc.opt.check = true;
 	fc.opt.kernelcheck = true;
 	fc.opt.kernellimit = 2000000000;

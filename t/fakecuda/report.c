@@ -108,6 +108,7 @@ static void counts_add(struct fakecuda_kernel *k, const struct ptx_counts *c)
 	k->shared_requests += c->shared_requests;
 	k->bank_conflicts += c->bank_conflicts;
 	k->barriers += c->barriers;
+	k->watched_sectors += c->watched_sectors;
 }
 
 void fc_kernel_counted(struct ptx_kernel *kernel, const struct ptx_counts *c)
@@ -138,6 +139,25 @@ int fakecuda_kernel(const char *name, struct fakecuda_kernel *ret)
 		*ret = c->k;
 	pthread_mutex_unlock(&fc.lock);
 	return c ? 0 : -1;
+}
+
+const char *fakecuda_kernel_name(unsigned i)
+{
+	const struct counted *c;
+
+	pthread_mutex_lock(&fc.lock);
+	for (c = counted; c && i; i--)
+		c = c->next;
+	pthread_mutex_unlock(&fc.lock);
+	return c ? c->name : NULL;
+}
+
+void fakecuda_watch(uint64_t ptr, size_t bytes)
+{
+	pthread_mutex_lock(&fc.lock);
+	fc.watch_start = ptr;
+	fc.watch_end = ptr + bytes;
+	pthread_mutex_unlock(&fc.lock);
 }
 
 unsigned long fakecuda_calls(const char *fn)

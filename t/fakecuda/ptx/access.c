@@ -323,7 +323,9 @@ static void banks(struct machine *machine, const uint64_t *at, unsigned n,
 static void traffic_end(struct machine *machine, const struct traffic *t,
 			unsigned bytes, bool load)
 {
+	const struct ptx_launch *l = machine->launch;
 	struct ptx_counts *c = &machine->counts;
+	unsigned i;
 
 	if (t->shared) {
 		banks(machine, t->at, t->lanes, bytes);
@@ -331,6 +333,10 @@ static void traffic_end(struct machine *machine, const struct traffic *t,
 		c->load_requests++;
 		c->load_sectors += t->n;
 		c->load_bytes += (uint64_t)t->lanes * bytes;
+		for (i = 0; i < t->n; i++)
+			c->watched_sectors +=
+				t->sectors[i] * 32 < l->watch_end &&
+				t->sectors[i] * 32 + 32 > l->watch_start;
 	} else {
 		c->store_requests++;
 		c->store_sectors += t->n;

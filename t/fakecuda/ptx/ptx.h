@@ -87,6 +87,7 @@ struct ptx_counts {
 	uint64_t shared_requests;
 	uint64_t bank_conflicts; /* passes over the banks beyond the fewest */
 	uint64_t barriers;
+	uint64_t watched_sectors; /* of loads from the watched bytes */
 };
 
 enum ptx_outcome {
@@ -110,6 +111,7 @@ struct ptx_launch {
 	unsigned seed;  /* 0: warps and blocks in ascending order */
 	bool check;     /* races, bytes and registers that were never written */
 	uint64_t limit; /* instructions of warps; 0: none */
+	uint64_t watch_start, watch_end; /* addresses of bytes to watch */
 	/* Asked now and then; true ends the launch. NULL: never. */
 	bool (*stop)(void *arg);
 	/* Called for each finding, a sentence. */
