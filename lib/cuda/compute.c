@@ -62,14 +62,17 @@ static uint64_t columns_of(const struct weir_backend_node *node)
 	return 0;
 }
 
-static int segment_new(const struct weir_backend_node *const *nodes, size_t n,
+static int segment_new(struct weir_dev *dev,
+		       const struct weir_backend_node *const *nodes, size_t n,
 		       struct weir__cuda_launches **ret)
 {
 	struct weir__cuda_launches *l = host.calloc(1, sizeof(*l));
+	struct weir__cuda *c = weir__cuda_of(dev);
 
 	if (!l)
 		return host.fail(-ENOMEM, "no memory for %zu nodes", n);
 	pthread_mutex_init(&l->graphs.lock, NULL);
+	l->sms = c ? c->sms : 1;
 	l->first = host.calloc(n + 1, sizeof(*l->first));
 	l->group = host.calloc(n + 1, sizeof(*l->group));
 	if (!l->first || !l->group)
@@ -123,7 +126,7 @@ static int cuda_prepare(struct weir_dev *dev,
 			void **ret_prepared, size_t *ret_workspace)
 {
 	struct weir__cuda_launches *l;
-	int r = segment_new(nodes, n, &l);
+	int r = segment_new(dev, nodes, n, &l);
 
 	(void)opts;
 	if (r < 0)
@@ -146,9 +149,9 @@ static int cuda_measure(struct weir_dev *dev,
 			size_t *ret_workspace)
 {
 	struct weir__cuda_launches *l;
-	int r = segment_new(nodes, n, &l);
+	int r = segment_new(dev, nodes, n, &l);
 
-	(void)dev, (void)opts;
+	(void)opts;
 	if (r < 0)
 		return r;
 	*ret_workspace = l->workspace;

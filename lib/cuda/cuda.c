@@ -361,6 +361,8 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 		0);
 	c->max_pitch = (size_t)attribute(
 		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
+	c->sms = (unsigned)attribute(
+		c->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1);
 	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++) {
 		c->mover[i].c = c;
 		pthread_mutex_init(&c->mover[i].lock, NULL);

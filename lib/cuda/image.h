@@ -24,9 +24,26 @@ struct weir__cuda;
 	X(tiles)             \
 	X(tiles_blocks)      \
 	X(columns)           \
+	X(matvec_floats)     \
+	X(matvec_blocks)     \
 	X(attention)         \
 	X(reduce)            \
 	X(sort)
+
+/* Products of 1, 2, 4 and 8 columns. */
+#define WEIR__CUDA_MATVEC(X, image, name) \
+	X(image, name##_1)                \
+	X(image, name##_2) X(image, name##_4) X(image, name##_8)
+#define WEIR__CUDA_MATVECS(X)                            \
+	X(matvec_floats, matvec_floats)                  \
+	X(matvec_blocks, matvec_bytes)                   \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f32)  \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f16)  \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_bf16) \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q8_0) \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_0) \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_k) \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q6_k)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)              \
@@ -68,6 +85,7 @@ struct weir__cuda;
 	X(tiles_blocks, tiles_q6_k_narrow) \
 	X(columns, columns)                \
 	X(columns, lists)                  \
+	WEIR__CUDA_MATVECS(X)              \
 	X(attention, attention_f32)        \
 	X(attention, attention_f16)        \
 	X(attention, attention_bf16)       \

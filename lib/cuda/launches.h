@@ -44,6 +44,7 @@ struct weir__cuda_launches {
 	size_t params_bytes, params_room;
 	bool checks;      /* a kernel may find an index that is out of range */
 	size_t workspace; /* bytes */
+	unsigned sms;     /* multiprocessors of the device */
 	int err;          /* -ENOMEM: a launch was not added */
 	uint64_t columns; /* the most that a product has: tokens */
 	struct weir__cuda_group *group; /* of each node, if one begins there */

@@ -50,10 +50,12 @@ static void mul_mat_plan(struct weir__cuda_launches *l,
 		.a = weir__cuda_source(node, 0),
 		.b = weir__cuda_source(node, 1),
 	};
+	const struct weir_op_mul_mat *o = node->params;
 	const uint64_t warps = WEIR__CUDA_THREADS / 32;
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0) ? p.batches : 0;
 
-	if (weir__cuda_tiles_mul_mat(l, node))
+	if (weir__cuda_tiles_mul_mat(l, node) ||
+	    weir__cuda_matvec_plan(l, &p, false, o->precision))
 		return;
 	blocks *= (uint64_t)p.m * (((uint64_t)p.n + COLUMNS - 1) / COLUMNS);
 	blocks = blocks / warps + !!(blocks % warps);
@@ -77,11 +79,13 @@ static void mul_mat_id_plan(struct weir__cuda_launches *l,
 		.b = weir__cuda_source(node, 1),
 		.ids = weir__cuda_source(node, 2),
 	};
+	const struct weir_op_mul_mat *o = node->params;
 	const uint64_t warps = WEIR__CUDA_THREADS / 32;
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0);
 
 	l->checks = true;
-	if (weir__cuda_tiles_mul_mat_id(l, node))
+	if (weir__cuda_tiles_mul_mat_id(l, node) ||
+	    weir__cuda_matvec_plan(l, &p, true, o->precision))
 		return;
 	blocks = blocks / warps + !!(blocks % warps);
 	weir__cuda_launch_add(l, kernel_of(p.a.dtype),

@@ -134,6 +134,14 @@ extern const struct weir__cuda_operation weir__cuda_op_set_rows;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat_id;
 extern const struct weir__cuda_operation weir__cuda_op_attention;
+/*
+ * operation_matvec.c. Append the launches of a product of few columns, or of
+ * more, some at a time; @chooses: of mul_mat_id. False: its rows cannot be read
+ * so, or @precision is not that of these kernels; nothing was appended.
+ */
+bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
+			    const struct weir__cuda_product *product,
+			    bool chooses, uint32_t precision);
 
 /*
  * operation_tiles.c: append the launches of a product of many columns. False:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
-	%D%/hooks.sh
+	%D%/cuda-counts.sh %D%/hooks.sh
+EXTRA_DIST += %D%/counts.sh %D%/counts.txt
 if HAVE_CUDA
 T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
@@ -16,9 +17,10 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t
 T_CUDA_C += %D%/cuda-lengths.t
+T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
-	%D%/cuda-kernels.sh %D%/hooks.sh
-check_PROGRAMS += $(T_CUDA_C)
+	%D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
+check_PROGRAMS += $(T_CUDA_C) %D%/counts
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_save_t_SOURCES = %D%/cuda-save.c $(T_FILES) $(T_GPU) $(T_LEAKS)
 %C%_cuda_save_t_LDADD = lib/libweir.la t/libtap.la -ldl
@@ -99,6 +101,10 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_compute_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_random_t_SOURCES = %D%/cuda-random.c $(T_RANDOM) $(T_GPU)
 %C%_cuda_random_t_LDADD = $(LDADD) -ldl
+%C%_cuda_matvec_bits_t_SOURCES = %D%/cuda-matvec-bits.c $(T_GPU)
+%C%_cuda_matvec_bits_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_counts_SOURCES = %D%/counts.c $(T_GPU)
+%C%_counts_LDADD = lib/libweir.la t/libtap.la -ldl
 # The trials of the kernels of the CPU, on CUDA0.
 %C%_cuda_elements_t_SOURCES = t/kernels/kernel-elements.c $(T_CUDA_TRIAL)
 %C%_cuda_elements_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
@@ -127,4 +133,13 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_tiles_t_SOURCES = %D%/cuda-tiles.c $(T_CUDA_TRIAL)
 %C%_cuda_tiles_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_tiles_t_LDADD = $(LDADD) -ldl
+%C%_cuda_matvec_t_SOURCES = %D%/cuda-matvec.c $(T_CUDA_TRIAL)
+%C%_cuda_matvec_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_matvec_t_LDADD = $(LDADD) -ldl
 endif
+# After a change of the kernels, or of the compiler.
+counts: all
+	$(MAKE) check-tests TESTS=t/cuda/cuda-counts.sh >/dev/null; \
+	$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/%D%/counts.sh '$(NVCC)' \
+		%D%/counts >$(srcdir)/%D%/counts.txt
+.PHONY: counts

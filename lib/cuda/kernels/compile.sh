@@ -13,7 +13,7 @@ trap 'rm -f "$out.new"' EXIT
 trap 'exit 1' HUP INT TERM
 "$nvcc" -arch=compute_80 -ptx -O3 -Werror all-warnings -I"$top/include" \
 	-I"$top/lib" -o "$out.new" "$source"
-sed -e 's/^\.version .*/.version 7.4/' -e '/^\/\//d' -e '/^$/d' \
+sed -e 's/^\.version .*/.version 7.4/' -e '/^[[:space:]]*\/\//d' -e '/^$/d' \
 	-e '/\.pragma "used_bytes_mask/d' "$out.new" \
 	>"$out.ptx"
 set --

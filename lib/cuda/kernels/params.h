@@ -187,6 +187,56 @@ struct weir__cuda_tiles {
 	struct weir__cuda_operand dst, a, b;
 };
 
+#define WEIR__CUDA_MATVEC_WARPS 4   /* of a block */
+#define WEIR__CUDA_MATVEC_COLUMNS 8 /* of b, the most in a launch */
+#define WEIR__CUDA_MATVEC_ROWS 4    /* of a, the most of a warp */
+#define WEIR__CUDA_MATVEC_OUTER 3   /* outer dimensions */
+/*
+ * Rows of b as bytes: units of 1024 elements, each with their bytes and then,
+ * for each 32 elements, an F32 scale and the sums of both halves, two I16.
+ */
+#define WEIR__CUDA_MATVEC_UNIT 1024
+#define WEIR__CUDA_MATVEC_UNIT_BYTES 1280
+
+/*
+ * mul_mat and mul_mat_id of few columns. Addresses and strides are in bytes.
+ * Outer dimensions are counted from the innermost one; each index of a belongs
+ * to @share of dst. mul_mat_id has two: tokens, then their ids.
+ */
+struct weir__cuda_matvec {
+	int64_t m;
+	int32_t k, n;
+	uint32_t works;  /* of the grid's dimension y; see matvec_find() */
+	uint32_t split;  /* warps that share a row: 1, 2, 4 */
+	uint32_t inside; /* b is an offset in the workspace */
+	uint32_t dst_unaligned, ids_unaligned;
+	uint32_t outer[WEIR__CUDA_MATVEC_OUTER];
+	uint32_t share[WEIR__CUDA_MATVEC_OUTER];
+	int64_t a_outer[WEIR__CUDA_MATVEC_OUTER];
+	int64_t b_outer[WEIR__CUDA_MATVEC_OUTER];
+	int64_t dst_outer[WEIR__CUDA_MATVEC_OUTER];
+	uint64_t a, b, dst;
+	int64_t a_row, b_column, dst_row, dst_column;
+	/* mul_mat_id; ids 0: mul_mat */
+	uint64_t ids;
+	int64_t ids_token, ids_id, a_expert;
+	int32_t experts, b_columns; /* b has as many for each token */
+	uint64_t node;              /* its number in the segment + 1 */
+};
+
+/*
+ * matvec_floats, matvec_bytes: the rows of b in a form that mat-vecs take, one
+ * after another in the workspace from @at on. @order is that of the 64 parts of
+ * 16 elements of a unit, which depends on the dtype of a.
+ */
+struct weir__cuda_matvec_columns {
+	uint64_t rows;
+	int64_t k;
+	uint64_t at, pitch; /* bytes; of a row */
+	uint32_t order;
+	struct weir__cuda_operand b;
+};
+
 /* attention; one block for each token and head. */
 struct weir__cuda_attention {
 	uint64_t rows; /* tokens, heads, and outer dimensions */
