@@ -107,9 +107,9 @@ WEIR_API int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
 
 /*
  * Path of the @i-th module, from 0, that the search found but did not load,
- * or of a directory that it did not search because its path is relative, and a
- * sentence that says why. Searches first, if no call has done so. Both
- * strings exist as long as the root.
+ * or of a directory that it did not search because its path is relative or has
+ * 4096 bytes or more, and a sentence that says why. Searches first, if no call
+ * has done so. Both strings exist as long as the root.
  *
  * -ENOENT: @i is past the end.
  */

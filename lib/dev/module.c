@@ -31,7 +31,7 @@ struct weir__module {
 	ino_t ino;
 };
 
-/* A module, or a relative directory, that the search left out. */
+/* A module or a directory that the search left out. */
 struct weir__refused {
 	struct weir__refused *next;
 	char *path, *why;
@@ -327,19 +327,22 @@ static int module_load(struct weir *weir, const char *path)
 	return r;
 }
 
-/* Remember what is left out, and why. */
-static void refused_add(struct weir *weir, const char *path, const char *why)
+/* Remember what is left out, and why. @path has @len bytes, and may go on. */
+static void refused_add(struct weir *weir, const char *path, size_t len,
+			const char *why)
 {
 	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
 
 	if (!x)
 		return;
-	x->path = weir__strdup(path);
+	x->path = weir__malloc(len + 1);
 	x->why = weir__strdup(why);
 	if (!x->path || !x->why) {
 		refused_drop(x);
 		return;
 	}
+	memcpy(x->path, path, len);
+	x->path[len] = '\0';
 	for (end = &weir__registry(weir)->refused; *end; end = &(*end)->next)
 		;
 	*end = x;
@@ -349,17 +352,15 @@ static void refused_add(struct weir *weir, const char *path, const char *why)
 static void module_refuse(struct weir *weir, const char *path)
 {
 	weir__log(weir, "module %s: %s", path, weir_error());
-	refused_add(weir, path, weir_error());
+	refused_add(weir, path, strlen(path), weir_error());
 }
 
 /* Load a module that was found in a directory. */
 static void load_found(struct weir *weir, const char *dir, const char *name)
 {
-	char path[4096];
+	char path[4096 + 256]; /* if it is too long, opening it fails */
 
-	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
-	    (int)sizeof(path))
-		return;
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	/* The reason is kept, so no call is named before it. */
 	weir__enter(NULL);
 	if (module_load(weir, path) < 0)
@@ -416,31 +417,33 @@ static void search_dir(struct search *s, const char *dir)
 	weir__free(list);
 }
 
-static void refuse_relative(struct weir *weir, const char *path, size_t len)
+static void refuse_dir(struct weir *weir, const char *path, size_t len,
+		       const char *why)
 {
-	char dir[256];
-
-	weir__log(
-		weir,
-		"module path: '%s' is not an absolute directory, and left out",
-		weir__quote(path, len));
-	if (!len)
-		return;
-	snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
-	refused_add(weir, dir,
-		    "modules are searched in absolute directories only");
+	weir__log(weir, "module path: '%s' is left out: %s",
+		  weir__quote(path, len), why);
+	if (len)
+		refused_add(weir, path, len, why);
 }
 
 /* Relative directories are left out: they depend on the working directory. */
 static void search_path(struct search *s, const char *path)
 {
-	char dir[4096];
+	static const char relative[] =
+		"modules are searched in absolute directories only";
+	char dir[4096], why[96];
 
 	for (const char *p = path;; p++) {
 		size_t len = strcspn(p, ":");
 
-		if (*p != '/' || len >= sizeof(dir)) {
-			refuse_relative(s->weir, p, len);
+		if (*p != '/') {
+			refuse_dir(s->weir, p, len, relative);
+		} else if (len >= sizeof(dir)) {
+			snprintf(why, sizeof(why),
+				 "it has %zu bytes, a directory's path at "
+				 "most %zu",
+				 len, sizeof(dir) - 1);
+			refuse_dir(s->weir, p, len, why);
 		} else {
 			snprintf(dir, sizeof(dir), "%.*s", (int)len, p);
 			search_dir(s, dir);
@@ -588,13 +591,16 @@ int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
 void weir__modules_why(struct weir *weir, char *text, size_t room)
 {
 	const struct weir__refused *x = refused_get(weir, 0);
+	const char *name;
 
 	*text = '\0';
-	for (; x; x = x->next)
+	for (; x; x = x->next) {
+		name = *x->path == '/' ? strrchr(x->path, '/') + 1 : "";
+		if (!*name)
+			name = x->path;
 		weir__append(text, room, "; %s was left out: %s",
-			     *x->path == '/' ? strrchr(x->path, '/') + 1
-					     : x->path,
-			     x->why);
+			     weir__quote(name, strlen(name)), x->why);
+	}
 }
 
 void weir__modules_free(struct weir__registry *registry)

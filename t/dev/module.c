@@ -273,7 +273,7 @@ static void relative_paths(void)
 	}
 	weir = open_with_modules(":rel", 0);
 	weir_dev_count(weir);
-	has_str(modules_log, "'rel' is not an absolute directory",
+	has_str(modules_log, "'rel' is left out: modules are searched in",
 		"the log names a relative directory, which is left out");
 	is_int(weir_module_refused(weir, 0, &path, &why), 0,
 	       "the directory is listed with the modules that were left out");
@@ -282,6 +282,57 @@ static void relative_paths(void)
 	is_err(weir_dev_find(weir, "NONE0", &dev), -ENODEV,
 	       "rel was left out: modules are searched in absolute",
 	       "a device that is not found has the reason");
+	weir_close(weir);
+}
+
+/* An absolute path of @len bytes that ends with @end. */
+static const char *long_dir(size_t len, const char *end)
+{
+	static char dir[8192];
+
+	memset(dir, 'd', len);
+	for (size_t i = 0; i < len; i += 200)
+		dir[i] = '/';
+	snprintf(dir + len - strlen(end), sizeof(dir) - len, "%s", end);
+	return dir;
+}
+
+static void long_dirs(void)
+{
+	const char *dir, *path = "", *why = "";
+	struct weir_dev *dev;
+	struct weir *weir;
+	char rel[400] = "rel/";
+
+	dir = long_dir(5000, "/end");
+	weir = open_with_modules(dir, 0);
+	is_int(weir_dev_count(weir), 1, "a path of 5000 bytes has no modules");
+	has_str(modules_log, "...' is left out: it has 5000 bytes",
+		"the log has its beginning, and why it is left out");
+	is_int(weir_module_refused(weir, 0, &path, &why), 0,
+	       "it is listed with the modules that were left out");
+	is_str(path, dir, "by its whole path");
+	is_str(why, "it has 5000 bytes, a directory's path at most 4095",
+	       "with both numbers");
+	is_err(weir_dev_find(weir, "NONE0", &dev), -ENODEV,
+	       "; end was left out: it has 5000 bytes",
+	       "a device that is not found has the reason");
+	weir_close(weir);
+	weir = open_with_modules(long_dir(4096, "/"), 0);
+	is_err(weir_dev_find(weir, "NONE0", &dev), -ENODEV,
+	       "ddd... was left out: it has 4096 bytes",
+	       "a path that ends with a slash is named by its beginning");
+	weir_close(weir);
+	weir = open_with_modules(long_dir(4095, "/end"), 0);
+	weir_dev_count(weir);
+	is_err(weir_module_refused(weir, 0, &path, &why), -ENOENT, "module 0",
+	       "a path of 4095 bytes is searched");
+	weir_close(weir);
+	memset(rel + 4, 'r', sizeof(rel) - 5);
+	weir = open_with_modules(rel, 0);
+	weir_dev_count(weir);
+	weir_module_refused(weir, 0, &path, &why);
+	is_str(path, rel, "a long relative path is listed whole");
 	weir_close(weir);
 }
 
@@ -579,8 +630,8 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(4 + 7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 9 + 5 + 2 + 4 + 2 + 1 +
-	     1 + 2 + 1);
+	plan(4 + 7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 9 + 9 + 5 + 2 + 4 + 2 +
+	     1 + 1 + 2 + 1);
 	devices_found();
 	device_functions();
 	wrong_results();
@@ -589,6 +640,7 @@ int main(int argc, char **argv)
 	search_goes_on();
 	loaded_twice();
 	relative_paths();
+	long_dirs();
 	trusted_files();
 	links_followed();
 	expanded();
