@@ -121,7 +121,7 @@ class Report(Numbers):
             )
         for why, n in self.early.most_common():
             lines.append(
-                f"{why} used the target of a copy, so a load ran before it, "
+                f"{why} needed noted copies, so a load ran before it, "
                 f"{_number(n, 'time')}"
             )
         return "\n".join(lines)
@@ -231,7 +231,7 @@ class RecordingTensor(torch.Tensor):  # type: ignore[misc]
 
 
 class _Recorders(threading.local):
-    """The recorder that takes notes in a thread, if there is one."""
+    """The recorders that are active in a thread. The last one takes notes."""
 
     def __init__(self) -> None:
         self.active: List["Recorder"] = []
@@ -482,21 +482,19 @@ class Recorder:
     copies that other threads make are read at once. If the block raises an
     exception, the noted copies are dropped.
 
-    A block inside of another one leaves its copies to that, which reads all of
-    them in one load, and has the report of both.
+    A block inside of another one reads its own copies at its end: pointers and
+    arrays of NumPy reach their targets without an operation of torch. What the
+    other block has noted is read before, so that the copies keep their order.
     """
 
-    def __init__(self) -> None:
-        self.report = Report()
+    def __init__(self, report: Optional[Report] = None) -> None:
+        self.report = Report() if report is None else report
         self._pending = Pending()
         self._modes = ExitStack()
-        self._inside = False
 
     def __enter__(self) -> "Recorder":
         if _recorders.active:
-            self._inside = True
-            self.report = _recorders.active[-1].report
-            return self
+            _recorders.active[-1].enclose()
         self._modes.enter_context(_Calls(self))
         self._modes.enter_context(_Operations(self))
         _recorders.active.append(self)
@@ -508,8 +506,6 @@ class Recorder:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if self._inside:
-            return
         _recorders.active.remove(self)
         self._modes.close()
         if kind is None:
@@ -532,6 +528,12 @@ class Recorder:
             return
         if any(self._pending.touches(tensor) for tensor in _storages(values)):
             self.report.early[what] += 1
+            self.run()
+
+    def enclose(self) -> None:
+        """Read the noted copies before a block inside of this one notes its own."""
+        if len(self._pending):
+            self.report.early["a block inside"] += 1
             self.run()
 
     def placed(self, tensor: Any) -> Any:
@@ -661,9 +663,12 @@ class Recording(Mapping[str, torch.Tensor]):
         return data.to(self._device)
 
     def __enter__(self) -> "Recording":
-        recorder = Recorder().__enter__()
+        entered = self._blocks.entered
+        # A block of the same tensors inside of this one counts in its report.
+        recorder = Recorder(entered[-1].report if entered else None)
+        recorder.__enter__()
         self._recorder = recorder
-        self._blocks.entered.append(recorder)
+        entered.append(recorder)
         return self
 
     def __exit__(self, *error: Any) -> None:
