@@ -59,7 +59,7 @@ path = folder / "x.safetensors"
 path.write_bytes(header([
     (f"w{i}", "BF16", (1024, 512), content(1 << 20, i)) for i in range(16)
 ]))
-print("1..29")
+print("1..30")
 tensors = weir.load(path, device="cuda:0", framework="weir")
 tensor = tensors["w3"]
 ok(tensor.device == "cuda:0" and tensor.__dlpack_device__() == (2, 0),
@@ -231,9 +231,7 @@ del g, w, y, plan
 
 # A stream of torch writes to a leaf, late. torch itself is not needed for it.
 sys.modules["torch"] = torch = types.ModuleType("torch")
-torch.cuda = types.SimpleNamespace(
-    current_stream=lambda n: types.SimpleNamespace(cuda_stream=stream.value)
-)
+torch.cuda = types.SimpleNamespace(is_initialized=lambda: False)
 weights = weir.load(small, device="cuda:0", framework="weir")["w"]
 started = threading.Event()
 
@@ -249,7 +247,12 @@ g = weir.Graph()
 w = g.leaf(weights)
 plan = g.compile(g.mul_mat(w, g.input("x", (1, 4)), precision="f32"),
                  framework="weir")
-plan.run(x=ones)
+ok(memoryview(plan.run(x=ones)).tolist() == [[6, 22]],
+   "a run asks torch for no stream before torch uses CUDA")
+torch.cuda = types.SimpleNamespace(
+    is_initialized=lambda: True,
+    current_stream=lambda n: types.SimpleNamespace(cuda_stream=stream.value),
+)
 call("cuLaunchHostFunc", stream, late_write, None)
 call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(weights.address),
      (ctypes.c_char * 32).from_buffer(host), ctypes.c_size_t(32), stream)

@@ -143,7 +143,8 @@ class Plan:
     def _streams(self) -> Tuple[Tuple[int, int], ...]:
         """The current streams of torch, whose work may write to leaves."""
         torch = sys.modules.get("torch") if self._cuda else None
-        if torch is None:
+        # Otherwise it has queued nothing, and perhaps it cannot use CUDA at all.
+        if torch is None or not torch.cuda.is_initialized():
             return ()
         current = torch.cuda.current_stream
         return tuple((n, current(n).cuda_stream) for n in self._cuda)
