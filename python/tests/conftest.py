@@ -116,6 +116,24 @@ def settles(condition: Callable[[], bool]) -> bool:
     return False
 
 
+def trace_steps(trace: Callable[[Any, str, Any], Any]) -> None:
+    """sys.settrace(), so that frames get opcode events from the first one on.
+
+    CPython 3.12.1 and older give them only once settrace() is called after a frame
+    has asked for them.
+    """
+    def ask(frame: Any, event: str, arg: Any) -> Any:
+        frame.f_trace_opcodes = True
+        return None
+
+    def ignored() -> None:
+        pass
+
+    sys.settrace(ask)
+    ignored()
+    sys.settrace(trace)
+
+
 def content(n: int, seed: int = 1) -> bytes:
     """``n`` bytes in which no two neighbours of a period are alike."""
     period = _period(seed)

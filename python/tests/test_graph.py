@@ -22,7 +22,7 @@ np = pytest.importorskip("numpy")
 import weir  # noqa: E402
 from weir import _graph, _weir  # noqa: E402
 
-from conftest import header, memory, settles  # noqa: E402
+from conftest import header, memory, settles, trace_steps  # noqa: E402
 
 RANDOM = np.random.default_rng(7)
 
@@ -566,7 +566,7 @@ def interrupted(call: Callable[[], Any], n: int) -> bool:
         return trace
 
     old = sys.gettrace()
-    sys.settrace(trace)
+    trace_steps(trace)
     try:
         call()
         return False

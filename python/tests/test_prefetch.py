@@ -15,7 +15,7 @@ import pytest
 
 import weir
 
-from conftest import content, header, memory, settles
+from conftest import content, header, memory, settles, trace_steps
 
 NAMES = [f"layers.{i}.w" for i in range(64)]
 WANTED = {name: content(512 * 1024, i) for i, name in enumerate(NAMES)}
@@ -40,9 +40,9 @@ def at_step(
         return trace
 
     old = sys.gettrace()
-    # Instead of waiting for ever.
-    faulthandler.dump_traceback_later(120, exit=True)
-    sys.settrace(trace)
+    # Instead of waiting for ever: a call takes a fraction of a second.
+    faulthandler.dump_traceback_later(1200, exit=True)
+    trace_steps(trace)
     try:
         call()
     finally:
