@@ -14,7 +14,10 @@ struct weir__cuda_found_slab {
 	struct weir__cuda_found place[SLAB];
 };
 
-/* found_lock is held. */
+/*
+ * found_lock is not held while the driver allocates: poll takes it to give
+ * places back.
+ */
 static CUresult slab_add(struct weir__cuda *c)
 {
 	struct weir__cuda_found_slab *slab;
@@ -25,41 +28,52 @@ static CUresult slab_add(struct weir__cuda *c)
 	if (r)
 		return r;
 	slab = ptr;
+	pthread_mutex_lock(&c->found_lock);
 	slab->next = c->found_slabs;
 	c->found_slabs = slab;
 	for (unsigned i = 0; i < SLAB; i++) {
 		slab->place[i].next = c->found;
 		c->found = &slab->place[i];
 	}
+	pthread_mutex_unlock(&c->found_lock);
 	return CUDA_SUCCESS;
 }
 
 CUresult weir__cuda_found_reserve(struct weir__cuda *c)
 {
-	CUresult r = CUDA_SUCCESS;
+	bool some;
 
 	pthread_mutex_lock(&c->found_lock);
-	if (!c->found)
-		r = slab_add(c);
+	some = c->found;
 	pthread_mutex_unlock(&c->found_lock);
-	return r;
+	return some ? CUDA_SUCCESS : slab_add(c);
+}
+
+/* An unused place, or NULL. */
+static struct weir__cuda_found *found_pop(struct weir__cuda *c)
+{
+	struct weir__cuda_found *f;
+
+	pthread_mutex_lock(&c->found_lock);
+	f = c->found;
+	if (f)
+		c->found = f->next;
+	pthread_mutex_unlock(&c->found_lock);
+	return f;
 }
 
 CUresult weir__cuda_found_get(struct weir__cuda *c,
 			      struct weir__cuda_found **ret)
 {
 	struct weir__cuda_found *f;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r;
 
-	pthread_mutex_lock(&c->found_lock);
-	if (!c->found)
+	/* Other threads may take all places of a slab first. */
+	while (!(f = found_pop(c))) {
 		r = slab_add(c);
-	f = c->found;
-	if (f)
-		c->found = f->next;
-	pthread_mutex_unlock(&c->found_lock);
-	if (r)
-		return r;
+		if (r)
+			return r;
+	}
 	memset(f, 0, sizeof(*f));
 	*ret = f;
 	return CUDA_SUCCESS;

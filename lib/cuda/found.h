@@ -22,10 +22,13 @@ struct weir__cuda_found {
  * current. Any thread; may block.
  */
 CUresult weir__cuda_found_reserve(struct weir__cuda *c);
-/* Take a place, all 0. A context is current. Any thread. */
+/* Take a place, all 0. A context is current. Any thread; may block. */
 CUresult weir__cuda_found_get(struct weir__cuda *c,
 			      struct weir__cuda_found **ret);
-/* Give it back: the device does not write to it any more. NULL is allowed. */
+/*
+ * Give it back: the device does not write to it any more. NULL is allowed. Any
+ * thread; does not block.
+ */
 void weir__cuda_found_put(struct weir__cuda *c, struct weir__cuda_found *f);
 /* Free all, while the device is not lost; a context is current. */
 void weir__cuda_found_free(struct weir__cuda *c);
