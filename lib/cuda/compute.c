@@ -241,14 +241,13 @@ static CUresult launch_graph(struct weir__cuda_queue *q,
 			     struct weir_backend_compute *run,
 			     struct weir__cuda_computed *ret)
 {
-	struct weir__cuda_launches *l = run->prepared;
 	CUresult r;
 
 	if (__atomic_load_n(run->stop, __ATOMIC_RELAXED)) {
 		ret->res = -ECANCELED;
 		return CUDA_SUCCESS;
 	}
-	r = weir__cuda_range_launch(q->c, l, ret->range, q->stream);
+	r = weir__cuda_range_launch(ret->range, q->stream);
 	if (r) {
 		run->failed = run->first;
 		snprintf(
@@ -265,17 +264,24 @@ CUresult weir__cuda_compute(struct weir__cuda_queue *q,
 {
 	struct weir_backend_compute *run = w->arg;
 
-	ret->range = weir__cuda_range_take(q->c, run->prepared, run, q->stream);
+	if (!ret->range)
+		ret->range = weir__cuda_range_take(q->c, run->prepared, run,
+						   q->stream);
 	if (!ret->range)
 		return launch_directly(q, run, ret);
 	return launch_graph(q, run, ret);
 }
 
-bool weir__cuda_compute_is_short(const struct weir_backend_work *w)
+bool weir__cuda_compute_is_short(const struct weir_backend_work *w,
+				 struct weir__cuda_computed *ret)
 {
 	const struct weir_backend_compute *run = w->arg;
+	struct weir__cuda_launches *l = run->prepared;
 
-	return weir__cuda_range_is_short(run->prepared, run);
+	if (!l->checks && weir__cuda_launches_of(l, run->first, run->n) <= 1)
+		return true;
+	ret->range = weir__cuda_range_take_built(l, run);
+	return ret->range;
 }
 
 static void found_say(const struct weir__cuda_status *s, char *why, size_t room)
@@ -324,7 +330,7 @@ int weir__cuda_computed(struct weir__cuda *c, struct weir_backend_work *w,
 	if (f && !res && !leaked && index_found(run, &f->status))
 		res = -EINVAL;
 	if (computed->range)
-		weir__cuda_range_put(run->prepared, computed->range);
+		weir__cuda_range_put(computed->range);
 	else if (!leaked)
 		weir__cuda_found_put(c, computed->found);
 	*computed = (struct weir__cuda_computed){ 0 };

@@ -130,7 +130,7 @@ static CUresult range_build_nodes(struct building *b,
 	return r;
 }
 
-/* graphs.lock is held, and a context is current. */
+/* The range is taken, and a context is current. */
 static CUresult range_build(struct weir__cuda *c,
 			    const struct weir__cuda_launches *l,
 			    struct weir__cuda_range *range, CUstream stream,
@@ -167,85 +167,125 @@ static void range_clear(struct weir__cuda *c, struct weir__cuda_range *range,
 	range->found = NULL;
 }
 
-static void range_refuse(struct weir__cuda *c, struct weir__cuda_range *range,
-			 CUresult r, const char *call)
+/* The range is taken. */
+static void range_refuse(struct weir__cuda_range *range, CUresult r,
+			 const char *call)
 {
 	char words[120];
 
 	weir__cuda_describe_result((int32_t)r, words, sizeof(words));
 	snprintf(range->refused, sizeof(range->refused), "%s: %s", call, words);
 	range->state = WEIR__CUDA_RANGE_REFUSED;
-	if (!range->in_flight)
-		range_clear(c, range, !atomic_load(&c->lost));
+	range->refused_at = range->used;
+	range->passes = r == CUDA_ERROR_OUT_OF_MEMORY ||
+			weir__cuda_is_capture(r);
+}
+
+/* The place of the range of @run, or NULL. graphs.lock is held. */
+static struct weir__cuda_range *
+range_find(struct weir__cuda_graphs *g, const struct weir_backend_compute *run)
+{
+	for (unsigned i = 0; i < WEIR__CUDA_RANGES; i++) {
+		struct weir__cuda_range *range = &g->range[i];
+
+		if (range->n && range->first == run->first &&
+		    range->n == run->n && range->workspace == run->workspace)
+			return range;
+	}
+	return NULL;
 }
 
 /*
- * The place of the range of @run: its own; or one that is unused, or was not
+ * A place for the range of @run: one that is unused, or whose range was not
  * used for long. NULL: there is none. graphs.lock is held.
  */
 static struct weir__cuda_range *
-range_find(struct weir__cuda *c, struct weir__cuda_graphs *g,
-	   const struct weir_backend_compute *run)
+range_replace(struct weir__cuda_graphs *g,
+	      const struct weir_backend_compute *run)
 {
 	struct weir__cuda_range *oldest = NULL;
 
 	for (unsigned i = 0; i < WEIR__CUDA_RANGES; i++) {
 		struct weir__cuda_range *range = &g->range[i];
 
-		if (range->state != WEIR__CUDA_RANGE_UNUSED &&
-		    range->first == run->first && range->n == run->n &&
-		    range->workspace == run->workspace)
-			return range;
-		if (!range->in_flight &&
+		if (!atomic_load(&range->taken) &&
 		    (!oldest || range->used < oldest->used))
 			oldest = range;
 	}
-	if (!oldest || (oldest->state != WEIR__CUDA_RANGE_UNUSED &&
-			g->works - oldest->used < FORGOTTEN))
+	if (!oldest || (oldest->n && g->works - oldest->used < FORGOTTEN))
 		return NULL;
-	range_clear(c, oldest, true);
-	*oldest = (struct weir__cuda_range){ .state = WEIR__CUDA_RANGE_UNUSED,
-					     .first = run->first,
-					     .n = run->n,
-					     .workspace = run->workspace };
+	oldest->state = WEIR__CUDA_RANGE_UNUSED;
+	oldest->first = run->first;
+	oldest->n = run->n;
+	oldest->workspace = run->workspace;
 	return oldest;
 }
 
-/* Move the range on; true: it has a graph. graphs.lock is held. */
-static bool range_advance(struct weir__cuda *c, struct weir__cuda_launches *l,
-			  struct weir__cuda_range *range, CUstream stream)
+/* Take the range of @run. NULL: @why says why not. graphs.lock is held. */
+static struct weir__cuda_range *
+range_get(struct weir__cuda_graphs *g, const struct weir_backend_compute *run,
+	  char *why, size_t room)
 {
-	struct weir__cuda_graphs *g = &l->graphs;
-	const char *call;
-	CUresult r;
+	struct weir__cuda_range *range = range_find(g, run);
 
-	switch (range->state) {
-	case WEIR__CUDA_RANGE_UNUSED:
+	if (range && atomic_load(&range->taken)) {
+		snprintf(why, room, "the same nodes are still running");
+		return NULL;
+	}
+	if (!range)
+		range = range_replace(g, run);
+	if (!range) {
+		snprintf(why, room, "more than %u ranges of nodes are run",
+			 WEIR__CUDA_RANGES);
+		return NULL;
+	}
+	atomic_store(&range->taken, true);
+	range->used = g->works;
+	return range;
+}
+
+/* The state after RAN: BUILT or REFUSED. */
+static void range_make(struct weir__cuda *c, struct weir__cuda_launches *l,
+		       struct weir__cuda_range *range, CUstream stream)
+{
+	const char *call;
+	CUresult r = range_build(c, l, range, stream, &call);
+
+	if (r) {
+		range_refuse(range, r, call);
+		range_clear(c, range, !atomic_load(&c->lost));
+		return;
+	}
+	range->state = WEIR__CUDA_RANGE_BUILT;
+	atomic_fetch_add(&l->graphs.built, 1);
+}
+
+/*
+ * Move the range on, which is taken; true: it has a graph. A context is
+ * current.
+ */
+static bool range_advance(struct weir__cuda *c, struct weir__cuda_launches *l,
+			  struct weir__cuda_range *range, CUstream stream,
+			  char *why, size_t room)
+{
+	if (range->state == WEIR__CUDA_RANGE_UNUSED) {
+		/* The graph of the range that was here before. */
+		range_clear(c, range, true);
 		range->state = WEIR__CUDA_RANGE_RAN;
-		snprintf(g->why, sizeof(g->why),
+		snprintf(why, room,
 			 "a graph is built when the same nodes run again");
 		return false;
-	case WEIR__CUDA_RANGE_RAN:
-		r = range_build(c, l, range, stream, &call);
-		if (r) {
-			range_refuse(c, range, r, call);
-			return range_advance(c, l, range, stream);
-		}
-		range->state = WEIR__CUDA_RANGE_BUILT;
-		g->built++;
-		return true;
-	case WEIR__CUDA_RANGE_BUILT:
-		/* The one before it still needs the place of the status. */
-		if (!l->checks || !range->in_flight)
-			return true;
-		snprintf(g->why, sizeof(g->why),
-			 "the same nodes are still running");
-		return false;
-	case WEIR__CUDA_RANGE_REFUSED:
-	default:
-		snprintf(g->why, sizeof(g->why), "%s", range->refused);
-		return false;
 	}
+	if (range->state == WEIR__CUDA_RANGE_REFUSED && range->passes &&
+	    range->used - range->refused_at >= FORGOTTEN) {
+		range_clear(c, range, true);
+		range->state = WEIR__CUDA_RANGE_RAN;
+	}
+	if (range->state == WEIR__CUDA_RANGE_RAN)
+		range_make(c, l, range, stream);
+	if (range->state == WEIR__CUDA_RANGE_REFUSED)
+		snprintf(why, room, "%s", range->refused);
+	return range->state == WEIR__CUDA_RANGE_BUILT;
 }
 
 /* True if nodes of @launches kernels are to be no graph, and why in @why. */
@@ -268,86 +308,79 @@ static bool is_direct(const struct weir__cuda *c,
 	return true;
 }
 
+/* Count a work that has taken @range, or NULL, because of @why. */
+static void count(struct weir__cuda_graphs *g, struct weir__cuda_range *range,
+		  const char *why)
+{
+	if (range)
+		g->launched++;
+	else
+		g->direct++;
+	snprintf(g->why, sizeof(g->why), "%s", range ? "" : why);
+	if (range && range->found)
+		memset(&range->found->status, 0, STATUS);
+}
+
 struct weir__cuda_range *
 weir__cuda_range_take(struct weir__cuda *c, struct weir__cuda_launches *l,
 		      const struct weir_backend_compute *run, CUstream stream)
 {
 	struct weir__cuda_graphs *g = &l->graphs;
 	struct weir__cuda_range *range = NULL;
+	char why[sizeof(g->why)] = "";
+	bool direct = is_direct(c, l,
+				weir__cuda_launches_of(l, run->first, run->n),
+				why, sizeof(why));
 
 	pthread_mutex_lock(&g->lock);
 	g->works++;
-	if (!is_direct(c, l, weir__cuda_launches_of(l, run->first, run->n),
-		       g->why, sizeof(g->why))) {
-		range = range_find(c, g, run);
-		if (!range)
-			snprintf(g->why, sizeof(g->why),
-				 "more than %u ranges of nodes are run",
-				 WEIR__CUDA_RANGES);
-		else
-			range->used = g->works;
-		if (range && !range_advance(c, l, range, stream))
-			range = NULL;
+	if (!direct)
+		range = range_get(g, run, why, sizeof(why));
+	pthread_mutex_unlock(&g->lock);
+	if (range && !range_advance(c, l, range, stream, why, sizeof(why))) {
+		weir__cuda_range_put(range);
+		range = NULL;
 	}
+	pthread_mutex_lock(&g->lock);
+	count(g, range, why);
+	pthread_mutex_unlock(&g->lock);
+	return range;
+}
+
+struct weir__cuda_range *
+weir__cuda_range_take_built(struct weir__cuda_launches *l,
+			    const struct weir_backend_compute *run)
+{
+	struct weir__cuda_graphs *g = &l->graphs;
+	struct weir__cuda_range *range;
+
+	pthread_mutex_lock(&g->lock);
+	range = range_find(g, run);
+	if (range && (atomic_load(&range->taken) ||
+		      range->state != WEIR__CUDA_RANGE_BUILT))
+		range = NULL;
 	if (range) {
-		range->in_flight++;
-		g->launched++;
-		g->why[0] = '\0';
-	} else {
-		g->direct++;
+		atomic_store(&range->taken, true);
+		range->used = ++g->works;
+		count(g, range, "");
 	}
 	pthread_mutex_unlock(&g->lock);
 	return range;
 }
 
-CUresult weir__cuda_range_launch(struct weir__cuda *c,
-				 struct weir__cuda_launches *l,
-				 struct weir__cuda_range *range,
+CUresult weir__cuda_range_launch(struct weir__cuda_range *range,
 				 CUstream stream)
 {
-	struct weir__cuda_graphs *g = &l->graphs;
-	CUresult r;
+	CUresult r = drv.cuGraphLaunch(range->exec, stream);
 
-	/* One thread at a time may use a graph. */
-	pthread_mutex_lock(&g->lock);
-	if (range->found)
-		memset(&range->found->status, 0, STATUS);
-	r = drv.cuGraphLaunch(range->exec, stream);
 	if (r)
-		range_refuse(c, range, r, "cuGraphLaunch");
-	pthread_mutex_unlock(&g->lock);
+		range_refuse(range, r, "cuGraphLaunch");
 	return r;
 }
 
-void weir__cuda_range_put(struct weir__cuda_launches *l,
-			  struct weir__cuda_range *range)
+void weir__cuda_range_put(struct weir__cuda_range *range)
 {
-	pthread_mutex_lock(&l->graphs.lock);
-	range->in_flight--;
-	pthread_mutex_unlock(&l->graphs.lock);
-}
-
-bool weir__cuda_range_is_short(struct weir__cuda_launches *l,
-			       const struct weir_backend_compute *run)
-{
-	struct weir__cuda_graphs *g = &l->graphs;
-	bool is_short = false;
-
-	if (!l->checks && weir__cuda_launches_of(l, run->first, run->n) <= 1)
-		return true;
-	/* It is held for long while a graph is built. */
-	if (pthread_mutex_trylock(&g->lock))
-		return false;
-	for (unsigned i = 0; i < WEIR__CUDA_RANGES && !is_short; i++) {
-		const struct weir__cuda_range *range = &g->range[i];
-
-		is_short = range->state == WEIR__CUDA_RANGE_BUILT &&
-			   range->first == run->first && range->n == run->n &&
-			   range->workspace == run->workspace &&
-			   !(l->checks && range->in_flight);
-	}
-	pthread_mutex_unlock(&g->lock);
-	return is_short;
+	atomic_store(&range->taken, false);
 }
 
 void weir__cuda_graphs_free(struct weir__cuda *c, struct weir__cuda_launches *l,
@@ -364,7 +397,7 @@ void weir__cuda_graphs_describe(const struct weir__cuda *c,
 	struct weir__cuda_graphs *g = &l->graphs;
 
 	pthread_mutex_lock(&g->lock);
-	ret->graphs = g->built;
+	ret->graphs = atomic_load(&g->built);
 	ret->as_graph = g->launched;
 	ret->directly = g->direct;
 	if (g->works)

@@ -389,16 +389,21 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir_backend_work *w,
 /*
  * Give @w to the driver, as the newest flight. q->lock is held. -ENOMEM: the
  * work was not taken. Work that the driver refuses is taken, and is done with
- * the driver's result.
+ * the driver's result. @computed: of COMPUTE, as is_short has made it.
  */
-static int submit(struct weir__cuda_queue *q, struct weir_backend_work *w)
+static int submit(struct weir__cuda_queue *q, struct weir_backend_work *w,
+		  struct weir__cuda_computed *computed)
 {
 	/* Get it first: submitted work must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
 	CUresult r;
 
-	if (!f)
+	if (!f) {
+		if (computed->range)
+			weir__cuda_computed(q->c, w, computed, false);
 		return -ENOMEM;
+	}
+	f->computed = *computed;
 	r = weir__cuda_push(q->c);
 	if (r) {
 		flight_track(q, f, w, false, r);
@@ -489,14 +494,15 @@ static int submit_native(struct weir__cuda_queue *q,
 }
 
 static bool needs_help(struct weir__cuda_queue *q,
-		       const struct weir_backend_work *w)
+		       const struct weir_backend_work *w,
+		       struct weir__cuda_computed *computed)
 {
 	bool blocks;
 
 	if (w->kind == WEIR_WORK_CALL || q->n_with_helper)
 		return true;
 	if (w->kind == WEIR_WORK_COMPUTE)
-		return !weir__cuda_compute_is_short(w);
+		return !weir__cuda_compute_is_short(w, computed);
 	if (weir__cuda_push(q->c))
 		return false;
 	blocks = weir__cuda_blocks(q->c, w);
@@ -507,6 +513,7 @@ static bool needs_help(struct weir__cuda_queue *q,
 static int cuda_queue_submit(void *queue, struct weir_backend_work *w)
 {
 	struct weir__cuda_queue *q = queue;
+	struct weir__cuda_computed computed = { 0 };
 	bool counted = w->kind != WEIR_WORK_CALL;
 	int r;
 
@@ -514,10 +521,10 @@ static int cuda_queue_submit(void *queue, struct weir_backend_work *w)
 		return submit_native(q, w);
 	pthread_mutex_lock(&q->lock);
 	q->out += counted;
-	if (needs_help(q, w))
+	if (needs_help(q, w, &computed))
 		r = weir__cuda_to_helper(q, w);
 	else
-		r = submit(q, w);
+		r = submit(q, w, &computed);
 	if (r < 0)
 		q->out -= counted;
 	pthread_mutex_unlock(&q->lock);

@@ -85,15 +85,18 @@ CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 /*
  * compute.c. Queue the launches of a COMPUTE work; a context is current. May
  * block, since a driver has room for some thousand launches. On failure some
- * may have been queued. *@ret is 0 before.
+ * may have been queued. *@ret is 0 before, or what is_short has made it.
  */
 CUresult weir__cuda_compute(struct weir__cuda_queue *q,
 			    struct weir_backend_work *work,
 			    struct weir__cuda_computed *ret);
 /*
- * True if that takes one call of the driver, which does not block. Any thread.
+ * True if that takes one call of the driver, which does not block. *@ret, 0
+ * before, then has the graph that is to be launched, if it is one: pass it to
+ * weir__cuda_compute(), or give it back by weir__cuda_computed(). Any thread.
  */
-bool weir__cuda_compute_is_short(const struct weir_backend_work *work);
+bool weir__cuda_compute_is_short(const struct weir_backend_work *work,
+				 struct weir__cuda_computed *ret);
 /*
  * The work has ended; @leaked: the device may still write to its memory.
  * Returns 0, -ECANCELED, or -EINVAL after writing what a kernel found.

@@ -319,6 +319,25 @@ static void building_fails(void)
 	}
 }
 
+/* The graph is built again some hundred runs later, if that may help. */
+static void refused(int code, unsigned graphs, const char *what)
+{
+	model_make(true);
+	model_set(1, 0);
+	must(run_once());
+	fake.arm("cuGraphInstantiate", 1, FAKECUDA_ONCE, code);
+	for (int i = 0; i < 200; i++)
+		must(run_once());
+	fake.disarm();
+	is_int(lane().graphs, 0, "%s: no graph is built for a time", what);
+	for (int i = 0; i < 100; i++)
+		must(run_once());
+	is_int(lane().graphs, graphs, "%s: %s", what,
+	       graphs ? "then it is tried again" : "nor later");
+	ok(result() == 8, "%s: the runs are right", what);
+	run_free();
+}
+
 static void launch_fails(void)
 {
 	model_make(true);
@@ -333,6 +352,112 @@ static void launch_fails(void)
 	is_int(run_once(), 0, "the next run launches kernel by kernel");
 	ok(result() == 16, "and is right");
 	has_str(lane().why, "cuGraphLaunch", "the reason is given");
+	run_free();
+}
+
+static _Atomic bool released;
+
+/* Ends a call that hangs, so that a test that waits for it fails, and ends. */
+static void *release_later(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 100 && !released; i++)
+		usleep(100000);
+	released = true;
+	fake.release();
+	return NULL;
+}
+
+/* The next @call hangs. release_at_last() ends that. */
+static unsigned long hang(const char *call, pthread_t *thread)
+{
+	unsigned long struck = fake.struck();
+
+	released = false;
+	fake.arm(call, 1, FAKECUDA_HANG, 0);
+	if (pthread_create(thread, NULL, release_later, NULL))
+		bail("no thread");
+	return struck;
+}
+
+static void wait_struck(unsigned long before)
+{
+	while (fake.struck() == before && !released)
+		usleep(1000);
+}
+
+/* True if nothing has waited for the call that hangs. */
+static bool release_at_last(pthread_t thread)
+{
+	bool waited = released;
+
+	released = true;
+	pthread_join(thread, NULL);
+	fake.disarm();
+	return !waited;
+}
+
+/* The driver may wait for what poll is to report: no lock is held meanwhile. */
+static void building_hangs(void)
+{
+	unsigned long struck;
+	pthread_t thread;
+	uint64_t graphs;
+
+	model_make(true);
+	model_set(1, 0);
+	must(run_once());
+	struck = hang("cuGraphInstantiate", &thread);
+	must(weir_run_start(m.run));
+	wait_struck(struck);
+	graphs = lane().graphs;
+	ok(release_at_last(thread),
+	   "while the driver builds a graph, its range is not locked");
+	is_int(graphs, 0, "the graph is not there yet");
+	must(weir_run_wait(m.run, -1));
+	ok(result() == 8, "the run is right");
+	is_int(lane().graphs, 1, "and its graph was built");
+	run_free();
+}
+
+static void *make_other(void *arg)
+{
+	struct weir_node *x, *table, *ids;
+	const int64_t one = 1, shape[] = { 4, N };
+	struct weir_sched *other;
+	struct weir_graph *graph;
+	struct weir_exec *exec;
+
+	(void)arg;
+	must(weir_sched_new(&cuda, 1, NULL, &other));
+	must(weir_graph_new(&graph));
+	table = weir_graph_input(graph, "t", WEIR_DTYPE_F32, 2, shape);
+	ids = weir_graph_input(graph, "i", WEIR_DTYPE_I32, 1, &one);
+	x = weir_get_rows(graph, table, ids);
+	weir_graph_output(graph, x);
+	must(weir_exec_new(other, graph, &exec));
+	weir_exec_free(exec);
+	weir_graph_free(graph);
+	weir_sched_free(other);
+	return NULL;
+}
+
+/* Also not for places for what kernels find, which poll gives back. */
+static void places_hang(void)
+{
+	unsigned long struck;
+	pthread_t thread, other;
+
+	struck = hang("cuMemHostAlloc", &thread);
+	if (pthread_create(&other, NULL, make_other, NULL))
+		bail("no thread");
+	wait_struck(struck);
+	model_make(true);
+	model_set(1, 0);
+	must(run_once());
+	ok(release_at_last(thread),
+	   "while the driver allocates places, runs take and return others");
+	pthread_join(other, NULL);
 	run_free();
 }
 
@@ -493,8 +618,15 @@ int main(void)
 	none();
 	parts();
 	building_fails();
+	refused(2, 1, "no memory");
+	refused(906, 1, "a capture");
+	refused(801, 0, "what the driver cannot do");
 	launch_fails();
+	building_hangs();
 	cancelled();
+	end();
+	begin_as(NULL);
+	places_hang();
 	end();
 	switched_off();
 	two_devices("CUDA0:virtual=2", "CUDA0-1", "two devices of a GPU");
