@@ -193,10 +193,12 @@ def test_views() -> None:
 def test_writes() -> None:
     """set_rows and copy write to the program's arrays, which stay where they are."""
     cache, log = np.zeros((4, 8), np.float16), np.zeros(8, np.float32)
+        "nk": g.concat(dim=-1, b=g.scale(x, scale=2), a=x),
     g = weir.Graph()
     x, at = g.input("x", (1, 8)), g.input("at", (1,), "I32")
     rows = g.set_rows(g.leaf(cache, name="cache"), x, at)
     g.copy(g.reshape(x, (8,)), g.leaf(log))
+    assert (got["nk"] == np.concatenate([CUBE, 2 * CUBE], -1)).all()
     plan = g.compile([g.cast(rows, "F32")], framework="numpy")
     for i in (2, 0):
         (seen,) = plan.run(x=A[i : i + 1], at=np.array([i], np.int32))

@@ -370,21 +370,24 @@ class Graph:
             raise _errors.make(22, _unknown("operation", operation, OPERATIONS))
         nodes = list(sources)
         packed = bytearray(found.size)
+        values: List[Tuple[_Parameter, Any]] = []
         for key, value in parameters.items():
             key = key.rstrip("_")  # as_ is the source "as"
             parameter = found.parameters.get(key)
             if parameter is not None and parameter.type != _NDIM:
                 if value is not None:
-                    if key == "dim" and nodes:
-                        value = _dim(nodes[0], value)
-                    parameter.pack(found, packed, value)
+                    values.append((parameter, value))
             elif key in found.sources:
-                _put(found, nodes, key, value)
+                _put(found, nodes, len(sources), key, value)
             else:
                 known = [*found.sources, *found.parameters]
                 raise _errors.make(
                     22, f"{operation}: " + _unknown("parameter", key, known)
                 )
+        for parameter, value in values:
+            if parameter.name == "dim" and nodes:
+                value = _dim(nodes[0], value)
+            parameter.pack(found, packed, value)
         found.check(parameters)
         numbers = tuple(
             self._number(found, i, node) for i, node in enumerate(nodes)
@@ -535,14 +538,18 @@ def _dims(name: str, value: Any) -> Tuple[int, ...]:
 
 
 def _put(
-    found: Operation, nodes: List[Optional[Node]], key: str, node: Any
+    found: Operation,
+    nodes: List[Optional[Node]],
+    positional: int,
+    key: str,
+    node: Any,
 ) -> None:
-    """A source that is given by its name."""
+    """A source that is given by its name, in any order, after POSITIONAL ones."""
     at = found.sources.index(key)
-    if at < len(nodes):
+    if at < positional:
         raise _errors.make(22, f"{found.name}: {key} is given twice")
-    nodes.extend([None] * (at - len(nodes)))
-    nodes.append(node)
+    nodes.extend([None] * (at + 1 - len(nodes)))
+    nodes[at] = node
 
 
 def _unknown(what: str, name: str, known: Any) -> str:
