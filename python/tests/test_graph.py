@@ -58,6 +58,14 @@ def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return (w @ v).swapaxes(0, 1)
 
 
+def hidden(length: int, window: int = 9) -> Any:
+    """The mask of 3 tokens, the last ones of a length, and 5 positions."""
+    ago = np.arange(length - 3, length)[:, None] - np.arange(5)
+    return np.where((ago >= 0) & (ago < window), 0, -np.inf)
+
+
+# Pages of 2 positions in the order 2, 1, 0; there is no position 5.
+PAGED = [4, 4, 2, 3, 0, 1]
 A, B, ROW = floats(3, 8), floats(3, 8), floats(8)
 CUBE, W = floats(5, 4, 8), floats(6, 8)
 IDS = np.array([2, 0, 2], np.int32)
@@ -108,6 +116,12 @@ CASES: List[Tuple[str, List[Any], Dict[str, Any], Any]] = [
     ("rope", [CUBE, POS], {"mode": "neox"}, rotate(CUBE, POS, True)),
     ("attention", [Q, K, V, MASK], {}, attend(Q, K, V, MASK)),
     ("attention", [Q, K, V], {"precision": "f32"}, attend(Q, K, V, 0)),
+    ("attention", [Q, K, V], {"causal": 1}, attend(Q, K, V, hidden(5))),
+    ("attention", [Q, K, V, None, None, np.array([4], np.int32)],
+     {"causal": True, "window": 2}, attend(Q, K, V, hidden(4, 2))),
+    ("attention", [Q, K[:, PAGED].copy(), V[:, PAGED].copy(), None, None,
+                   np.array([4], np.int32), np.array([[2, 1, 0]], np.int32)],
+     {"page": 2}, attend(Q, K, V, np.where(np.arange(5) < 4, 0, -np.inf))),
     ("get_rows", [W, IDS], {}, W[IDS]),
     ("mul_mat", [W, A], {}, A @ W.T),
     ("mul_mat", [W, A], {"precision": "f32"}, A @ W.T),
@@ -179,10 +193,12 @@ def test_views() -> None:
         "np": g.permute(x, (-1, 0, -2)),
         "ns": g.slice(x, -2, -3, 2),
         "nc": g.concat(x, x, dim=-1),
+        "nk": g.concat(dim=-1, b=g.scale(x, scale=2), a=x),
     }, x=CUBE)
     assert (got["np"] == CUBE.transpose(2, 0, 1)).all()
     assert (got["ns"] == CUBE[:, 1:3]).all()
     assert (got["nc"] == np.concatenate([CUBE, CUBE], -1)).all()
+    assert (got["nk"] == np.concatenate([CUBE, 2 * CUBE], -1)).all()
     assert (got["r"] == CUBE.reshape(5, 32)).all()
     assert (got["p"] == CUBE.transpose(2, 0, 1)).all()
     assert (got["t"] == CUBE.swapaxes(1, 2)).all()
@@ -193,12 +209,10 @@ def test_views() -> None:
 def test_writes() -> None:
     """set_rows and copy write to the program's arrays, which stay where they are."""
     cache, log = np.zeros((4, 8), np.float16), np.zeros(8, np.float32)
-        "nk": g.concat(dim=-1, b=g.scale(x, scale=2), a=x),
     g = weir.Graph()
     x, at = g.input("x", (1, 8)), g.input("at", (1,), "I32")
     rows = g.set_rows(g.leaf(cache, name="cache"), x, at)
     g.copy(g.reshape(x, (8,)), g.leaf(log))
-    assert (got["nk"] == np.concatenate([CUBE, 2 * CUBE], -1)).all()
     plan = g.compile([g.cast(rows, "F32")], framework="numpy")
     for i in (2, 0):
         (seen,) = plan.run(x=A[i : i + 1], at=np.array([i], np.int32))
