@@ -72,6 +72,15 @@ def test_convert_options(small: Path, tmp_path: Path) -> None:
     assert estimate["bytes"] > 0 and not (tmp_path / "none.gguf").exists()
 
 
+def test_convert_sizes(many: Path, tmp_path: Path) -> None:
+    """Sizes are numbers, or strings with a suffix, as the command takes them."""
+    for size in (8 << 20, "8M"):
+        report = weir.convert(
+            many, tmp_path / "x.safetensors", shard_bytes=size, staging="16M",
+            estimate=True)
+        assert report["files"] > 1
+
+
 def test_convert_fails(small: Path, tmp_path: Path) -> None:
     """convert() raises the sentence of the command."""
     target = tmp_path / "x.gguf"
@@ -109,6 +118,22 @@ def test_convert_progress_fails(many: Path, tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) == before
     with pytest.raises(weir.Error, match="No such file"):
         weir.convert(tmp_path / "-none", tmp_path / "w.safetensors", progress=print)
+
+
+def test_convert_progress_error(many: Path, tmp_path: Path) -> None:
+    """convert() passes on the function's exception, also one of weir's."""
+
+    class Stopped(weir.CancelledError):
+        """An exception of the program."""
+
+    own = Stopped("--force of the program")
+
+    def refuse(state: object) -> None:
+        raise own
+
+    with pytest.raises(Stopped) as caught:
+        weir.convert(many, tmp_path / "z.safetensors", progress=refuse)
+    assert caught.value is own
 
 
 def test_convert_ctrl_c(many: Path, tmp_path: Path) -> None:

@@ -86,10 +86,10 @@ def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:
 
 
 def strings(name: str, value: Any) -> List[str]:
-    """A str, or several."""
+    """A str, or several; of a dictionary its keys."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, (bytes, Mapping)):
+    if isinstance(value, bytes):
         raise wrong(name, value, "a str, or a sequence of str")
     return [text(f"one of {name}", item) for item in items(name, value, "str")]
 

@@ -11,6 +11,7 @@ from . import _check, _dtypes, _errors, _report
 from ._model import Path
 
 Names = Union[str, Sequence[str]]
+Size = Union[int, str]
 
 # The options of `weir convert`, and the arguments of convert().
 _ARGUMENTS = {
@@ -63,7 +64,7 @@ def convert(
     target: Path,
     *,
     dtype: object = None,
-    shard_bytes: int = 0,
+    shard_bytes: Size = 0,
     drop: Names = (),
     rename: Optional[Mapping[str, str]] = None,
     slices: Names = (),
@@ -73,7 +74,7 @@ def convert(
     force: bool = False,
     raw: bool = False,
     estimate: bool = False,
-    staging: int = 0,
+    staging: Size = 0,
     cache: str = "keep",
     lenient: bool = False,
     progress: _report.Progress = None,
@@ -86,7 +87,8 @@ def convert(
     hyperparameters and tokenizer, unless raw is true.
     dtype: "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k" or "q6_k"; or a dtype of
     NumPy or torch.
-    shard_bytes: most bytes of tensors of a file, of several.
+    shard_bytes: most bytes of tensors of a file, of several; sizes may also be
+    strings with a suffix, as of the command: "4G".
     drop, drop_metadata: patterns of names and keys to leave out.
     rename: {extended regular expression: replacement}.
     slices: "PATTERN:DIM" (the part of rank, "0/2") or "PATTERN:DIM:START+N".
@@ -111,18 +113,16 @@ def convert(
         _check.path(name, at)
     if not os.path.exists(source):
         raise _errors.make(2, f"{os.fsdecode(source)}: No such file or directory")
-    for name, n in (("shard_bytes", shard_bytes), ("staging", staging)):
-        _check.whole(name, n)
     arguments = ["convert", "--json"]
     arguments += [] if dtype is None else ["--dtype", _dtype(dtype)]
-    arguments += ["--shard", str(shard_bytes)] if shard_bytes else []
+    arguments += _size("--shard", "shard_bytes", shard_bytes)
     arguments += _each("--drop", "drop", drop)
     arguments += _each("--rename", "rename", _pairs("rename", rename))
     arguments += _each("--slice", "slices", slices)
     arguments += [] if rank is None else ["--rank", _check.text("rank", rank)]
     arguments += _each("--drop-meta", "drop_metadata", drop_metadata)
     arguments += _each("--set", "metadata", _pairs("metadata", metadata))
-    arguments += ["--staging", str(staging)] if staging else []
+    arguments += _size("--staging", "staging", staging)
     arguments += ["--cache", _check.text("cache", cache)]
     for option, chosen in (
         ("--force", force),
@@ -136,11 +136,8 @@ def convert(
         raise _errors.make(
             17, f"{os.fsdecode(target)}: exists already; force=True replaces it"
         )
-    try:
-        with _report.shown(progress) as show:
-            report: Dict[str, Any] = json.loads(_run(arguments, show))
-    except _errors.Error as error:
-        raise _errors.make(error.errno, _as_call(str(error))) from None
+    with _report.shown(progress) as show:
+        report: Dict[str, Any] = json.loads(_run(arguments, show))
     return report
 
 
@@ -170,14 +167,26 @@ def _pairs(name: str, pairs: Optional[Mapping[str, str]]) -> List[str]:
     ]
 
 
+def _size(option: str, name: str, size: Size) -> List[str]:
+    """A number of bytes; 0 is the command's choice."""
+    if not isinstance(size, str):
+        size = _check.whole(name, size)
+    return [option, str(size)] if size else []
+
+
 def _each(option: str, name: str, values: Names) -> List[str]:
+    if isinstance(values, Mapping):
+        raise _check.wrong(name, values, "a str, or a sequence of str")
     return [
         word for value in _check.strings(name, values) for word in (option, value)
     ]
 
 
-def _run(arguments: Sequence[str], show: Optional[_report.Show] = None) -> bytes:
-    """What the command prints. A failure is an exception with its sentence."""
+def _run(arguments: Sequence[str], show: Optional[_report.Show]) -> bytes:
+    """What the command prints. A failure is an exception with its sentence.
+
+    Exceptions of SHOW, which is the caller's, stay as they are.
+    """
     import subprocess
 
     read, write = os.pipe() if show else (-1, -1)
@@ -216,7 +225,9 @@ def _run(arguments: Sequence[str], show: Optional[_report.Show] = None) -> bytes
     sentence = lines[-1]
     if sentence.startswith("weir: "):
         sentence = sentence[len("weir: "):]
-    raise _errors.make(_STATUS.get(process.returncode, 0), sentence)
+    raise _errors.make(
+        _STATUS.get(process.returncode, 0), _as_call(sentence)
+    )
 
 
 def _follow(read: int, show: _report.Show) -> None:
