@@ -60,7 +60,7 @@ COMMON: Dict[str, Tuple[List[Any], List[Any]]] = {
     "root": ([5, "x"], []),
 }
 given(lambda p, t, **k: weir.load(p, **k), {
-    **COMMON, "progress": ([5, "x"], []),
+    **COMMON, "progress": ([5, "x", 1.0], []),
 })
 given(lambda p, t, **k: weir.stream(p, **k), COMMON)
 given(lambda p, t, **k: asyncio.run(weir.load_async(p, **k)), COMMON)
@@ -113,7 +113,7 @@ given(lambda p, t, **k: weir.Root(**k), {
         "reactors", "depth", "copiers", "chunk", "staging", "keep", "budget")},
     "io_cpus": ([5], ["zz"]),
     "module_path": ([5], []),
-    **{name: (["x", None], [-2, 1e30, float("nan")]) for name in (
+    **{name: (["x", "5", b"5", None], [-2, 1e30, float("nan")]) for name in (
         "close_timeout", "read_timeout")},
 })
 given(lambda p, t, **k: weir.Root().trim(**k), {"keep": (["x"], [-1])})
@@ -132,8 +132,10 @@ given(
     lambda p, t, **k: weir.load(p, framework="weir", parkable=True).park(**k),
     {"to": ([5, None], []), "changed": ([5, [5]], [["b"]])},
 )
-TYPES.append((lambda p, t: weir.cuda.wait("x", t), "stream"))
-TYPES.append((lambda p, t: weir.cuda.wait(None, t), "stream"))
+for wrong in ("x", "5", b"5", 5.0, True, None):
+    TYPES.append((
+        lambda p, t, v=wrong: weir.cuda.wait(v, t), "stream"  # type: ignore[misc]
+    ))
 TYPES.append((lambda p, t: weir.cuda.wait(0, 5), "tensor"))
 TYPES.append((lambda p, t: weir.Ranks.of_mpi(5), "comm"))
 given(
@@ -281,3 +283,59 @@ def test_replaced_framework(small: Path) -> None:
         assert isinstance(theirs.safe_open(small, framework="np"), weir.safe_open)
     finally:
         weir.restore_safetensors()
+
+
+def test_replaced_handle(small: Path) -> None:
+    """So it does for files that are open, where safetensors takes them."""
+    theirs = pytest.importorskip("safetensors")
+    original = getattr(theirs, "_safe_open_handle", None)
+    if original is None:
+        pytest.skip("this safetensors takes no file that is open")
+    weir.replace_safetensors()
+    try:
+        with open(small, "rb") as file:
+            assert isinstance(theirs._safe_open_handle(file, "mlx"), original)
+            ours = theirs._safe_open_handle(file, "np")
+            assert isinstance(ours, weir.safe_open)
+    finally:
+        weir.restore_safetensors()
+
+
+class OnlyInt:
+    """A stream as those of numba and cuda.bindings: only int() takes it."""
+
+    def __int__(self) -> int:
+        return 7
+
+
+class Index:
+    """A whole number, as NumPy's, that is no int."""
+
+    def __index__(self) -> int:
+        return 1 << 20
+
+
+def test_streams(tensor: Any) -> None:
+    """A stream is a number, or an object that int() makes a number of."""
+    for stream, number in ((5, 5), (OnlyInt(), 7), (Index(), 1 << 20)):
+        assert weir.cuda._number(stream) == number
+        weir.cuda.wait(stream, tensor)
+
+
+def test_whole(small: Path, tensor: Any) -> None:
+    """Sizes may be whole numbers of other types, as NumPy's."""
+    size: Any = Index()
+    report = weir.save({"w": tensor}, small.parent / OUT, shard_bytes=size)
+    assert report["bytes"] >= 96
+    g, x = graph()
+    with g.compile(g.sqr(x), budget=size, weights=size):
+        pass
+    weir.safe_open(small, "weir").prefetch(ahead=size).close()
+
+
+def test_progress_number(small: Path) -> None:
+    """0 and 1 are False and True for progress."""
+    for no in (0, False):
+        assert "b" in weir.load(small, framework="weir", progress=no)
+    for yes in (1, True):
+        assert "b" in weir.load(small, framework="weir", progress=yes)

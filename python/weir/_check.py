@@ -41,6 +41,8 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 def seconds(name: str, value: Any, most: float = 1e9) -> float:
     """A time, or -1."""
     try:
+        if isinstance(value, (str, bytes, bytearray)):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise wrong(name, value, "a number of seconds") from None

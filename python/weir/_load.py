@@ -290,7 +290,7 @@ def save(
     _check.path("path", path)
     if format is not None:
         _check.text("format", format)
-    _check.whole("shard_bytes", shard_bytes)
+    shard_bytes = _check.whole("shard_bytes", shard_bytes)
     _serialize.check_metadata(metadata)
     flags = _weir.SAVE_NEW if new else 0
     saving = _weir.Save(_root.given(root), path, format, shard_bytes, flags)

@@ -60,7 +60,8 @@ class safe_open:
     A context manager, but it works without ``with`` too.
     """
 
-    # safetensors' own, while weir is in its place: for other frameworks.
+    # safetensors' own, while weir is in its place: for other frameworks. Each
+    # class has one, with the arguments that its own calls take.
     _original: Any = None
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
@@ -244,7 +245,7 @@ class safe_open:
         except TypeError:
             raise _check.wrong("threads", threads, "a whole number") from None
         if ahead is not None:
-            _check.whole("ahead", ahead)
+            ahead = _check.whole("ahead", ahead)
         to, make = self._device, self._make
         if device is not None:
             to, make = _place(device, self._framework)
@@ -308,6 +309,8 @@ def _place(device: object, framework: str) -> Tuple[str, _weir.Maker]:
 
 class safe_open_handle(safe_open):
     """safe_open of a file object that the caller has open."""
+
+    _original: Any = None
 
     def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
         return _weir.Model(

@@ -63,10 +63,11 @@ class Plan:
     ) -> None:
         self._maker = _frameworks.maker(_frameworks.name_of(framework))
         self._keys, nodes = _form(outputs)
-        _check.whole("copies", copies, 1, 4096)
-        for name, n in (("budget", budget), ("weights", weights)):
-            if n is not None:
-                _check.whole(name, n, 1)
+        copies = _check.whole("copies", copies, 1, 4096)
+        if budget is not None:
+            budget = _check.whole("budget", budget, 1)
+        if weights is not None:
+            weights = _check.whole("weights", weights, 1)
         if isinstance(devices, str):
             devices = [devices]
         elif devices is None:

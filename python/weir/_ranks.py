@@ -35,7 +35,8 @@ class Ranks:
         agree: Callable[[str], str],
         broadcast: Callable[[Any, int], None],
     ) -> None:
-        if _check.whole("rank", rank) >= _check.whole("size", size, 1):
+        rank, size = _check.whole("rank", rank), _check.whole("size", size, 1)
+        if rank >= size:
             raise _errors.make(22, f"rank {rank} of {size} ranks")
         for name, call in (("agree", agree), ("broadcast", broadcast)):
             if not callable(call):

@@ -38,6 +38,9 @@ def replace_safetensors() -> None:
 
     swap: Dict[int, Any] = {}
     _open.safe_open._original = safetensors.safe_open
+    _open.safe_open_handle._original = getattr(
+        safetensors, "_safe_open_handle", None
+    )
     _put(safetensors, "safe_open", _open.safe_open, swap)
     _put(safetensors, "_safe_open_handle", _open.safe_open_handle, swap)
     for name, needed in _MODULES.items():
@@ -57,6 +60,7 @@ def replace_safetensors() -> None:
 def restore_safetensors() -> None:
     """Undo ``replace_safetensors``."""
     _open.safe_open._original = None
+    _open.safe_open_handle._original = None
     while _replaced:
         module, name, original = _replaced.pop()
         setattr(module, name, original)

@@ -54,8 +54,9 @@ class Report(Dict[str, Any]):
 
 def check(progress: Progress) -> None:
     """Refuse what is no argument for progress."""
-    if not isinstance(progress, bool):
-        _check.function("progress", progress, "True, or a function of a dictionary")
+    if isinstance(progress, int) and progress in (0, 1):
+        return  # as False and True
+    _check.function("progress", progress, "True, or a function of a dictionary")
 
 
 Show = Callable[[Mapping[str, Any]], object]
@@ -64,9 +65,9 @@ Show = Callable[[Mapping[str, Any]], object]
 @contextlib.contextmanager
 def shown(progress: Progress) -> Iterator[Optional[Show]]:
     """What to call with each state; None: nothing."""
-    bar = _bar() if progress is True else None
+    bar = _bar() if progress and not callable(progress) else None
     try:
-        yield bar if progress is True else progress or None
+        yield progress if callable(progress) else bar
     finally:
         if bar:
             bar.close()
