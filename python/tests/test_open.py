@@ -184,6 +184,32 @@ def test_fetch(monkeypatch: Any) -> None:
             memory[1].fetch(offset, size)
 
 
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_fetch_without_threads(monkeypatch: Any, error: Any) -> None:
+    """Files are read in the background again after no thread could be started."""
+    memory = [_weir.Memory(weir.Root(), 1)]
+    queue, was_read = _fetch._Queue(), threading.Event()
+
+    def read(part: _weir.Memory, offset: int, bytes: int) -> None:
+        if part is memory[0]:
+            was_read.set()
+
+    def fail(thread: threading.Thread) -> None:
+        raise error("can't start new thread")
+
+    monkeypatch.setattr(_fetch, "read", read)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        for _ in range(_fetch.THREADS + 1):
+            try:
+                queue.add(memory)
+            except KeyboardInterrupt:
+                pass
+    assert error is KeyboardInterrupt or not queue._mappings
+    queue.add(memory)
+    assert was_read.wait(60)
+
+
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
 @pytest.mark.parametrize("change", ["write", "truncate"])
 def test_changed(small: Path, change: str, backend: str) -> None:

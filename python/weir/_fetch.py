@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from typing import Deque, Iterable, Iterator, Tuple
+from typing import Deque, Iterable, Iterator, Set, Tuple
 
 from . import _weir
 
@@ -29,16 +29,23 @@ class _Queue:
         # A signal handler may add mappings while this thread does.
         self._lock = threading.RLock()
         self._mappings: Deque[_Mapping] = deque()
-        self._threads = 0
+        self._threads: Set[threading.Thread] = set()
 
     def add(self, mappings: Iterable[_weir.Memory]) -> None:
         """Read MAPPINGS too."""
         with self._lock:
             self._mappings.extend((m, itertools.count(0, CHUNK)) for m in mappings)
-            new = THREADS - self._threads if self._mappings else 0
-            self._threads += new
-        for _ in range(new):
-            threading.Thread(target=self._run, name="weir", daemon=True).start()
+            # A thread ends early if Ctrl-C met its start, for example.
+            self._threads = {t for t in self._threads if t.is_alive()}
+            while self._mappings and len(self._threads) < THREADS:
+                thread = threading.Thread(target=self._run, name="weir", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system has no more threads
+                    if not self._threads:
+                        self._mappings.clear()  # their users read them
+                    return
+                self._threads.add(thread)
 
     def _next(self) -> Tuple[_weir.Memory, int]:
         """A mapping and the offset of a chunk to read; IndexError: no more."""
@@ -51,7 +58,7 @@ class _Queue:
                         return memory, offset
                     self._mappings.popleft()
             except IndexError:
-                self._threads -= 1
+                self._threads.discard(threading.current_thread())
                 raise
 
     def _run(self) -> None:
