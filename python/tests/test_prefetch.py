@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Deque, Dict, List, Tuple
 
 import pytest
 
@@ -335,6 +335,40 @@ def test_handler(tiny: Path) -> None:
         found.update((name, raw(tensor)) for name, tensor in loader)
         assert found == TINY
     assert step > 200
+
+
+def test_handler_takes_last(tiny: Path) -> None:
+    """A signal handler takes the last tensors at any step of an iteration."""
+    for step in range(1, 5000):
+        plan = dict.fromkeys(NAMES[:2])
+        loader = weir.safe_open(tiny, "weir").prefetch(plan, ahead=0)
+        found: Dict[str, bytes] = {}
+
+        def iterate() -> None:
+            found.update((name, raw(tensor)) for name, tensor in loader)
+
+        def handler() -> None:
+            try:
+                found[NAMES[1]] = raw(loader.take(NAMES[1]))
+            except weir.SafetensorError as error:
+                assert "already" in str(error)
+
+        if not at_step(step, "_prefetch.py", iterate, handler):
+            break
+        assert found == {name: TINY[name] for name in NAMES[:2]}
+    assert 100 < step < 4999
+
+
+def test_take_looks_at_first(tiny: Path) -> None:
+    """take() does not go through all tensors that wait."""
+
+    class Waiting(Deque[Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError("all were looked at")
+
+    loader = weir.safe_open(tiny, "weir").prefetch(ahead=128)
+    loader._waiting = Waiting(list(loader._waiting))
+    assert {name: raw(loader.take(name)) for name in NAMES} == TINY
 
 
 def test_interrupted_take(tiny: Path) -> None:

@@ -136,9 +136,16 @@ class PrefetchLoader:
             self._running.append(group)
         return load
 
+    def _first(self) -> Optional[_Group]:
+        """The first group that no load reads yet, in one step: see _lock."""
+        try:
+            return self._waiting[0]
+        except IndexError:
+            return None
+
     def _start_more(self) -> None:
         """Start the loads of what may be read ahead."""
-        for group in list(self._waiting):
+        while (group := self._first()) is not None:
             ahead = sum(g.bytes - g.given for g in self._running)
             if self._ahead is not None and ahead + group.bytes > self._ahead:
                 return
@@ -218,8 +225,9 @@ class PrefetchLoader:
             with self._lock:
                 self._check()
                 self._start_more()
-                if self._waiting and all(g.ended for g in self._running):
-                    self._start(self._waiting[0])
+                first = self._first()
+                if first is not None and all(g.ended for g in self._running):
+                    self._start(first)
                 loads = [
                     (group, load)
                     for group, load in [(g, g.load) for g in self._running]
