@@ -37,14 +37,24 @@ void glue_copies_free(struct glue_plan *plan)
 	plan->copies = 0;
 }
 
+/* The number of this thread. Values of pthread_self() are used again. */
+static uint64_t this_thread(void)
+{
+	static _Thread_local uint64_t self;
+	static _Atomic uint64_t last;
+
+	if (!self)
+		self = ++last;
+	return self;
+}
+
 /* True if this thread has all copies: it would wait for itself. */
 static bool has_all(const struct glue_plan *plan)
 {
-	pthread_t self = pthread_self();
+	uint64_t self = this_thread();
 
 	for (unsigned i = 0; i < plan->copies; i++)
-		if (!plan->copy[i].taken ||
-		    !pthread_equal(plan->copy[i].thread, self))
+		if (!plan->copy[i].taken || plan->copy[i].thread != self)
 			return false;
 	return true;
 }
@@ -104,7 +114,7 @@ struct glue_copy *glue_copy_take(struct glue_plan *plan, bool block)
 	while (copy->taken)
 		copy++;
 	copy->taken = true;
-	copy->thread = pthread_self();
+	copy->thread = this_thread();
 	return copy;
 }
 

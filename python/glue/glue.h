@@ -153,7 +153,7 @@ struct glue_manifest {
 	PyObject_HEAD struct weir_manifest *manifest;
 };
 
-#define GLUE_CUDA_MAX 16 /* devices whose leaves are ordered with streams */
+#define GLUE_CUDA_MAX 64 /* devices, as many as the library describes */
 
 /* A graph, and what its leaves are in. */
 struct glue_graph {
@@ -178,7 +178,7 @@ struct glue_copy {
 	struct weir_run *run;
 	struct weir_event *end; /* for fileno(); or NULL */
 	PyObject *keep;         /* tensors that an input is copied from later */
-	pthread_t thread;       /* that took it */
+	uint64_t thread;        /* that took it: this_thread() */
 	bool taken;
 	bool running; /* it may not have ended: its next user waits for it */
 };

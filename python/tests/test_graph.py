@@ -609,6 +609,32 @@ def test_copy_after_interrupt(how: str) -> None:
     assert steps > 20
 
 
+def test_copy_of_ended_thread() -> None:
+    """A thread waits for a copy that a thread has which has ended."""
+    plan, x = long_plan(n=100)
+    runs: List[Any] = []
+
+    def start() -> None:
+        runs.append(plan.start(x=x))
+
+    def run() -> None:
+        try:
+            runs.append(plan.run(x=x))
+        except weir.Error as error:
+            runs.append(error)
+
+    for _ in range(8):
+        # The second thread often has the stack and the address of the first.
+        for work in (start, run):
+            thread = threading.Thread(target=work)
+            thread.start()
+            if work is start:
+                thread.join()
+        runs.pop(0).result()
+        thread.join()
+        assert not isinstance(runs.pop(), weir.Error)
+
+
 def test_copy_after_failure() -> None:
     """A run that failed has returned its copy, also while somebody has its error."""
     plan, x = long_plan()
