@@ -256,7 +256,9 @@ class Graph:
     with ``parkable=True`` must not be parked while a run uses them; a run that
     begins while they are parked is refused. A run uses leaves of a GPU after the
     work that torch has queued in its current stream of that device. Work of other
-    streams and of other frameworks that writes to them must be done before.
+    streams and of other frameworks that writes to them must be done before. A leaf
+    that has not arrived when it is added (``wait=False``) is not ordered after
+    torch's work: all runs wait for its bytes only.
 
     Any thread may use a graph, one at a time.
     """
