@@ -154,7 +154,7 @@ static bool rows_are_of(const struct weir_operand *rows,
 
 /*
  * Three blocks work at once: nothing that one of them writes is read or
- * written by another.
+ * written by another. Blocks 1 and 2 both read the index of k.
  */
 static bool rope_fits(const struct weir_backend_node *const *nodes)
 {
@@ -174,7 +174,8 @@ static bool rope_fits(const struct weir_backend_node *const *nodes)
 	}
 	return rows_are_of(&nodes[2]->src[1], &nodes[1]->dst) &&
 	       !overlap(&nodes[2]->dst, &nodes[1]->dst) &&
-	       !overlap(&nodes[2]->src[2], &nodes[1]->dst);
+	       !overlap(&nodes[2]->src[2], &nodes[1]->dst) &&
+	       !overlap(&nodes[2]->src[2], &nodes[2]->dst);
 }
 
 /* The tokens of a rope, or of set_rows. */

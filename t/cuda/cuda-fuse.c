@@ -3,6 +3,7 @@
  * Several nodes in one launch: a layer of a model computes the same bits with
  * and without, in whole and in parts, and needs fewer launches.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "gpu.h"
@@ -21,7 +22,7 @@ static struct weir_graph *g;
 
 /* A layer without its second half, for one token. */
 static struct layer {
-	struct weir_node *x, *y, *pos, *mask, *out, *sum, *normed;
+	struct weir_node *x, *y, *pos, *pos_v, *mask, *out, *sum, *normed;
 	struct weir_node *w[6];
 	struct weir_tensor cache[2];
 	struct weir_exec *exec;
@@ -50,11 +51,13 @@ static struct weir_node *by_heads(struct weir_node *x)
 	return weir_permute(g, x, 3, dim);
 }
 
-static struct weir_node *remember(unsigned i, struct weir_node *x)
+static struct weir_node *remember(unsigned i, struct weir_node *x,
+				  struct weir_node *pos)
 {
 	struct weir_node *all = weir_graph_leaf(g, &m.cache[i], NULL);
 
-	all = weir_set_rows(g, all, x, m.pos);
+	all = weir_set_rows(g, all, x, pos);
+	weir_node_set_name(all, i ? "set v" : "set k");
 	return by_heads(split(all, PLACES, KV));
 }
 
@@ -86,6 +89,7 @@ static void layer_make(const char *params, bool observed)
 	m.x = input("x", WEIR_DTYPE_F32, 1, WIDTH);
 	m.y = input("y", WEIR_DTYPE_F32, 1, WIDTH);
 	m.pos = weir_graph_input(g, "pos", WEIR_DTYPE_I32, 1, &one);
+	m.pos_v = weir_graph_input(g, "pos_v", WEIR_DTYPE_I32, 1, &one);
 	m.mask = input("mask", WEIR_DTYPE_F32, 1, PLACES);
 	m.w[0] = input("norm", WEIR_DTYPE_F32, 1, WIDTH);
 	m.w[1] = input("q", WEIR_DTYPE_F32, WIDTH, WIDTH);
@@ -101,8 +105,9 @@ static void layer_make(const char *params, bool observed)
 	v = weir_mul_mat(g, m.w[3], x);
 	q = weir_rope(g, q, m.pos, NULL, &rope);
 	k = weir_rope(g, k, m.pos, NULL, &rope);
-	k = remember(0, weir_reshape(g, k, 2, (int64_t[]){ 1, KV * HEAD }));
-	v = remember(1, v);
+	k = remember(0, weir_reshape(g, k, 2, (int64_t[]){ 1, KV * HEAD }),
+		     m.pos);
+	v = remember(1, v, m.pos_v);
 	x = weir_attention(g, by_heads(q), k, v, m.mask, &attend);
 	x = weir_reshape(g, x, 2, (int64_t[]){ 1, WIDTH });
 	x = weir_add(g, m.sum, weir_mul_mat(g, m.w[4], x));
@@ -147,6 +152,7 @@ static void set_step(int step)
 		mask[i] = i > step ? -1e30F : 0;
 	must(weir_run_input(m.run, m.mask, mask, sizeof(mask)));
 	must(weir_run_input(m.run, m.pos, &pos, sizeof(pos)));
+	must(weir_run_input(m.run, m.pos_v, &pos, sizeof(pos)));
 	set(m.x, WIDTH, 100 + (unsigned)step);
 	set(m.y, WIDTH, 200 + (unsigned)step);
 }
@@ -166,7 +172,7 @@ static void get(const struct weir_node *node, float *to)
 	must(weir_tensor_get(&t, 0, to, WIDTH * sizeof(float)));
 }
 
-static void steps(struct seen *seen, uint64_t nodes, uint64_t part)
+static void set_weights(void)
 {
 	static const size_t sizes[6] = { WIDTH,
 					 WIDTH * WIDTH,
@@ -174,11 +180,17 @@ static void steps(struct seen *seen, uint64_t nodes, uint64_t part)
 					 KV * HEAD * WIDTH,
 					 WIDTH * WIDTH,
 					 WIDTH };
+
+	for (unsigned i = 0; i < 6; i++)
+		set(m.w[i], sizes[i], i + 1);
+}
+
+static void steps(struct seen *seen, uint64_t nodes, uint64_t part)
+{
 	struct weir_lane lane = { .size = sizeof(lane) };
 
 	memset(seen, 0, sizeof(*seen));
-	for (unsigned i = 0; i < 6; i++)
-		set(m.w[i], sizes[i], i + 1);
+	set_weights();
 	for (int s = 0; s < STEPS; s++) {
 		set_step(s);
 		if (!part)
@@ -226,6 +238,46 @@ static bool same(const struct seen *a, const struct seen *b)
 	       !memcmp(a->cache, b->cache, sizeof(a->cache));
 }
 
+/* The node that a run fails with, by positions of k and of v; 0: another. */
+static char failed(int32_t pos, int32_t pos_v)
+{
+	int r;
+
+	set_step(0);
+	must(weir_run_input(m.run, m.pos, &pos, sizeof(pos)));
+	must(weir_run_input(m.run, m.pos_v, &pos_v, sizeof(pos_v)));
+	must(weir_run_start(m.run));
+	r = weir_run_wait(m.run, -1);
+	return r != -EINVAL                      ? 0
+	       : strstr(weir_error(), "'set k'") ? 'k'
+	       : strstr(weir_error(), "'set v'") ? 'v'
+						 : 0;
+}
+
+/* The order of blocks on the stand-in is that of 8 seeds. */
+static void positions(const char *params)
+{
+	unsigned both = 0, first = 0, second = 0;
+
+	layer_make(params, false);
+	set_weights();
+	for (unsigned order = 0; order < 8; order++) {
+		char text[8];
+
+		snprintf(text, sizeof(text), "%u", order);
+		fake.set("ORDER", text);
+		both += failed(PLACES, PLACES) == 'k';
+		first += failed(-1, 0) == 'k';
+		second += failed(0, PLACES) == 'v';
+	}
+	fake.set("ORDER", "0");
+	is_int(both, 8, "%s: of two positions out of range the first is found",
+	       params);
+	is_int(first, 8, "%s: a position of k out of range is found", params);
+	is_int(second, 8, "%s: so is one of v", params);
+	layer_free();
+}
+
 int main(void)
 {
 	struct weir_dev_info info = { .size = sizeof(info) };
@@ -254,6 +306,8 @@ int main(void)
 	}
 	fused = run_with("CUDA0:fuse=yes", 0, true);
 	ok(same(&plain, &fused), "so has a layer whose inside is read");
+	positions("CUDA0:fuse=no");
+	positions("CUDA0:fuse=yes");
 	if (on_fake(3)) {
 		struct fakecuda_counts counts;
 

@@ -97,12 +97,8 @@ KERNEL(set_rows_blocks, index)
 			int64_t index;
 
 			w.i[1] = row;
-			index = index_in(p.ids, w);
-			if (index < 0 || index >= p.dst.dim[1]) {
-				found_index(workspace, p.node, index, row,
-					    p.dst.dim[1]);
+			if (!set_row_in(p, workspace, w, index))
 				continue;
-			}
 			block_out(p.dst, dst + index * p.dst.stride[1],
 				  element_in(p.a, a + row * p.a.stride[1]));
 		}

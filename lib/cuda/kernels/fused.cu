@@ -67,7 +67,9 @@ KERNEL(rms_norm_mul, norm_mul)
 
 /*
  * rope of q and of k, and set_rows of the rotated k and of v, of one token.
- * Block 0 has q, block 1 k, block 2 v.
+ * Block 0 has q, block 1 k, block 2 v. Each thread of block 2 reports an index
+ * of k that is out of range before one of v, as the kernels of the single nodes
+ * do: block 1 may not have begun.
  */
 KERNEL(rope_set_rows, rope_set)
 {
@@ -78,6 +80,10 @@ KERNEL(rope_set_rows, rope_set)
 		__syncthreads();
 		set_rows_of(p.set_k, workspace, threadIdx.x, blockDim.x);
 	} else {
+		int64_t index;
+
+		set_row_in(p.set_k, workspace, place_of(p.set_k.a, 1, 0),
+			   index);
 		set_rows_of(p.set_v, workspace, threadIdx.x, blockDim.x);
 	}
 }

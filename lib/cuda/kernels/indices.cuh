@@ -19,6 +19,18 @@ __device__ static inline int64_t index_in(const operand &ids, const place &w)
 	return (int32_t)word_in<uint32_t>(ids, at);
 }
 
+/* Find the row that set_rows sets for @w; false: out of range, and reported. */
+__device__ static inline bool set_row_in(const struct weir__cuda_index &p,
+					 char *workspace, const place &w,
+					 int64_t &index)
+{
+	index = index_in(p.ids, w);
+	if (index >= 0 && index < p.dst.dim[1])
+		return true;
+	found_index(workspace, p.node, index, w.i[1], p.dst.dim[1]);
+	return false;
+}
+
 /* Threads from @first on, @step of them, set elements of columns. */
 __device__ static inline void set_rows_of(const struct weir__cuda_index &p,
 					  char *workspace, uint64_t first,
@@ -36,12 +48,8 @@ __device__ static inline void set_rows_of(const struct weir__cuda_index &p,
 			int64_t index;
 
 			w.i[1] = row;
-			index = index_in(p.ids, w);
-			if (index < 0 || index >= p.dst.dim[1]) {
-				found_index(workspace, p.node, index, row,
-					    p.dst.dim[1]);
+			if (!set_row_in(p, workspace, w, index))
 				continue;
-			}
 			element_out(p.dst, dst + index * p.dst.stride[1],
 				    element_in(p.a, a + row * p.a.stride[1]));
 		}
