@@ -619,9 +619,10 @@ struct weir_backend_compute {
 	void *workspace; /* the run has it: the bytes that prepare requested */
 	size_t first, n; /* the nodes [first, first + n) of the segment */
 	/*
-	 * If it is not 0, compute no further node; the work then ends with
-	 * -ECANCELED. Atomic; read at least before each node, or before several
-	 * nodes that take the device some milliseconds at most.
+	 * If it is not 0, give no further node to the device; the work then
+	 * ends with -ECANCELED. Atomic; read at least before each node, or
+	 * before several nodes that take the device some ten milliseconds at
+	 * most.
 	 */
 	const uint32_t *stop;
 	/*

@@ -415,8 +415,9 @@ WEIR_API int weir_run_record(struct weir_run *run, struct weir_event *event)
 WEIR_API int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
- * End the run: no further operation begins, and it fails with -ECANCELED. Any
- * thread; never blocks. The call has no effect if the run is not running.
+ * End the run: devices are given no further operation, and it fails with
+ * -ECANCELED, when those that they were given have ended. Any thread; never
+ * blocks. The call has no effect if the run is not running.
  */
 WEIR_API int weir_run_cancel(struct weir_run *run) WEIR_NONNULL(1);
 

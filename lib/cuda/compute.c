@@ -43,6 +43,7 @@ static void segment_free(struct weir__cuda_launches *l)
 	host.free(l->params);
 	host.free(l->first);
 	host.free(l->group);
+	host.free(l->cost);
 	host.free(l);
 }
 
@@ -62,6 +63,50 @@ static uint64_t columns_of(const struct weir_backend_node *node)
 	return 0;
 }
 
+static double bytes_of(const struct weir_operand *t)
+{
+	const struct weir_dtype_info *info = host.dtype(t->dtype);
+
+	return t->data && info ? (double)weir__cuda_outer(t, 0) / info->block *
+					 info->bytes
+			       : 0;
+}
+
+/* The multiplications of a product or of attention to all positions. */
+static double products_of(const struct weir_backend_node *node)
+{
+	const struct weir_operand *src = node->src;
+	double n = (double)weir__cuda_outer(&node->dst, 0);
+
+	if (node->op == WEIR_OP_MUL_MAT || node->op == WEIR_OP_MUL_MAT_ID)
+		return n * (double)weir__cuda_dim(&src[0], 0);
+	if (node->op == WEIR_OP_ATTENTION)
+		return (double)weir__cuda_outer(&src[0], 1) *
+		       (double)weir__cuda_dim(&src[1], 1) *
+		       (double)(weir__cuda_dim(&src[0], 0) +
+				weir__cuda_dim(&src[2], 0));
+	return 0;
+}
+
+/*
+ * What a node costs, in bytes of memory that take about the same time: those it
+ * reads and writes, and a byte for each 16 multiplications, which is how the
+ * rates of GPUs compare.
+ */
+static double cost_of(const struct weir_backend_node *node)
+{
+	double bytes = bytes_of(&node->dst) + products_of(node) / 16;
+
+	/* Of a table only some rows. */
+	if (node->op == WEIR_OP_GET_ROWS)
+		return 2 * bytes;
+	if (node->op == WEIR_OP_SET_ROWS)
+		return 2 * bytes_of(&node->src[1]);
+	for (uint32_t i = 0; i < node->n_src; i++)
+		bytes += bytes_of(&node->src[i]);
+	return bytes;
+}
+
 static int segment_new(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,
 		       struct weir__cuda_launches **ret)
@@ -75,7 +120,8 @@ static int segment_new(struct weir_dev *dev,
 	l->sms = c ? c->sms : 1;
 	l->first = host.calloc(n + 1, sizeof(*l->first));
 	l->group = host.calloc(n + 1, sizeof(*l->group));
-	if (!l->first || !l->group)
+	l->cost = host.calloc(n + 1, sizeof(*l->cost));
+	if (!l->first || !l->group || !l->cost)
 		l->err = -ENOMEM;
 	for (; !l->err && l->n_nodes < n; l->n_nodes++) {
 		const struct weir_backend_node *node = nodes[l->n_nodes];
@@ -84,6 +130,7 @@ static int segment_new(struct weir_dev *dev,
 		if (columns_of(node) > l->columns)
 			l->columns = columns_of(node);
 		l->first[l->n_nodes + 1] = l->n;
+		l->cost[l->n_nodes + 1] = l->cost[l->n_nodes] + cost_of(node);
 	}
 	if (l->err) {
 		segment_free(l);

@@ -345,6 +345,9 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 	r = drv.cuDeviceGet(&c->device, (int)n.ordinal);
 	if (r)
 		return no_state(c, r, "cuDeviceGet");
+	r = drv.cuDeviceTotalMem(&c->memory, c->device);
+	if (r)
+		return no_state(c, r, "cuDeviceTotalMem");
 	weir__cuda_relax();
 	r = drv.cuDevicePrimaryCtxRetain(&c->context, c->device);
 	weir__cuda_restore();

@@ -39,6 +39,7 @@ struct weir__cuda {
 	bool graphs;       /* runs may be CUDA graphs */
 	bool fuses;        /* one launch may have several nodes */
 	size_t max_pitch;  /* the most in copies of rows */
+	size_t memory;     /* bytes that the GPU has */
 	unsigned sms;      /* multiprocessors */
 	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */

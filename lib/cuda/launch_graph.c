@@ -12,6 +12,7 @@
 #define STATUS sizeof(struct weir__cuda_status)
 /* Another range may take the place of one that so many works did not use. */
 #define FORGOTTEN 256u
+#define GIB ((double)(1u << 30))
 
 static bool graphs_possible(const struct weir__cuda *c, char *why, size_t room)
 {
@@ -288,11 +289,13 @@ static bool range_advance(struct weir__cuda *c, struct weir__cuda_launches *l,
 	return range->state == WEIR__CUDA_RANGE_BUILT;
 }
 
-/* True if nodes of @launches kernels are to be no graph, and why in @why. */
+/* True if the nodes [@first, @first + @n) are to be no graph, and why. */
 static bool is_direct(const struct weir__cuda *c,
-		      const struct weir__cuda_launches *l, size_t launches,
-		      char *why, size_t room)
+		      const struct weir__cuda_launches *l, size_t first,
+		      size_t n, char *why, size_t room)
 {
+	double cost = l->cost[first + n] - l->cost[first];
+
 	if (!graphs_possible(c, why, room))
 		return true;
 	if (l->columns > WEIR__CUDA_GRAPH_COLUMNS)
@@ -301,8 +304,13 @@ static bool is_direct(const struct weir__cuda *c,
 			"products of %llu columns, a prompt: graphs are for at most %d",
 			(unsigned long long)l->columns,
 			WEIR__CUDA_GRAPH_COLUMNS);
-	else if (launches <= 1)
+	else if (weir__cuda_launches_of(l, first, n) <= 1)
 		snprintf(why, room, "one launch needs no graph");
+	else if (cost > (double)c->memory)
+		snprintf(
+			why, room,
+			"it takes as long as %.3g GiB of memory traffic: a graph, which cannot be stopped, has at most the %.3g GiB of the GPU",
+			cost / GIB, (double)c->memory / GIB);
 	else
 		return false;
 	return true;
@@ -328,9 +336,7 @@ weir__cuda_range_take(struct weir__cuda *c, struct weir__cuda_launches *l,
 	struct weir__cuda_graphs *g = &l->graphs;
 	struct weir__cuda_range *range = NULL;
 	char why[sizeof(g->why)] = "";
-	bool direct = is_direct(c, l,
-				weir__cuda_launches_of(l, run->first, run->n),
-				why, sizeof(why));
+	bool direct = is_direct(c, l, run->first, run->n, why, sizeof(why));
 
 	pthread_mutex_lock(&g->lock);
 	g->works++;
@@ -403,6 +409,6 @@ void weir__cuda_graphs_describe(const struct weir__cuda *c,
 	if (g->works)
 		memcpy(ret->why, g->why, sizeof(ret->why));
 	else
-		is_direct(c, l, ret->kernels, ret->why, sizeof(ret->why));
+		is_direct(c, l, 0, l->n_nodes, ret->why, sizeof(ret->why));
 	pthread_mutex_unlock(&g->lock);
 }

@@ -47,6 +47,8 @@ struct weir__cuda_launches {
 	unsigned sms;     /* multiprocessors of the device */
 	int err;          /* -ENOMEM: a launch was not added */
 	uint64_t columns; /* the most that a product has: tokens */
+	double *cost;     /* of the nodes before each, and of all: in bytes of
+			     memory that take about the same time */
 	struct weir__cuda_group *group; /* of each node, if one begins there */
 	struct weir__cuda_graphs graphs;
 };

@@ -538,6 +538,41 @@ static void two_devices(const char *params, const char *second,
 	pinned = false;
 }
 
+/* A cancelled run computes a graph to its end, so it is bounded. */
+static void long_ones(void)
+{
+	static const char zeros[1 << 20];
+	const unsigned n = 40;
+	struct weir_node *y;
+
+	/* 1 MiB is read and written by each of 40 kernels. */
+	fake.set("MEM", "67108864");
+	fake.set("DRY", "1");
+	begin_as("CUDA0:fuse=no");
+	m.x = y = input("x", WEIR_DTYPE_F32, 1024, 256);
+	for (unsigned i = 0; i < n; i++)
+		y = weir_scale(g, y, 1, 1);
+	run_make(y);
+	must(weir_run_input(m.run, m.x, zeros, sizeof(zeros)));
+	has_str(lane().why, "0.0781 GiB",
+		"that operations take long is known before they run");
+	for (int i = 0; i < 3; i++)
+		must(run_once());
+	is_int(lane().as_graph, 0, "operations that take long are no graph");
+	has_str(lane().why, "at most the 0.0625 GiB", "the reason is given");
+	for (int i = 0; i < 3; i++) {
+		must(weir_run_start_part(m.run, 0, n / 2));
+		must(weir_run_wait(m.run, -1));
+		must(weir_run_start_part(m.run, n / 2, n / 2));
+		must(weir_run_wait(m.run, -1));
+	}
+	is_int(lane().graphs, 2, "the halves of them are graphs");
+	run_free();
+	end();
+	fake.set("DRY", "0");
+	fake.set("MEM", "8589934592");
+}
+
 static void switched_off(void)
 {
 	begin_as("CUDA0:graphs=no");
@@ -628,6 +663,7 @@ int main(void)
 	begin_as(NULL);
 	places_hang();
 	end();
+	long_ones();
 	switched_off();
 	two_devices("CUDA0:virtual=2", "CUDA0-1", "two devices of a GPU");
 	two_devices("CUDA0:graphs=yes", "CUDA1", "two GPUs");
