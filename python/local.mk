@@ -23,7 +23,7 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/weir/_digest.py %D%/weir/_sums.py %D%/weir/_report.py %D%/weir/cuda.py \
 	%D%/weir/_dtypes.py %D%/weir/_errors.py \
 	%D%/weir/_frameworks.py %D%/weir/_graph.py %D%/weir/_plan.py %D%/weir/_geometry.py %D%/weir/_load.py \
-	%D%/weir/_async.py %D%/weir/_check.py %D%/weir/_into.py %D%/weir/_model.py \
+	%D%/weir/_async.py %D%/weir/_check.py %D%/weir/_fetch.py %D%/weir/_into.py %D%/weir/_model.py \
 	%D%/weir/_open.py %D%/weir/_pending.py %D%/weir/_prefetch.py \
 	%D%/weir/_ranks.py %D%/weir/_replace.py %D%/weir/run.py \
 	%D%/weir/_recording.py %D%/weir/_root.py %D%/weir/_serialize.py \
