@@ -6,15 +6,15 @@
  */
 #include "cuda/kernels/tiles.cuh"
 
-struct of_bf16 : as_bf16 {
+struct of_bf16 : mma_bf16 {
 	static const int bytes = 2, parts = 1;
 	static const bool scaled = false;
 };
-struct of_f16 : as_f16 {
+struct of_f16 : mma_f16 {
 	static const int bytes = 2, parts = 2;
 	static const bool scaled = true;
 };
-struct of_f32 : as_bf16 {
+struct of_f32 : mma_bf16 {
 	static const int bytes = 4, parts = 2;
 	static const bool scaled = false;
 };

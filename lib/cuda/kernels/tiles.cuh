@@ -80,7 +80,7 @@ __device__ static inline void matrices_in(uint32_t r[4], const char *at)
 }
 
 /* c += a * b, of 16 rows, 8 columns and 16 elements. */
-struct as_bf16 {
+struct mma_bf16 {
 	__device__ static inline void multiply(float c[4], const uint32_t a[4],
 					       const uint32_t b[2])
 	{
@@ -92,7 +92,7 @@ struct as_bf16 {
 	}
 };
 
-struct as_f16 {
+struct mma_f16 {
 	__device__ static inline void multiply(float c[4], const uint32_t a[4],
 					       const uint32_t b[2])
 	{

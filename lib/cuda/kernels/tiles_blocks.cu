@@ -120,7 +120,7 @@ template <class B, class S> struct blocks {
 		for (int h = 0; h < halves; h++)
 #pragma unroll
 			for (int j = 0; j < S::n8; j++)
-				as_bf16::multiply(all[j], ones,
+				mma_bf16::multiply(all[j], ones,
 						  y[h][j / 2] + j % 2 * 2);
 	}
 
@@ -155,7 +155,7 @@ template <class B, class S> struct blocks {
 
 #pragma unroll
 			for (int h = 0; h < halves; h++)
-				as_bf16::multiply(v, x[h],
+				mma_bf16::multiply(v, x[h],
 						  y[h][j / 2] + j % 2 * 2);
 #pragma unroll
 			for (int r = 0; r < 4; r++) {
