@@ -89,9 +89,9 @@ static double products_of(const struct weir_backend_node *node)
 }
 
 /*
- * What a node costs, in bytes of memory that take about the same time: those it
- * reads and writes, and a byte for each 16 multiplications, which is how the
- * rates of GPUs compare.
+ * An estimate of the time of a node, as a number of bytes: those that it reads
+ * and writes, and one for each 16 multiplications, since a GPU multiplies about
+ * 16 times in the time of a byte.
  */
 static double cost_of(const struct weir_backend_node *node)
 {

@@ -84,8 +84,9 @@ struct weir_node *glue_graph_node(struct glue_graph *self, PyObject *i)
 }
 
 /*
- * What a leaf in @memory waits for; *ret_event is NULL in host memory. Until it
- * is recorded the event is done. -1 with an exception.
+ * Find the event that a leaf in @memory waits for: that of the device; NULL in
+ * host memory. An event that was never recorded is done. Returns 0, or -1 with
+ * an exception.
  */
 static int find_order(struct glue_graph *self, const struct glue_memory *memory,
 		      struct weir_event **ret_event)

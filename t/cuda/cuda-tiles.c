@@ -208,7 +208,10 @@ static uint64_t launches_of_tiles(void)
 	return n;
 }
 
-/* What has to be exact, or has too few columns, or is at odd addresses. */
+/*
+ * Products that tiles do not compute: exact and invariant ones, few columns,
+ * and rows that are not aligned.
+ */
 static void others(void)
 {
 	uint64_t before = launches_of_tiles();

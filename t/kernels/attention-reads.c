@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What attention reads of a cache: the positions that a token attends to. All
- * other pages of the memory have no access, so a read of them ends the test.
+ * Attention reads only those positions of a cache that a token attends to. The
+ * pages of all others have no access, so a read of them ends the test.
  */
 #include <stdlib.h>
 #include <string.h>

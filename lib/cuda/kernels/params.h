@@ -21,7 +21,7 @@ struct weir__cuda_operand {
 	uint32_t unaligned; /* elements may be at any address */
 };
 
-/* What an index that is out of range was to choose. */
+/* The kind of an index that is out of range: the error names it. */
 enum weir__cuda_found_what {
 	WEIR__CUDA_FOUND_ROW,
 	WEIR__CUDA_FOUND_LENGTH, /* attention: of sequence @at, @rows at most */

@@ -27,7 +27,7 @@ struct random_devices {
 	const char *(*finding)(void);
 };
 
-/* What happened in all graphs. */
+/* Counts over all graphs. */
 extern struct random_seen {
 	uint64_t compared, in_place, cancelled, transfers, lanes, prefetched,
 		observed;
