@@ -621,8 +621,8 @@ struct weir_backend_compute {
 	/*
 	 * If it is not 0, give no further node to the device; the work then
 	 * ends with -ECANCELED. Atomic; read at least before each node, or
-	 * before several nodes that take the device some ten milliseconds at
-	 * most.
+	 * before several nodes that take the device no longer than it takes to
+	 * read all of its memory once.
 	 */
 	const uint32_t *stop;
 	/*
