@@ -109,7 +109,7 @@ static double cost_of(const struct weir_backend_node *node)
 
 static int segment_new(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,
-		       struct weir__cuda_launches **ret)
+		       bool measures, struct weir__cuda_launches **ret)
 {
 	struct weir__cuda_launches *l = host.calloc(1, sizeof(*l));
 	struct weir__cuda *c = weir__cuda_of(dev);
@@ -118,6 +118,7 @@ static int segment_new(struct weir_dev *dev,
 		return host.fail(-ENOMEM, "no memory for %zu nodes", n);
 	pthread_mutex_init(&l->graphs.lock, NULL);
 	l->sms = c ? c->sms : 1;
+	l->measures = measures;
 	l->first = host.calloc(n + 1, sizeof(*l->first));
 	l->group = host.calloc(n + 1, sizeof(*l->group));
 	l->cost = host.calloc(n + 1, sizeof(*l->cost));
@@ -173,7 +174,7 @@ static int cuda_prepare(struct weir_dev *dev,
 			void **ret_prepared, size_t *ret_workspace)
 {
 	struct weir__cuda_launches *l;
-	int r = segment_new(dev, nodes, n, &l);
+	int r = segment_new(dev, nodes, n, false, &l);
 
 	(void)opts;
 	if (r < 0)
@@ -196,7 +197,7 @@ static int cuda_measure(struct weir_dev *dev,
 			size_t *ret_workspace)
 {
 	struct weir__cuda_launches *l;
-	int r = segment_new(dev, nodes, n, &l);
+	int r = segment_new(dev, nodes, n, true, &l);
 
 	(void)opts;
 	if (r < 0)

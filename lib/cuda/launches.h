@@ -42,6 +42,7 @@ struct weir__cuda_launches {
 	size_t n_nodes;
 	unsigned char *params; /* of all launches */
 	size_t params_bytes, params_room;
+	bool measures;    /* addresses are not known: have the most workspace */
 	bool checks;      /* a kernel may find an index that is out of range */
 	size_t workspace; /* bytes */
 	unsigned sms;     /* multiprocessors of the device */

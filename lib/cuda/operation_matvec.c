@@ -3,7 +3,8 @@
  * Products of few columns: whether kernels/matvec.cuh can read the rows of a,
  * and what it reads of b. Only a, and the device, decide which kernel computes
  * a product and how its sums are split: so the bits of a result do not depend
- * on the other columns.
+ * on the other columns. If they are too many for the workspace, or have too
+ * many outer dimensions, several launches compute them.
  */
 #include "cuda/launches.h"
 #include "cuda/operations.h"
@@ -11,6 +12,7 @@
 #define MOST_GRID 65535u          /* of dimension y */
 #define MOST_K ((int64_t)1 << 26) /* offsets in rows have 32 bits */
 #define LEAST_M WEIR__CUDA_MATVEC_ROWS
+#define MOST_COLUMNS (1 << 30) /* of a launch */
 #define OUTER WEIR__CUDA_MATVEC_OUTER
 /*
  * Warps that an SM has at least, if there are rows for them: with two rows and
@@ -77,21 +79,29 @@ static bool reads_b(const struct weir__cuda_operand *b)
 	       b->stride[1] >= 0 && b->stride[1] <= 4 * MOST_K;
 }
 
+/* The bytes of a row of b in the workspace. */
+static uint64_t pitch_of(const struct matvec *v, int64_t k)
+{
+	const int64_t unit = WEIR__CUDA_MATVEC_UNIT;
+
+	return (uint64_t)(v->bytes ? (k + unit - 1) / unit *
+					     WEIR__CUDA_MATVEC_UNIT_BYTES
+				   : k * 4);
+}
+
 /* Put b into the workspace in another form; @b is then what is there. */
 static void columns_plan(struct weir__cuda_launches *l, const struct matvec *v,
 			 struct weir__cuda_operand *b)
 {
 	const uint64_t unit = WEIR__CUDA_MATVEC_UNIT;
-	uint64_t k = (uint64_t)b->dim[0], units = (k + unit - 1) / unit;
 	struct weir__cuda_matvec_columns c = {
 		.rows = 1,
 		.k = b->dim[0],
-		.pitch = v->bytes ? units * WEIR__CUDA_MATVEC_UNIT_BYTES
-				  : k * 4,
+		.pitch = pitch_of(v, b->dim[0]),
 		.order = v->order,
 		.b = *b,
 	};
-	uint64_t stride = c.pitch;
+	uint64_t units = ((uint64_t)c.k + unit - 1) / unit, stride = c.pitch;
 
 	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++) {
 		b->stride[i] = (int64_t)stride;
@@ -120,8 +130,8 @@ static uint32_t split_of(const struct weir__cuda_launches *l,
 	return split;
 }
 
-/* Outer dimensions that are not 1, if they are few enough. */
-static bool outer_dims(const struct weir__cuda_product *from,
+/* Outer dimensions that are not 1, of which there are at most OUTER. */
+static void outer_dims(const struct weir__cuda_product *from,
 		       const struct weir__cuda_operand *b,
 		       struct weir__cuda_matvec *p)
 {
@@ -130,8 +140,6 @@ static bool outer_dims(const struct weir__cuda_product *from,
 	for (unsigned d = 2; d < WEIR__CUDA_DIMS; d++) {
 		if (from->dst.dim[d] == 1)
 			continue;
-		if (n == OUTER || b->dim[d] != from->dst.dim[d])
-			return false;
 		p->outer[n] = (uint32_t)from->dst.dim[d];
 		p->share[n] = (uint32_t)(from->dst.dim[d] / from->a.dim[d]);
 		p->a_outer[n] = from->a.stride[d];
@@ -140,7 +148,6 @@ static bool outer_dims(const struct weir__cuda_product *from,
 	}
 	for (; n < OUTER; n++)
 		p->outer[n] = p->share[n] = 1;
-	return true;
 }
 
 /* The ids of a token, and the tokens. */
@@ -178,29 +185,32 @@ static void matvec_add(struct weir__cuda_launches *l, const struct matvec *v,
 			      32 * WEIR__CUDA_MATVEC_WARPS, 0, p, sizeof(*p));
 }
 
-/* Whether rows of a, and the result, are such that a warp can walk them. */
+/* Whether rows of a are such that a warp can walk them. */
 static bool is_fit(const struct matvec *v,
 		   const struct weir__cuda_product *from, uint32_t precision)
 {
-	uint64_t works = from->batches * (uint64_t)from->n;
-
 	return from->k > 0 && from->k <= MOST_K && from->m >= LEAST_M &&
-	       works <= INT32_MAX && from->a.dim[2] <= INT32_MAX &&
-	       reads_a(v, &from->a) &&
+	       from->a.dim[2] <= INT32_MAX && reads_a(v, &from->a) &&
 	       (!v->bytes || precision != WEIR_PRECISION_F32);
 }
 
-bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
-			    const struct weir__cuda_product *from, bool chooses,
-			    uint32_t precision)
+/* How a product, or a part of it, is computed. */
+struct way {
+	struct weir__cuda_launches *l;
+	const struct matvec *v;
+	bool chooses, inside; /* b goes to the workspace */
+	int64_t most;         /* rows of b at once */
+};
+
+static void part_add(const struct way *w, const struct weir__cuda_product *from)
 {
-	const struct matvec *v = matvec_of(from->a.dtype);
-	const uint64_t most = WEIR__CUDA_MATVEC_COLUMNS;
+	const int64_t most = WEIR__CUDA_MATVEC_COLUMNS;
 	struct weir__cuda_operand b = from->b;
 	struct weir__cuda_matvec p = {
 		.m = from->m,
 		.k = (int32_t)from->k,
-		.n = chooses ? 1 : (int32_t)from->n,
+		.n = w->chooses ? 1 : (int32_t)from->dst.dim[1],
+		.inside = w->inside,
 		.dst_unaligned = from->dst.unaligned,
 		.a = from->a.data,
 		.a_row = from->a.stride[1],
@@ -208,27 +218,123 @@ bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
 		.dst_row = from->dst.stride[0],
 		.dst_column = from->dst.stride[1],
 	};
+	int64_t works = w->chooses ? from->n : (p.n + most - 1) / most;
 
-	if (!v || !is_fit(v, from, precision) ||
-	    (!chooses && !outer_dims(from, &b, &p)))
-		return false;
-	if (!from->n || !from->batches)
-		return true;
-	/* Without an address, measure has to ask for the most. */
-	p.inside = v->bytes || !b.data || !reads_b(&b);
 	if (p.inside)
-		columns_plan(l, v, &b);
-	if (chooses)
+		columns_plan(w->l, w->v, &b);
+	if (w->chooses)
 		ids_dims(from, &b, &p);
 	else
 		outer_dims(from, &b, &p);
 	p.b = b.data;
 	p.b_column = b.stride[1];
-	p.split = split_of(l, v, p.m, p.k);
-	p.works = (uint32_t)(chooses ? from->batches * (uint64_t)from->n
-				     : from->batches *
-					       (((uint64_t)p.n + most - 1) /
-						most));
-	matvec_add(l, v, &p);
+	p.split = split_of(w->l, w->v, p.m, p.k);
+	for (unsigned d = 2; d < WEIR__CUDA_DIMS; d++)
+		works *= from->dst.dim[d];
+	p.works = (uint32_t)works;
+	matvec_add(w->l, w->v, &p);
+}
+
+/* Of dimension @d of b and of the result, the indices [@i, @i + @n). */
+static void narrow(struct weir__cuda_product *p, unsigned d, int64_t i,
+		   int64_t n)
+{
+	p->b.data += (uint64_t)(i * p->b.stride[d]);
+	p->dst.data += (uint64_t)(i * p->dst.stride[d]);
+	p->b.dim[d] = p->dst.dim[d] = n;
+}
+
+/* Tokens of mul_mat_id, as many at once as there is room for. */
+static void tokens_add(const struct way *w,
+		       const struct weir__cuda_product *from)
+{
+	int64_t of_token = from->n > from->b.dim[1] ? from->n : from->b.dim[1];
+	int64_t tokens = from->dst.dim[2], some = w->most / of_token;
+
+	some = some ? some : 1;
+	for (int64_t i = 0; i < tokens; i += some) {
+		struct weir__cuda_product p = *from;
+
+		narrow(&p, 2, i, tokens - i < some ? tokens - i : some);
+		p.ids.data += (uint64_t)(i * p.ids.stride[1]);
+		part_add(w, &p);
+	}
+}
+
+/*
+ * Of dimension @d > 1 at most @n indices from @i on: with whole matrices of a,
+ * or with a part of those that share one. Returns how many.
+ */
+static int64_t batches_take(struct weir__cuda_product *p, unsigned d, int64_t i,
+			    int64_t n)
+{
+	int64_t share = p->dst.dim[d] / p->a.dim[d];
+	int64_t left = share - i % share;
+
+	if (n > left)
+		n = i % share ? left : n - n % share;
+	p->a.data += (uint64_t)(i / share * p->a.stride[d]);
+	p->a.dim[d] = n > share ? n / share : 1;
+	narrow(p, d, i, n);
+	return n;
+}
+
+/* The columns of all batches, as many at once as there is room for. */
+static void columns_add(const struct way *w,
+			const struct weir__cuda_product *from)
+{
+	int64_t rows = from->dst.dim[1], some = w->most, dim, n;
+	unsigned d = 1, outer = 0;
+
+	for (unsigned i = 2; i < WEIR__CUDA_DIMS; i++)
+		if (from->dst.dim[i] != 1) {
+			d = i;
+			outer++;
+			rows *= from->dst.dim[i];
+		}
+	dim = from->dst.dim[d];
+	if (d > 1 && (outer > OUTER || rows / dim > some))
+		some = 1;
+	else if (d > 1)
+		some /= rows / dim;
+	if (some >= dim) {
+		part_add(w, from);
+		return;
+	}
+	for (int64_t i = 0; i < dim; i += n) {
+		struct weir__cuda_product p = *from;
+
+		n = dim - i < some ? dim - i : some;
+		if (d > 1)
+			n = batches_take(&p, d, i, n);
+		else
+			narrow(&p, 1, i, n);
+		columns_add(w, &p);
+	}
+}
+
+bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
+			    const struct weir__cuda_product *product,
+			    bool chooses, uint32_t precision)
+{
+	const struct matvec *v = matvec_of(product->a.dtype);
+	struct way w = { .l = l, .v = v, .chooses = chooses };
+
+	if (!v || !is_fit(v, product, precision))
+		return false;
+	if (!product->n || !product->batches)
+		return true;
+	w.inside = v->bytes || l->measures || !reads_b(&product->b);
+	w.most = MOST_COLUMNS;
+	if (w.inside)
+		w.most = (int64_t)(WEIR__CUDA_ROOM / pitch_of(v, product->k));
+	/* Whole groups of columns. */
+	w.most -= w.most % WEIR__CUDA_MATVEC_COLUMNS;
+	if (!w.most)
+		w.most = WEIR__CUDA_MATVEC_COLUMNS;
+	if (chooses)
+		tokens_add(&w, product);
+	else
+		columns_add(&w, product);
 	return true;
 }

@@ -7,12 +7,11 @@
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
-#define FEWEST_COLUMNS 9           /* fewer: kernels of rows */
-#define FEWEST_OF_EXPERT 4         /* the mean of all experts */
-#define MOST_BLOCKS 0x7fffffff     /* of a grid */
-#define ROOM ((int64_t)(32 << 20)) /* of the workspace, for columns */
-#define ALIGN 256                  /* of what is in the workspace */
-#define GROUP 8                    /* elements of 16 bytes of columns */
+#define FEWEST_COLUMNS 9       /* fewer: kernels of rows */
+#define FEWEST_OF_EXPERT 4     /* the mean of all experts */
+#define MOST_BLOCKS 0x7fffffff /* of a grid */
+#define ALIGN 256              /* of what is in the workspace */
+#define GROUP 8                /* elements of 16 bytes of columns */
 /* Judged, never measured: fewer wide tiles leave most of a GPU idle. */
 #define FEWEST_WIDE 48
 #define FEWEST_WIDE_COLUMNS 33
@@ -121,12 +120,13 @@ static struct weir__cuda_columns columns_of(struct weir__cuda_launches *l,
 	return c;
 }
 
-/* True if tiles can read b as it is. Without an address it is not known. */
-static bool is_direct(const struct tile_form *f,
+/* True if tiles can read b as it is. */
+static bool is_direct(const struct weir__cuda_launches *l,
+		      const struct tile_form *f,
 		      const struct weir__cuda_operand *b)
 {
-	return !f->pairs && b->dtype == WEIR_DTYPE_BF16 && b->stride[0] == 2 &&
-	       b->data && is_aligned(b, 16);
+	return !l->measures && !f->pairs && b->dtype == WEIR_DTYPE_BF16 &&
+	       b->stride[0] == 2 && is_aligned(b, 16);
 }
 
 /* The workspace is used up to byte @end. */
@@ -171,7 +171,7 @@ static void part_add(struct weir__cuda_launches *l, const struct tile_form *f,
 	c.n = t.n = n;
 	t.tiles = ceil_div(n, s->columns);
 	t.row_tiles = ceil_div(t.m, s->rows);
-	if (is_direct(f, &c.b)) {
+	if (is_direct(l, f, &c.b)) {
 		t.b = c.b;
 		t.b_stride = c.b.stride[1];
 	} else {
@@ -212,7 +212,8 @@ bool weir__cuda_tiles_mul_mat(struct weir__cuda_launches *l,
 		return false;
 	c = columns_of(l, f, node);
 	t = tiles_of(node, &c);
-	room = is_direct(f, &c.b) ? n * batches : ROOM / c.b_stride;
+	room = is_direct(l, f, &c.b) ? n * batches
+				     : WEIR__CUDA_ROOM / c.b_stride;
 	room = room < f->wide.columns ? f->wide.columns : room;
 	for (int64_t batch = 0; batch < batches;) {
 		int64_t some = room >= n ? room / n : 1;
@@ -274,7 +275,7 @@ bool weir__cuda_tiles_mul_mat_id(struct weir__cuda_launches *l,
 		return false;
 	c = columns_of(l, f, node);
 	t = tiles_of(node, &c);
-	room = ROOM / (c.b_stride * c.b.dim[1]);
+	room = WEIR__CUDA_ROOM / (c.b_stride * c.b.dim[1]);
 	room = room < f->wide.columns ? f->wide.columns : room;
 	for (int64_t at = 0; at < tokens; at += room)
 		tokens_add(l, f, t, c, i, at,

@@ -47,8 +47,8 @@ struct weir__cuda_operation {
 	int (*supports)(const struct weir_backend_node *node);
 	/*
 	 * Append the launches of the node by weir__cuda_launch_add(). Fails
-	 * only if there is no memory. Addresses may be NULL if only the size of
-	 * the workspace is wanted.
+	 * only if there is no memory. If @measures is set, only the size of the
+	 * workspace is wanted, and addresses mean nothing.
 	 */
 	void (*plan)(struct weir__cuda_launches *l,
 		     const struct weir_backend_node *node);
@@ -134,6 +134,8 @@ extern const struct weir__cuda_operation weir__cuda_op_set_rows;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat_id;
 extern const struct weir__cuda_operation weir__cuda_op_attention;
+/* Bytes of the workspace for columns of b, unless a few need more. */
+#define WEIR__CUDA_ROOM (32 << 20)
 /*
  * operation_matvec.c. Append the launches of a product of few columns, or of
  * more, some at a time; @chooses: of mul_mat_id. False: its rows cannot be read

@@ -6,7 +6,7 @@ lib_libweir_core_la_SOURCES += %D%/ahead.h %D%/attention.c %D%/call_op.c \
 	%D%/dot_panel.inc %D%/dot_q8.inc %D%/elementwise.c %D%/floats.c \
 	%D%/floats.h %D%/kernel_table.c %D%/kernels.h %D%/mul_mat.c \
 	%D%/norm.c %D%/product.c %D%/product.h %D%/reduce.c %D%/rope.c \
-	%D%/row_ops.c %D%/segment.c %D%/segment.h %D%/sequences.h %D%/softmax.h %D%/team.c \
-	%D%/team.h %D%/tiles.c %D%/tiles.h %D%/vec.c %D%/vec.h %D%/vec.inc \
-	%D%/walk.h
+	%D%/row_ops.c %D%/segment.c %D%/segment.h %D%/sequences.h \
+	%D%/softmax.h %D%/team.c %D%/team.h %D%/tiles.c %D%/tiles.h \
+	%D%/vec.c %D%/vec.h %D%/vec.inc %D%/walk.h
 EXTRA_DIST += %D%/README.md

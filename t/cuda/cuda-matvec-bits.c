@@ -12,6 +12,7 @@
 #define M 37
 #define K 4352
 #define MOST 11
+#define OUTER 16 /* columns in four outer dimensions */
 
 static struct weir *weir;
 static struct weir_sched *sched;
@@ -65,16 +66,20 @@ static void *matrix_make(enum weir_dtype dtype, size_t *ret_bytes)
 	return a;
 }
 
-/*
- * Columns [first, first + n) of b times a. @transposed: b is stored the other
- * way around.
- */
+/* How b is stored. */
+enum form {
+	PLAIN,
+	TRANSPOSED,
+	NESTED
+};
+
+/* Columns [first, first + n) of b times a. */
 static void multiply(enum weir_dtype dtype, const void *a, size_t a_bytes,
-		     const float *b, int first, int n, bool transposed,
+		     const float *b, int first, int n, enum form form,
 		     float *ret)
 {
 	const int64_t a_shape[] = { M, K }, b_shape[] = { n, K };
-	const int64_t t_shape[] = { K, n };
+	const int64_t t_shape[] = { K, n }, n_shape[] = { 2, 2, 2, 2, 1, K };
 	struct weir_node *an = weir_graph_input(g, "a", dtype, 2, a_shape), *bn;
 	struct weir_node *y;
 	struct weir_exec *exec;
@@ -83,13 +88,16 @@ static void multiply(enum weir_dtype dtype, const void *a, size_t a_bytes,
 	float *other = malloc(sizeof(float) * K * (size_t)n);
 
 	bn = weir_graph_input(g, "b", WEIR_DTYPE_F32, 2,
-			      transposed ? t_shape : b_shape);
+			      form == TRANSPOSED ? t_shape : b_shape);
 	for (int c = 0; c < n; c++)
 		for (int k = 0; k < K; k++)
-			other[transposed ? k * n + c : c * K + k] =
+			other[form == TRANSPOSED ? k * n + c : c * K + k] =
 				b[(first + c) * K + k];
 	y = weir_mul_mat_precision(g, an,
-				   transposed ? weir_transpose(g, bn) : bn,
+				   form == TRANSPOSED ? weir_transpose(g, bn)
+				   : form == NESTED
+					   ? weir_reshape(g, bn, 6, n_shape)
+					   : bn,
 				   WEIR_PRECISION_INVARIANT);
 	weir_graph_output(g, y);
 	must(weir_graph_error(g, NULL));
@@ -109,35 +117,38 @@ static void multiply(enum weir_dtype dtype, const void *a, size_t a_bytes,
 
 static void bits(unsigned d)
 {
-	float *b = malloc(sizeof(float) * K * MOST);
-	float *alone = malloc(sizeof(float) * M * MOST);
-	float *some = malloc(sizeof(float) * M * MOST);
+	float *b = malloc(sizeof(float) * K * OUTER);
+	float *alone = malloc(sizeof(float) * M * OUTER);
+	float *some = malloc(sizeof(float) * M * OUTER);
 	enum weir_dtype dtype = dtypes[d].dtype;
 	int wrong = 0;
 	size_t bytes;
 	void *a = matrix_make(dtype, &bytes);
 
-	for (int i = 0; i < K * MOST; i++)
+	for (int i = 0; i < K * OUTER; i++)
 		b[i] = (float)random_byte() / 64 - 2;
-	for (int c = 0; c < MOST; c++)
-		multiply(dtype, a, bytes, b, c, 1, false, alone + c * M);
+	for (int c = 0; c < OUTER; c++)
+		multiply(dtype, a, bytes, b, c, 1, PLAIN, alone + c * M);
 	for (int n = 1; n <= MOST && !wrong; n++) {
-		multiply(dtype, a, bytes, b, MOST - n, n, false, some);
+		multiply(dtype, a, bytes, b, MOST - n, n, PLAIN, some);
 		if (memcmp(some, alone + (MOST - n) * M,
 			   sizeof(float) * M * (size_t)n))
 			wrong = n;
 	}
 	is_int(wrong, 0, "%s: the bits of a column are those of it alone",
 	       dtypes[d].name);
-	multiply(dtype, a, bytes, b, 0, 5, true, some);
+	multiply(dtype, a, bytes, b, 0, 5, TRANSPOSED, some);
 	ok(!memcmp(some, alone, sizeof(float) * M * 5),
 	   "%s: they are the same if b is transposed", dtypes[d].name);
+	multiply(dtype, a, bytes, b, 0, OUTER, NESTED, some);
+	ok(!memcmp(some, alone, sizeof(float) * M * OUTER),
+	   "%s: and if it has four outer dimensions", dtypes[d].name);
 	for (unsigned order = 1; order <= 5; order++) {
 		char text[8];
 
 		snprintf(text, sizeof(text), "%u", order);
 		fake.set("ORDER", text);
-		multiply(dtype, a, bytes, b, 0, 8, false, some);
+		multiply(dtype, a, bytes, b, 0, 8, PLAIN, some);
 		if (memcmp(some, alone, sizeof(float) * M * 8))
 			wrong = 100 + (int)order;
 	}
@@ -162,13 +173,76 @@ static void rounding(unsigned d)
 
 	for (int i = 0; i < 2 * K; i++)
 		b[i] = i % 32 == 5 ? 127 : random_byte() / 2.0f - 63.5f;
-	multiply(dtypes[d].dtype, a, bytes, b, 0, 2, false, got);
+	multiply(dtypes[d].dtype, a, bytes, b, 0, 2, PLAIN, got);
 	for (int i = 0; i < 2 * K; i++)
 		b[i] = rintf(b[i]);
-	multiply(dtypes[d].dtype, a, bytes, b, 0, 2, false, want);
+	multiply(dtypes[d].dtype, a, bytes, b, 0, 2, PLAIN, want);
 	ok(!memcmp(got, want, sizeof(got)),
 	   "%s: b is rounded to the nearest integers, halves to even ones",
 	   dtypes[d].name);
+	free(a);
+	free(b);
+}
+
+/*
+ * More columns than there is room for in the workspace: those of the second
+ * launch have the same bits as those of the first.
+ */
+static void room(void)
+{
+	enum {
+		ROWS = 4,
+		LONG = 1 << 17,
+		COLUMNS = 66,
+		ROOM = 33 << 20
+	};
+	const int64_t a_shape[] = { ROWS, LONG }, b_shape[] = { COLUMNS, LONG };
+	float *a = calloc(ROWS * LONG, sizeof(*a)), got[COLUMNS][ROWS];
+	uint16_t *b = calloc((size_t)COLUMNS * LONG, sizeof(*b));
+	struct weir_exec_info info = { .size = sizeof(info) };
+	struct weir_node *an, *bn, *y;
+	struct weir_exec *exec;
+	struct weir_tensor t;
+	struct weir_run *run;
+	int wrong = 0;
+
+	an = weir_graph_input(g, "a", WEIR_DTYPE_F32, 2, a_shape);
+	bn = weir_graph_input(g, "b", WEIR_DTYPE_F16, 2, b_shape);
+	y = weir_mul_mat_precision(g, an, bn, WEIR_PRECISION_INVARIANT);
+	for (int i = 0; i < ROWS * LONG; i++)
+		a[i] = (float)(i % 5) - 2;
+	/* Column c has 2^(c % 8) / 128 at each c + 1-st place. */
+	for (int c = 0; c < COLUMNS; c++)
+		for (int k = 0; k < LONG; k += c + 1)
+			b[c * LONG + k] = (uint16_t)((8 + c % 8) << 10);
+	weir_graph_output(g, y);
+	must(weir_graph_error(g, NULL));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_exec_info(exec, &info));
+	ok(info.workspace < ROOM, "columns of %d MiB have %d KiB of workspace",
+	   (int)(sizeof(float) * COLUMNS * LONG >> 20),
+	   (int)(info.workspace >> 10));
+	fake.set("KERNELCHECK", "0");
+	must(weir_run_new(exec, &run));
+	must(weir_run_input(run, an, a, sizeof(*a) * ROWS * LONG));
+	must(weir_run_input(run, bn, b, sizeof(*b) * COLUMNS * LONG));
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
+	must(weir_run_output(run, y, &t));
+	must(weir_tensor_get(&t, 0, got, sizeof(got)));
+	for (int c = 0; c < COLUMNS; c++)
+		for (int m = 0; m < ROWS; m++) {
+			float want = 0;
+
+			for (int k = 0; k < LONG; k += c + 1)
+				want += a[m * LONG + k];
+			wrong += got[c][m] != want * (float)(1 << c % 8) / 128;
+		}
+	is_int(wrong, 0, "all have the right result");
+	fake.set("KERNELCHECK", "1");
+	weir_run_free(run);
+	weir_exec_free(exec);
+	weir_graph_reset(g);
 	free(a);
 	free(b);
 }
@@ -210,13 +284,14 @@ int main(void)
 	must(weir_dev_info(dev, &info));
 	if (!(info.caps & WEIR_CAP_COMPUTE))
 		skip_all("CUDA0 does not compute: there was no nvcc");
-	plan(4 * DTYPES + QUANTISED + 1);
+	plan(5 * DTYPES + QUANTISED + 3);
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	must(weir_graph_new(&g));
 	for (unsigned d = 0; d < DTYPES; d++)
 		bits(d);
 	for (unsigned d = DTYPES - QUANTISED; d < DTYPES; d++)
 		rounding(d);
+	room();
 	kernels();
 	fake.counts(&found);
 	is_int(found.findings, 0, "the checker found nothing in the kernels");

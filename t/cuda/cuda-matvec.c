@@ -75,6 +75,10 @@ static void batches(unsigned i)
 			  put(F32, 6, 2, 2, 2, 2, 1, 512)),
 	     dtypes[i].near, "%s: four outer dimensions, one matrix",
 	     dtype_name(d));
+	same(weir_mul_mat(g, put(d, 6, 1, 2, 2, 1, 4, 512),
+			  put(F32, 6, 2, 6, 2, 3, 2, 512)),
+	     dtypes[i].near, "%s: four outer dimensions, four matrices",
+	     dtype_name(d));
 	same(weir_mul_mat_id(g, put(d, 3, 5, 70, 1280), put(F32, 3, 3, 2, 1280),
 			     put_ids(WEIR_DTYPE_I32, 5, 2, 3, 4)),
 	     dtypes[i].near, "%s: chosen matrices, rows of b in turn",
@@ -111,6 +115,10 @@ static void views(unsigned i)
 			  weir_slice(g, put(F32, 2, 5, 515), 1, 3, 512)),
 	     near, "%s: columns that begin at no multiple of 16",
 	     dtype_name(d));
+	same(weir_mul_mat(g, put(d, 2, 9, 512),
+			  weir_slice(g, weir_sqr(g, put(F32, 2, 5, 520)), 1, 3,
+				     512)),
+	     near, "%s: such columns, computed", dtype_name(d));
 	same(weir_mul_mat(g, put(d, 2, 9, 512),
 			  put(WEIR_DTYPE_BF16, 2, 3, 512)),
 	     near, "%s: columns of BF16", dtype_name(d));

@@ -183,6 +183,33 @@ static int run_exec(struct trial *t, const struct naive *want,
 	return r;
 }
 
+/* Before nodes have addresses no less workspace is measured. */
+static void measured(struct trial *t, struct weir_exec *exec)
+{
+	struct weir_exec_info info = { .size = sizeof(info) };
+	const struct weir_backend_node *nodes[MOST];
+	struct weir_backend_node flat[MOST];
+	struct weir_operand src[MOST][16] = { 0 };
+	size_t n = 0, bytes;
+
+	for (size_t i = 0; i <= t->node->index && n < MOST; i++) {
+		const struct weir_node *node = weir_graph_node(t->g, i);
+
+		if (!is_computed(node))
+			continue;
+		weir__node_flat(node, &flat[n], src[n]);
+		nodes[n] = &flat[n];
+		n++;
+	}
+	must(weir__dev_compute(gpu(weir))->measure(gpu(weir), nodes, n, NULL,
+						   &bytes));
+	must(weir_exec_info(exec, &info));
+	if (bytes < info.workspace)
+		snprintf(t->wrong, sizeof(t->wrong),
+			 "workspace of %llu bytes, measured were %zu",
+			 (unsigned long long)info.workspace, bytes);
+}
+
 /* The scheduler is new: the graph is not the one that its hash is of. */
 static void try_device(struct trial *t, const struct naive *want)
 {
@@ -198,6 +225,7 @@ static void try_device(struct trial *t, const struct naive *want)
 	if (t->err) {
 		snprintf(t->why, sizeof(t->why), "%s", weir_error());
 	} else {
+		measured(t, exec);
 		t->err = run_exec(t, want, exec);
 		weir_exec_free(exec);
 	}
