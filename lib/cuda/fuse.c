@@ -7,6 +7,8 @@
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
+#define MOST_PRODUCTS 3 /* that are computed at once */
+
 /* The bytes from the first to the last one of an operand. */
 struct extent {
 	uintptr_t begin, end; /* equal: it has none */
@@ -61,16 +63,13 @@ static bool may_follow(const struct weir_operand *later,
 	return !overlap(later, earlier) || same_place(later, earlier);
 }
 
-/* The last node of the group is computed with the kernel. */
-static void group_add(struct weir__cuda_launches *l, size_t first, size_t n,
-		      enum weir__cuda_kernel_id kernel, uint64_t blocks,
-		      unsigned threads, const void *params, size_t bytes)
+/* The @n nodes from @first on are computed by the launches from @launch on. */
+static size_t group_made(struct weir__cuda_launches *l, size_t first, size_t n,
+			 size_t launch)
 {
-	size_t at = l->n;
-
-	weir__cuda_launch_add(l, kernel, blocks, 1, threads, 0, params, bytes);
-	if (l->n > at)
-		l->group[first] = (struct weir__cuda_group){ n, at };
+	if (l->n > launch)
+		l->group[first] = (struct weir__cuda_group){ n, launch, l->n };
+	return n;
 }
 
 /* An addition of @add, if not NULL, and then @norm and @mul. */
@@ -109,7 +108,7 @@ static size_t norm_group(struct weir__cuda_launches *l,
 			 size_t i)
 {
 	const struct weir_backend_node *add = NULL, *norm, *mul;
-	size_t first = i;
+	size_t first = i, launch = l->n;
 	struct weir__cuda_norm_mul p;
 
 	if (is_op(nodes, n, i, WEIR_OP_ADD))
@@ -137,10 +136,11 @@ static size_t norm_group(struct weir__cuda_launches *l,
 	if (!p.columns)
 		return 0;
 	/* As many threads as the norm alone: the order of its sum. */
-	group_add(l, first, i + 2 - first, WEIR__CUDA_KERNEL_rms_norm_mul,
-		  weir__cuda_row_blocks(p.rows),
-		  weir__cuda_row_threads(p.columns), &p, sizeof(p));
-	return i + 2 - first;
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rms_norm_mul,
+			      weir__cuda_row_blocks(p.rows), 1,
+			      weir__cuda_row_threads(p.columns), 0, &p,
+			      sizeof(p));
+	return group_made(l, first, i + 2 - first, launch);
 }
 
 /* @rows, the rotated k of one token, is written by block 1 alone. */
@@ -193,6 +193,7 @@ static size_t rope_group(struct weir__cuda_launches *l,
 	static const uint32_t ops[4] = { WEIR_OP_ROPE, WEIR_OP_ROPE,
 					 WEIR_OP_SET_ROWS, WEIR_OP_SET_ROWS };
 	struct weir__cuda_rope_set p;
+	size_t launch = l->n;
 
 	for (size_t k = 0; k < 4; k++)
 		if (!is_op(nodes, n, i + k, ops[k]) ||
@@ -206,9 +207,50 @@ static size_t rope_group(struct weir__cuda_launches *l,
 	p.k = weir__cuda_rope_of(nodes[i + 1]);
 	p.set_k = weir__cuda_set_rows_of(nodes[i + 2], i + 3);
 	p.set_v = weir__cuda_set_rows_of(nodes[i + 3], i + 4);
-	group_add(l, i, 4, WEIR__CUDA_KERNEL_rope_set_rows, 3,
-		  WEIR__CUDA_THREADS, &p, sizeof(p));
-	return 4;
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope_set_rows, 3, 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+	return group_made(l, i, 4, launch);
+}
+
+/* True if the product and each of those before it can be computed at once. */
+static bool product_fits(const struct weir_backend_node *const *nodes, size_t n)
+{
+	const struct weir_operand *dst = &nodes[n]->dst;
+
+	if (overlap(dst, &nodes[n]->src[0]) || overlap(dst, &nodes[n]->src[1]))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!same_place(&nodes[i]->src[1], &nodes[n]->src[1]) ||
+		    overlap(dst, &nodes[i]->dst) ||
+		    overlap(dst, &nodes[i]->src[0]) ||
+		    overlap(&nodes[i]->dst, &nodes[n]->src[0]))
+			return false;
+	return true;
+}
+
+/* Products of neighbours with one b: q, k and v, or gate and up. */
+static size_t product_group(struct weir__cuda_launches *l,
+			    const struct weir_backend_node *const *nodes,
+			    size_t n, size_t i)
+{
+	struct weir__cuda_product p[MOST_PRODUCTS];
+	size_t launch = l->n, has = 0;
+
+	while (has < MOST_PRODUCTS &&
+	       is_op(nodes, n, i + has, WEIR_OP_MUL_MAT)) {
+		const struct weir_backend_node *node = nodes[i + has];
+		const struct weir_op_mul_mat *o = node->params;
+
+		p[has] = weir__cuda_product_of(node);
+		if (!weir__cuda_matvec_joins(&p[has], o->precision) ||
+		    !product_fits(nodes + i, has))
+			break;
+		has++;
+	}
+	if (has < 2)
+		return 0;
+	weir__cuda_matvec_join(l, p, (unsigned)has);
+	return group_made(l, i, has, launch);
 }
 
 void weir__cuda_fuse(struct weir__cuda_launches *l,
@@ -219,6 +261,8 @@ void weir__cuda_fuse(struct weir__cuda_launches *l,
 
 		if (!has)
 			has = rope_group(l, nodes, n, i);
+		if (!has)
+			has = product_group(l, nodes, n, i);
 		i += has ? has : 1;
 	}
 }

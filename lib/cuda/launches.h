@@ -24,10 +24,10 @@ struct weir__cuda_launch {
 	size_t params;   /* where its parameters begin */
 };
 
-/* Nodes that one launch computes, which is after those of single nodes. */
+/* Nodes that are computed together, by launches after those of single nodes. */
 struct weir__cuda_group {
-	size_t n; /* nodes; 0: there is no group */
-	size_t launch;
+	size_t n;          /* nodes; 0: there is no group */
+	size_t first, end; /* launches [first, end) */
 };
 
 /*
@@ -81,7 +81,7 @@ weir__cuda_step_at(const struct weir__cuda_launches *l, size_t node, size_t end)
 	const struct weir__cuda_group *g = &l->group[node];
 
 	if (g->n && g->n <= end - node)
-		return (struct weir__cuda_step){ g->launch, g->launch + 1,
+		return (struct weir__cuda_step){ g->first, g->end,
 						 node + g->n };
 	return (struct weir__cuda_step){ l->first[node], l->first[node + 1],
 					 node + 1 };

@@ -169,18 +169,39 @@ static void ids_dims(const struct weir__cuda_product *from,
 	p->node = from->node;
 }
 
+/* How many blocks have work with a matrix of @part. */
+static uint64_t blocks_of(const struct matvec *v,
+			  const struct weir__cuda_matvec *p,
+			  const struct weir__cuda_matvec_part *part)
+{
+	uint64_t of_warp = p->n > 4 ? v->wide : p->n > 2 ? 4 : 2;
+	uint64_t rows = WEIR__CUDA_MATVEC_WARPS / part->split * of_warp;
+
+	return ((uint64_t)part->m + rows - 1) / rows;
+}
+
+/*
+ * Each part has as many blocks as it can use; if these are more than a device
+ * has at once, each has its share of them.
+ */
 static void matvec_add(struct weir__cuda_launches *l, const struct matvec *v,
-		       const struct weir__cuda_matvec *p)
+		       struct weir__cuda_matvec *p, unsigned parts)
 {
 	unsigned size = p->n > 4 ? 3 : p->n > 2 ? 2 : p->n > 1;
-	uint64_t rows = (uint64_t)(WEIR__CUDA_MATVEC_WARPS / p->split) *
-			(size == 3   ? v->wide
-			 : size == 2 ? 4
-				     : 2);
-	uint64_t x = ((uint64_t)p->m + rows - 1) / rows;
-	uint64_t most = (uint64_t)l->sms * BLOCKS_OF_SM;
+	uint64_t most = (uint64_t)l->sms * BLOCKS_OF_SM, all = 0, grid = 0;
 
-	weir__cuda_launch_add(l, v->kernel + size, x < most ? x : most,
+	for (unsigned i = 0; i < parts; i++)
+		all += blocks_of(v, p, &p->part[i]);
+	for (unsigned i = 0; i < parts; i++) {
+		uint64_t blocks = blocks_of(v, p, &p->part[i]);
+
+		if (all > most)
+			blocks = (uint64_t)((double)blocks * (double)most /
+					    (double)all);
+		p->part[i].blocks = blocks ? (uint32_t)blocks : 1;
+		grid += p->part[i].blocks;
+	}
+	weir__cuda_launch_add(l, v->kernel + size, grid,
 			      p->works < MOST_GRID ? p->works : MOST_GRID,
 			      32 * WEIR__CUDA_MATVEC_WARPS, 0, p, sizeof(*p));
 }
@@ -202,21 +223,32 @@ struct way {
 	int64_t most;         /* rows of b at once */
 };
 
+/* A matrix and its result, which are a part of a launch. */
+static struct weir__cuda_matvec_part
+matrix_of(const struct weir__cuda_launches *l, const struct matvec *v,
+	  const struct weir__cuda_product *from)
+{
+	return (struct weir__cuda_matvec_part){
+		.a = from->a.data,
+		.dst = from->dst.data,
+		.m = from->m,
+		.dst_column = from->dst.stride[1],
+		.split = split_of(l, v, from->m, from->k),
+	};
+}
+
 static void part_add(const struct way *w, const struct weir__cuda_product *from)
 {
 	const int64_t most = WEIR__CUDA_MATVEC_COLUMNS;
 	struct weir__cuda_operand b = from->b;
 	struct weir__cuda_matvec p = {
-		.m = from->m,
+		.part = { matrix_of(w->l, w->v, from) },
 		.k = (int32_t)from->k,
 		.n = w->chooses ? 1 : (int32_t)from->dst.dim[1],
 		.inside = w->inside,
 		.dst_unaligned = from->dst.unaligned,
-		.a = from->a.data,
 		.a_row = from->a.stride[1],
-		.dst = from->dst.data,
 		.dst_row = from->dst.stride[0],
-		.dst_column = from->dst.stride[1],
 	};
 	int64_t works = w->chooses ? from->n : (p.n + most - 1) / most;
 
@@ -228,11 +260,10 @@ static void part_add(const struct way *w, const struct weir__cuda_product *from)
 		outer_dims(from, &b, &p);
 	p.b = b.data;
 	p.b_column = b.stride[1];
-	p.split = split_of(w->l, w->v, p.m, p.k);
 	for (unsigned d = 2; d < WEIR__CUDA_DIMS; d++)
 		works *= from->dst.dim[d];
 	p.works = (uint32_t)works;
-	matvec_add(w->l, w->v, &p);
+	matvec_add(w->l, w->v, &p, 1);
 }
 
 /* Of dimension @d of b and of the result, the indices [@i, @i + @n). */
@@ -337,4 +368,70 @@ bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
 	else
 		columns_add(&w, product);
 	return true;
+}
+
+/*
+ * True if @product may be a part of a launch: its rows and results differ from
+ * those of @first by their number and their addresses only. They have one b.
+ */
+static bool joins(const struct matvec *v,
+		  const struct weir__cuda_product *product,
+		  const struct weir__cuda_product *first)
+{
+	return matvec_of(product->a.dtype) == v &&
+	       product->a.stride[1] == first->a.stride[1] &&
+	       product->dst.stride[0] == first->dst.stride[0] &&
+	       product->dst.unaligned == first->dst.unaligned;
+}
+
+bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
+			     uint32_t precision)
+{
+	const struct matvec *v = matvec_of(product->a.dtype);
+
+	return v && is_fit(v, product, precision) && product->batches == 1 &&
+	       product->n > 0 && product->n <= WEIR__CUDA_MATVEC_COLUMNS;
+}
+
+/* The products that @first can be computed with, from those that are left. */
+static void parts_add(struct weir__cuda_launches *l,
+		      const struct weir__cuda_product *product, unsigned n,
+		      unsigned first, unsigned *left)
+{
+	const struct matvec *v = matvec_of(product[first].a.dtype);
+	struct weir__cuda_operand b = product[first].b;
+	struct weir__cuda_matvec p = {
+		.k = (int32_t)product[first].k,
+		.n = (int32_t)product[first].n,
+		.works = 1,
+		.inside = v->bytes || !reads_b(&b),
+		.dst_unaligned = product[first].dst.unaligned,
+		.a_row = product[first].a.stride[1],
+		.dst_row = product[first].dst.stride[0],
+	};
+	unsigned parts = 0;
+
+	if (p.inside)
+		columns_plan(l, v, &b);
+	p.b = b.data;
+	p.b_column = b.stride[1];
+	outer_dims(&product[first], &b, &p);
+	for (unsigned i = first; i < n; i++)
+		if (*left & 1u << i && parts < WEIR__CUDA_MATVEC_PARTS &&
+		    joins(v, &product[i], &product[first])) {
+			p.part[parts++] = matrix_of(l, v, &product[i]);
+			*left &= ~(1u << i);
+		}
+	matvec_add(l, v, &p, parts);
+}
+
+void weir__cuda_matvec_join(struct weir__cuda_launches *l,
+			    const struct weir__cuda_product *product,
+			    unsigned n)
+{
+	unsigned left = (1u << n) - 1;
+
+	for (unsigned i = 0; i < n; i++)
+		if (left & 1u << i)
+			parts_add(l, product, n, i, &left);
 }

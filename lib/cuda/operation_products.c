@@ -37,11 +37,10 @@ static enum weir__cuda_kernel_id kernel_of(uint32_t dtype)
 	}
 }
 
-/* A warp for each row of a and group of columns. */
-static void mul_mat_plan(struct weir__cuda_launches *l,
-			 const struct weir_backend_node *node)
+struct weir__cuda_product
+weir__cuda_product_of(const struct weir_backend_node *node)
 {
-	struct weir__cuda_product p = {
+	return (struct weir__cuda_product){
 		.m = weir__cuda_dim(&node->src[0], 1),
 		.n = weir__cuda_dim(&node->src[1], 1),
 		.k = weir__cuda_dim(&node->src[0], 0),
@@ -50,6 +49,13 @@ static void mul_mat_plan(struct weir__cuda_launches *l,
 		.a = weir__cuda_source(node, 0),
 		.b = weir__cuda_source(node, 1),
 	};
+}
+
+/* A warp for each row of a and group of columns. */
+static void mul_mat_plan(struct weir__cuda_launches *l,
+			 const struct weir_backend_node *node)
+{
+	struct weir__cuda_product p = weir__cuda_product_of(node);
 	const struct weir_op_mul_mat *o = node->params;
 	const uint64_t warps = WEIR__CUDA_THREADS / 32;
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0) ? p.batches : 0;

@@ -92,8 +92,10 @@ unsigned weir__cuda_join_dims(struct weir__cuda_operand *t[3]);
 /* True if the rows of @t consist of whole blocks. */
 bool weir__cuda_whole_rows(const struct weir_operand *t);
 
-/* Parameters for kernels of several nodes: operation_rows.c, _copies.c. */
+/* For kernels of several nodes: operation_rows.c, _products.c, _copies.c. */
 struct weir__cuda_rope weir__cuda_rope_of(const struct weir_backend_node *node);
+struct weir__cuda_product
+weir__cuda_product_of(const struct weir_backend_node *node);
 /* @number: its number in the segment + 1. */
 struct weir__cuda_index
 weir__cuda_set_rows_of(const struct weir_backend_node *node, uint64_t number);
@@ -144,6 +146,18 @@ extern const struct weir__cuda_operation weir__cuda_op_attention;
 bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
 			    bool chooses, uint32_t precision);
+
+/* True if weir__cuda_matvec_join() can compute the product of mul_mat. */
+bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
+			     uint32_t precision);
+/*
+ * Append the launches of @n such products of one b, as few as possible. They
+ * have the bits of those of weir__cuda_matvec_plan(), and are computed at once:
+ * no result may overlap with anything else.
+ */
+void weir__cuda_matvec_join(struct weir__cuda_launches *l,
+			    const struct weir__cuda_product *product,
+			    unsigned n);
 
 /*
  * operation_tiles.c: append the launches of a product of many columns. False:

@@ -295,7 +295,7 @@ int main(void)
 	fused = run_with("CUDA0:fuse=yes", 0, false);
 	differs = memcmp(plain.out[0], plain.out[1], sizeof(plain.out[0])) != 0;
 	ok(differs, "the steps of a layer compute different numbers");
-	is_int(plain.kernels - fused.kernels, 7,
+	is_int(plain.kernels - fused.kernels, 9,
 	       "each group of nodes is one launch");
 	ok(same(&plain, &fused), "the bits of all results are the same");
 	for (uint64_t part = 1; part < 12; part += 2) {

@@ -13,6 +13,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
 	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-fuse.t \
+	%D%/cuda-fuse-products.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t
@@ -89,6 +90,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_opening_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_compute_t_SOURCES = %D%/cuda-compute.c $(T_GPU)
 %C%_cuda_compute_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_fuse_products_t_SOURCES = %D%/cuda-fuse-products.c $(T_GPU)
+%C%_cuda_fuse_products_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
 %C%_cuda_fuse_t_SOURCES = %D%/cuda-fuse.c $(T_GPU)
 %C%_cuda_fuse_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_graphs_t_SOURCES = %D%/cuda-graphs.c $(T_GPU)

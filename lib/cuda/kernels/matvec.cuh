@@ -55,7 +55,9 @@ template <class A, int C> struct matvec_shape {
 struct matvec_work {
 	const char *a, *b;
 	char *dst;
-	int columns; /* at least 1 */
+	int64_t m, dst_column;
+	uint32_t split, blocks, block; /* that have the matrix; this one */
+	int columns;                   /* at least 1 */
 };
 
 /* The epilogue of a product by itself. */
@@ -64,7 +66,7 @@ struct matvec_store {
 					  const matvec_work &w, int64_t row,
 					  int column, float v)
 	{
-		char *to = w.dst + column * p.dst_column + row * p.dst_row;
+		char *to = w.dst + column * w.dst_column + row * p.dst_row;
 
 		if (p.dst_unaligned)
 			bytes_out<uint32_t>(to, __float_as_uint(v));
@@ -230,6 +232,25 @@ __device__ static inline bool matvec_find_id(const struct weir__cuda_matvec &p,
 	return true;
 }
 
+/* The matrix and the results of this block. */
+__device__ static inline void matvec_part(const struct weir__cuda_matvec &p,
+					  matvec_work &w)
+{
+	w.block = blockIdx.x;
+#pragma unroll
+	for (int i = 0; i < WEIR__CUDA_MATVEC_PARTS; i++) {
+		w.blocks = p.part[i].blocks;
+		w.a = (const char *)p.part[i].a;
+		w.dst = (char *)p.part[i].dst;
+		w.m = p.part[i].m;
+		w.dst_column = p.part[i].dst_column;
+		w.split = p.part[i].split;
+		if (w.block < w.blocks)
+			break;
+		w.block -= w.blocks;
+	}
+}
+
 /* Work @y: a group of C columns, and outer indices. */
 template <int C>
 __device__ static inline bool matvec_find(const struct weir__cuda_matvec &p,
@@ -238,11 +259,10 @@ __device__ static inline bool matvec_find(const struct weir__cuda_matvec &p,
 {
 	uint32_t groups = (uint32_t)(p.n + C - 1) / C, first;
 
-	w.a = (const char *)p.a;
+	matvec_part(p, w);
 	w.b = (const char *)p.b;
 	if (p.inside)
 		w.b = workspace + p.b;
-	w.dst = (char *)p.dst;
 	if (p.ids)
 		return matvec_find_id(p, workspace, y, w);
 	first = y % groups * C;
@@ -257,7 +277,7 @@ __device__ static inline bool matvec_find(const struct weir__cuda_matvec &p,
 		w.dst += i * p.dst_outer[d];
 	}
 	w.b += first * p.b_column;
-	w.dst += first * p.dst_column;
+	w.dst += first * w.dst_column;
 	w.columns = p.n - (int)first < C ? p.n - (int)first : C;
 	return true;
 }
@@ -275,10 +295,10 @@ matvec_source_row(const struct weir__cuda_matvec &p, const matvec_work &w,
 		  int first, matvec_source &s)
 {
 	/* The last rows may be those of two groups. */
-	int64_t row = s.row < p.m - ROWS ? s.row : p.m - ROWS;
+	int64_t row = s.row < w.m - ROWS ? s.row : w.m - ROWS;
 
 	s.at = w.a + row * p.a_row + first * A::unit_bytes;
-	s.left = s.row < p.m ? (p.k / A::elements * A::bytes -
+	s.left = s.row < w.m ? (p.k / A::elements * A::bytes -
 				first * A::unit_bytes)
 			     : 0;
 }
@@ -302,8 +322,8 @@ matvec_copy(const struct weir__cuda_matvec &p, const matvec_work &w,
 	}
 	copies_commit();
 	if (s.left > 0) {
-		s.at += p.split * A::unit_bytes;
-		s.left -= (int)p.split * A::unit_bytes;
+		s.at += w.split * A::unit_bytes;
+		s.left -= (int)w.split * A::unit_bytes;
 		if (s.left <= 0) {
 			s.row += step;
 			matvec_source_row<A, ROWS>(p, w, first, s);
@@ -322,19 +342,19 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 	unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, parity = 0;
 	uint32_t mine = (uint32_t)__cvta_generic_to_shared(ring[warp]);
 	uint32_t to = mine + 16 * lane;
-	int first = (int)(warp % p.split); /* of the units of a row */
-	int64_t step = (int64_t)gridDim.x * (MATVEC_WARPS / p.split) * R;
 
 	for (uint32_t y = blockIdx.y; y < p.works; y += gridDim.y) {
-		int64_t row = ((int64_t)blockIdx.x * (MATVEC_WARPS / p.split) +
-			       warp / p.split) * R;
-		int64_t begin = row - warp / p.split * R;
 		matvec_source source;
+		int64_t row, begin, step;
 		matvec_work w;
-		int now = 0, column[C];
+		int first, now = 0, column[C];
 
 		if (!matvec_find<C>(p, workspace, y, w))
 			continue;
+		first = (int)(warp % w.split); /* of the units of a row */
+		begin = (int64_t)w.block * (MATVEC_WARPS / w.split) * R;
+		step = (int64_t)w.blocks * (MATVEC_WARPS / w.split) * R;
+		row = begin + warp / w.split * R;
 		__builtin_assume(__isGlobal(w.a));
 		__builtin_assume(__isGlobal(w.b));
 #pragma unroll
@@ -349,8 +369,8 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 			matvec_copy<A, R, S::slot>(p, w, to + s, first, step,
 						   source);
 		/* All warps of a block go around equally often. */
-		for (; begin < p.m; begin += step, row += step) {
-			int64_t base = row < p.m - R ? row : p.m - R;
+		for (; begin < w.m; begin += step, row += step) {
+			int64_t base = row < w.m - R ? row : w.m - R;
 			unsigned low = (unsigned)(uintptr_t)w.a +
 				       (unsigned)base * (unsigned)p.a_row +
 				       first * A::unit_bytes;
@@ -360,8 +380,8 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 #pragma unroll
 			for (int i = 0; i < N; i++)
 				sum[i] = 0;
-			for (int k = row < p.m ? p.k - first * A::unit : 0;
-			     k > 0; k -= (int)p.split * A::unit) {
+			for (int k = row < w.m ? p.k - first * A::unit : 0;
+			     k > 0; k -= (int)w.split * A::unit) {
 				uint32_t at[R];
 
 				copies_wait<S::stages - 2>();
@@ -379,15 +399,15 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 							r * (unsigned)p.a_row);
 				A::template add<C, R>(at, b, column, k, sum);
 				now = now + S::stage < END ? now + S::stage : 0;
-				low += p.split * A::unit_bytes;
-				b += p.split * A::b_bytes;
+				low += w.split * A::unit_bytes;
+				b += w.split * A::b_bytes;
 			}
 
 			float v = lanes_sum<N>(sum);
 			unsigned i = lane / (32 / N);
 			bool is_mine = lane % (32 / N) == 0;
 
-			if (p.split > 1) {
+			if (w.split > 1) {
 				if (is_mine)
 					part[parity][warp][i] = v;
 				__syncthreads();
@@ -395,12 +415,12 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 				is_mine = !first && lane < N;
 				if (is_mine) {
 					v = 0;
-					for (unsigned s = 0; s < p.split; s++)
+					for (unsigned s = 0; s < w.split; s++)
 						v += part[parity][warp + s][i];
 				}
 				parity ^= 1;
 			}
-			if (is_mine && row < p.m && base + i % R >= row &&
+			if (is_mine && row < w.m && base + i % R >= row &&
 			    (int)i / R < w.columns)
 				E::put(p, w, base + i % R, (int)i / R, v);
 		}

@@ -90,7 +90,7 @@ template <class Q> struct floats {
 #pragma unroll
 		for (int r = 0; r < ROWS; r++)
 			at[r] = unit_at[r] + 4 * Q::bytes * lane;
-#pragma unroll
+#pragma unroll (C > 4 ? 2 : unit / 128)
 		for (int i = 0; i < unit; i += 128) {
 			if (i + 4 * lane < k)
 				quads<C, ROWS>(at, b, column, sum);

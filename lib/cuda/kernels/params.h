@@ -191,6 +191,7 @@ struct weir__cuda_tiles {
 #define WEIR__CUDA_MATVEC_COLUMNS 8 /* of b, the most in a launch */
 #define WEIR__CUDA_MATVEC_ROWS 4    /* of a, the most of a warp */
 #define WEIR__CUDA_MATVEC_OUTER 3   /* outer dimensions */
+#define WEIR__CUDA_MATVEC_PARTS 3   /* matrices of one launch */
 /*
  * Rows of b as bytes: units of 1024 elements, each with their bytes and then,
  * for each 32 elements, an F32 scale and the sums of both halves, two I16.
@@ -198,16 +199,23 @@ struct weir__cuda_tiles {
 #define WEIR__CUDA_MATVEC_UNIT 1024
 #define WEIR__CUDA_MATVEC_UNIT_BYTES 1280
 
+/* A matrix, its result, and the blocks of the grid that have it. */
+struct weir__cuda_matvec_part {
+	uint64_t a, dst;
+	int64_t m, dst_column;
+	uint32_t split;  /* warps that share a row: 1, 2, 4 */
+	uint32_t blocks; /* 0: there is no such part */
+};
+
 /*
  * mul_mat and mul_mat_id of few columns. Addresses and strides are in bytes.
  * Outer dimensions are counted from the innermost one; each index of a belongs
  * to @share of dst. mul_mat_id has two: tokens, then their ids.
  */
 struct weir__cuda_matvec {
-	int64_t m;
+	struct weir__cuda_matvec_part part[WEIR__CUDA_MATVEC_PARTS];
 	int32_t k, n;
 	uint32_t works;  /* of the grid's dimension y; see matvec_find() */
-	uint32_t split;  /* warps that share a row: 1, 2, 4 */
 	uint32_t inside; /* b is an offset in the workspace */
 	uint32_t dst_unaligned, ids_unaligned;
 	uint32_t outer[WEIR__CUDA_MATVEC_OUTER];
@@ -215,8 +223,8 @@ struct weir__cuda_matvec {
 	int64_t a_outer[WEIR__CUDA_MATVEC_OUTER];
 	int64_t b_outer[WEIR__CUDA_MATVEC_OUTER];
 	int64_t dst_outer[WEIR__CUDA_MATVEC_OUTER];
-	uint64_t a, b, dst;
-	int64_t a_row, b_column, dst_row, dst_column;
+	uint64_t b;
+	int64_t a_row, b_column, dst_row;
 	/* mul_mat_id; ids 0: mul_mat */
 	uint64_t ids;
 	int64_t ids_token, ids_id, a_expert;
