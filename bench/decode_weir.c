@@ -26,7 +26,7 @@
 
 enum {
 	CONTEXT = 1024,
-	START = 240, /* so that decode crosses a multiple of 256 */
+	START = 240,
 	MAX_THREADS = 64
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The keys and values of earlier tokens. Rows that no token has written have
- * any bytes: the mask excludes them.
+ * any bytes: no token attends to them.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The graph of a pass. Builders read like the formulas; the first failure is
- * kept in the graph, so nothing is checked here. Shapes: T tokens, S attended
- * tokens of the cache, E the embedding, H heads and KV heads of D elements.
+ * kept in the graph, so nothing is checked here. Shapes: T tokens, E the
+ * embedding, H heads and KV heads of D elements.
  *
  * Each operation has a name: that of its weight without ".weight", or one of
  * its layer. So a pattern for the weights of a layer also matches its
@@ -135,7 +135,7 @@ static struct weir_node *rotated(const struct builder *b, size_t layer,
 
 /*
  * Write @x, [T, KV heads * D], the result of weight @w, to cache @i. Returns
- * its attended tokens, by heads.
+ * the cache, by heads.
  */
 static struct weir_node *remember(const struct builder *b, struct weir_node *x,
 				  size_t i, size_t w)
@@ -146,8 +146,7 @@ static struct weir_node *remember(const struct builder *b, struct weir_node *x,
 	all = of_weight(b, w, ".cache", all);
 	all = weir_set_rows(b->g, all, x, b->pass->positions);
 	all = of_weight(b, w, ".cached", all);
-	all = weir_slice(b->g, all, 0, 0, b->pass->attended);
-	all = split(b, all, b->pass->attended, b->c->kv_heads);
+	all = split(b, all, b->cache->length, b->c->kv_heads);
 	return by_heads(b, all);
 }
 
@@ -158,12 +157,12 @@ static struct weir_node *attention(const struct builder *b, size_t layer,
 	const size_t weight_k = llama_weight_of(b->w, layer, LLAMA_K);
 	const size_t weight_v = llama_weight_of(b->w, layer, LLAMA_V);
 	const int64_t n = b->pass->tokens;
-	const struct weir_op_attention params = { .precision =
-							  b->pass->precision };
-	struct weir_node *q, *k, *v, *mask = b->pass->mask;
+	struct weir_op_attention params = { .precision = b->pass->precision,
+					    .causal = 1 };
+	struct weir_node *q, *k, *v;
 
 	if (llama_has_window(c, (int64_t)layer))
-		mask = b->pass->window;
+		params.window = (uint32_t)c->window;
 	/* In this order devices compute neighbours by one kernel. */
 	q = linear(b, layer, LLAMA_Q, x);
 	k = linear(b, layer, LLAMA_K, x);
@@ -172,7 +171,8 @@ static struct weir_node *attention(const struct builder *b, size_t layer,
 	k = rotated(b, layer, LLAMA_K, LLAMA_K_NORM, k, c->kv_heads);
 	k = remember(b, join(b, k, n, c->kv_heads), layer, weight_k);
 	v = remember(b, v, (size_t)c->layers + layer, weight_v);
-	x = weir_attention(b->g, by_heads(b, q), k, v, mask, &params);
+	x = weir_attention_lengths(b->g, by_heads(b, q), k, v, b->pass->length,
+				   NULL, NULL, &params);
 	return join(b, of_layer(b, layer, "attention", x), n, c->heads);
 }
 
@@ -211,21 +211,14 @@ static struct weir_node *layer(const struct builder *b, size_t i,
 	return of_layer(b, i, "sum", weir_add(b->g, x, feed_forward(b, i, y)));
 }
 
-static void add_inputs(struct weir_graph *g, const struct llama_config *c,
-		       struct llama_pass *pass)
+static void add_inputs(struct weir_graph *g, struct llama_pass *pass)
 {
-	const int64_t mask[] = { pass->tokens, pass->attended };
+	const int64_t n = pass->tokens, one = 1;
 
-	pass->ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, mask);
+	pass->ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, &n);
 	pass->positions =
-		weir_graph_input(g, "positions", WEIR_DTYPE_I32, 1, mask);
-	pass->mask = pass->window = NULL;
-	if (!llama_has_window(c, 0))
-		pass->mask =
-			weir_graph_input(g, "mask", WEIR_DTYPE_F32, 2, mask);
-	if (llama_has_window(c, c->layers - 1))
-		pass->window =
-			weir_graph_input(g, "window", WEIR_DTYPE_F32, 2, mask);
+		weir_graph_input(g, "positions", WEIR_DTYPE_I32, 1, &n);
+	pass->length = weir_graph_input(g, "length", WEIR_DTYPE_I32, 1, &one);
 }
 
 void llama_graph(struct weir_graph *g, const struct llama_config *c,
@@ -237,7 +230,7 @@ void llama_graph(struct weir_graph *g, const struct llama_config *c,
 	};
 	struct weir_node *x;
 
-	add_inputs(g, c, pass);
+	add_inputs(g, pass);
 	if (w->factors < w->n)
 		b.factors = weir_node_set_name(weight(&b, w->factors),
 					       "rope_factors");

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model that reads tokens. Passes share an executable graph while they have
- * the same numbers of tokens and of attended tokens; the latter is rounded up
- * for this.
+ * the same number of tokens: positions and the length so far are inputs.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "llama.h"
@@ -103,19 +101,16 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 
 	weir_run_free(l->run);
 	weir_exec_free(l->exec);
-	free(l->mask);
 	free(l->positions);
 	l->run = NULL;
 	l->exec = NULL;
 	l->pass = *pass;
 	l->positions = calloc((size_t)pass->tokens, sizeof(*l->positions));
-	l->mask = calloc((size_t)(pass->tokens * pass->attended),
-			 sizeof(*l->mask));
-	if (!l->positions || !l->mask)
+	if (!l->positions)
 		return llama_fail(-ENOMEM,
-				  "no memory for a mask of %" PRId64
-				  " and %" PRId64 " tokens",
-				  pass->tokens, pass->attended);
+				  "no memory for positions of %" PRId64
+				  " tokens",
+				  pass->tokens);
 	weir_graph_reset(l->graph);
 	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
 	if ((ret = weir_exec_new(l->sched, l->graph, &l->exec)) < 0)
@@ -126,56 +121,29 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 /* Make the run of a pass that reads @n tokens, or use that of the last pass. */
 static int prepare_pass(struct llama *l, int64_t n, bool all)
 {
-	const int64_t round = l->opts.round, end = l->position + n;
-	struct llama_pass pass = { .tokens = n,
-				   .all = all,
-				   .precision = l->opts.precision };
+	const struct llama_pass pass = { .tokens = n,
+					 .all = all,
+					 .precision = l->opts.precision };
 
-	pass.attended = (end + round - 1) / round * round;
-	if (pass.attended > l->cache.length)
-		pass.attended = l->cache.length;
-	if (l->run && l->pass.tokens == n &&
-	    l->pass.attended == pass.attended && l->pass.all == all)
+	if (l->run && l->pass.tokens == n && l->pass.all == all)
 		return 0;
 	return new_pass(l, &pass);
-}
-
-/*
- * Set a mask: a token attends to itself and to earlier tokens, except those
- * that are @most tokens ago or more, which the window excludes. @node may be
- * NULL: no layer needs the mask.
- */
-static int set_mask(struct llama *l, struct weir_node *node, int64_t most)
-{
-	const int64_t n = l->pass.tokens, attended = l->pass.attended;
-
-	if (!node)
-		return 0;
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t j = 0; j < attended; j++) {
-			int64_t ago = l->position + i - j;
-
-			l->mask[i * attended + j] =
-				ago >= 0 && ago < most ? 0 : -INFINITY;
-		}
-	return weir_run_input(l->run, node, l->mask,
-			      (size_t)(n * attended) * sizeof(*l->mask));
 }
 
 static int set_inputs(struct llama *l, const int32_t *token)
 {
 	const int64_t n = l->pass.tokens;
 	const size_t bytes = (size_t)n * sizeof(*token);
+	const int32_t length = (int32_t)(l->position + n);
 	int ret;
 
 	for (int64_t i = 0; i < n; i++)
 		l->positions[i] = (int32_t)(l->position + i);
 	if ((ret = weir_run_input(l->run, l->pass.ids, token, bytes)) < 0 ||
 	    (ret = weir_run_input(l->run, l->pass.positions, l->positions,
-				  bytes)) < 0 ||
-	    (ret = set_mask(l, l->pass.mask, INT64_MAX)) < 0)
+				  bytes)) < 0)
 		return ret;
-	return set_mask(l, l->pass.window, l->config.window);
+	return weir_run_input(l->run, l->pass.length, &length, sizeof(length));
 }
 
 static int get_logits(struct llama *l, float *ret_logits)
@@ -274,6 +242,5 @@ void llama_close(struct llama *l)
 	llama_weights_free(&l->weights);
 	llama_parts_free(l);
 	weir_model_close(l->model);
-	free(l->mask);
 	free(l->positions);
 }

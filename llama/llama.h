@@ -133,24 +133,17 @@ struct llama_part {
 
 /* A pass: its size, the nodes of its inputs, and the node of its result. */
 struct llama_pass {
-	int64_t tokens;   /* tokens that it reads */
-	int64_t attended; /* tokens of the cache; the mask hides some of them */
-	bool all;         /* compute the logits of each token, else of the
-			     last */
+	int64_t tokens; /* tokens that it reads */
+	bool all;       /* compute the logits of each token, else of the last */
 	enum weir_precision precision; /* precision of products and attention */
 	struct weir_node *ids, *positions, *logits;
-	struct weir_node *mask;   /* mask of the layers that attend to all
-				     tokens, or NULL */
-	struct weir_node *window; /* mask of the layers with a window, or
-				     NULL */
+	struct weir_node *length; /* tokens so far, with those of the pass */
 };
 
 struct llama_opts {
-	int64_t context;       /* tokens for which there is room */
-	int64_t batch;         /* most tokens in a pass */
-	int64_t round;         /* the number of attended tokens is a multiple of
-				  this */
-	enum weir_dtype cache; /* F16 or F32 */
+	int64_t context;               /* tokens for which there is room */
+	int64_t batch;                 /* most tokens in a pass */
+	enum weir_dtype cache;         /* F16 or F32 */
 	enum weir_precision precision; /* INVARIANT or F32: logits do not depend
 					  on how tokens are divided into
 					  passes */
@@ -165,9 +158,9 @@ struct llama_opts {
 	bool (*stop)(void); /* called now and then while a pass runs; true: the
 			       pass ends with -ECANCELED. NULL: not called */
 };
-#define LLAMA_OPTS_INIT                                             \
-	{                                                           \
-		.batch = 512, .round = 256, .cache = WEIR_DTYPE_F16 \
+#define LLAMA_OPTS_INIT                               \
+	{                                             \
+		.batch = 512, .cache = WEIR_DTYPE_F16 \
 	}
 
 /* A sequence of tokens, read by one model. */
@@ -187,7 +180,6 @@ struct llama {
 	struct weir_run *run;
 	struct llama_pass pass;   /* the pass that @run computes */
 	int32_t *positions;       /* positions of the tokens of the pass */
-	float *mask;              /* mask of the pass: [tokens, attended] */
 	uint64_t waits;           /* waits in all passes, for weights and for
 				   results of other devices */
 	int64_t pass_ns;          /* time of all passes */

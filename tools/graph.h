@@ -145,6 +145,7 @@ struct graph_model {
 	struct llama llama;
 	struct weir_dev **dev;
 	unsigned n_devs;
+	int64_t context;        /* tokens for which the cache has room */
 	struct weir_exec *exec; /* NULL: one device, without a budget */
 };
 /* graph_model.c; graph_model_close() frees what it made, also if it fails. */

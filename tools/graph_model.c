@@ -11,22 +11,24 @@
 #include "graph.h"
 #include "output.h"
 
+/* The default context is a multiple of so many tokens. */
+#define CONTEXT_UNIT UINT64_C(256)
+
 /* The options of weir run. */
 static const struct llama_opts defaults = LLAMA_OPTS_INIT;
 
 static uint64_t default_context(uint64_t tokens, uint64_t most)
 {
-	const uint64_t unit = (uint64_t)defaults.round;
-	const uint64_t round = (tokens + unit - 1) / unit * unit;
+	const uint64_t round =
+		(tokens + CONTEXT_UNIT - 1) / CONTEXT_UNIT * CONTEXT_UNIT;
 
 	return round < most ? round : most;
 }
 
 /* The sizes of the pass, which must be those of a pass of the model. */
-static int choose_pass(const struct graph_args *a, const struct llama_config *c,
-		       struct llama_pass *pass)
+static int choose_pass(struct graph_model *m, const struct graph_args *a)
 {
-	const uint64_t most = (uint64_t)c->context;
+	const uint64_t most = (uint64_t)m->llama.config.context;
 	const uint64_t context = a->context ? a->context
 					    : default_context(a->tokens, most);
 	char tokens[COUNT_TEXT];
@@ -41,8 +43,8 @@ static int choose_pass(const struct graph_args *a, const struct llama_config *c,
 		return fail("a pass of %s attends to at least as many, not to "
 			    "%" PRIu64,
 			    count_text(a->tokens, "token", tokens), context);
-	*pass = (struct llama_pass){ .tokens = (int64_t)a->tokens,
-				     .attended = (int64_t)context };
+	m->llama.pass = (struct llama_pass){ .tokens = (int64_t)a->tokens };
+	m->context = (int64_t)context;
 	return 0;
 }
 
@@ -51,7 +53,7 @@ static int build(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama *l = &m->llama;
 
-	if (llama_cache_init(&l->config, defaults.cache, l->pass.attended,
+	if (llama_cache_init(&l->config, defaults.cache, m->context,
 			     &l->cache) < 0 ||
 	    weir_graph_new(&l->graph) < 0)
 		return fail_llama(a->model);
@@ -71,7 +73,7 @@ static int make_exec(struct graph_model *m, const struct graph_args *a)
 
 	opts.devs = m->dev;
 	opts.n_devs = m->n_devs;
-	opts.context = l->pass.attended;
+	opts.context = m->context;
 	opts.unloaded = true;
 	opts.budget = (int64_t)a->budget;
 	r = llama_start(l, &opts);
@@ -94,7 +96,7 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 		return fail_weir();
 	if (llama_open(m->weir, a->model, l) < 0)
 		return fail_llama(a->model);
-	r = choose_pass(a, &l->config, &l->pass);
+	r = choose_pass(m, a);
 	if (r)
 		return r;
 	if (!a->devices && !a->budget)

@@ -162,7 +162,7 @@ int graph_view_new(struct graph_view *v, const struct graph_args *a,
 
 	v->model = a->model;
 	v->tokens = (uint64_t)m->llama.pass.tokens;
-	v->context = (uint64_t)m->llama.pass.attended;
+	v->context = (uint64_t)m->context;
 	set_title(v);
 
 	if (n >= GRAPH_NONE)

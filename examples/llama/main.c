@@ -40,7 +40,6 @@ static int usage(FILE *to, int status)
 		    "  -l FILE   write the logits of each token, as F32\n"
 		    "  -t N      compute with N threads\n"
 		    "  -b N      read at most N tokens in a pass (512)\n"
-		    "  -a N      attend to a multiple of N tokens (256)\n"
 		    "  -p HOW    products are fast, invariant or f32 (fast)\n"
 		    "  -c TYPE   keep keys and values as f16 or f32 (f16)\n"
 		    "  -d LIST   divide the layers among these devices (CPU)\n"
@@ -92,8 +91,9 @@ static bool read_option(struct args *a, int c)
 		int c;
 		int64_t *n;
 	} all[] = {
-		{ 'n', &a->generate },    { 'b', &a->opts.batch },
-		{ 'a', &a->opts.round },  { 't', &a->opts.threads },
+		{ 'n', &a->generate },
+		{ 'b', &a->opts.batch },
+		{ 't', &a->opts.threads },
 		{ 'w', &a->opts.budget },
 	};
 
@@ -120,7 +120,7 @@ static int read_args(struct args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:l:t:b:a:c:d:p:w:rh")) != -1) {
+	while ((c = getopt(argc, argv, "n:l:t:b:c:d:p:w:rh")) != -1) {
 		if (c == 'h')
 			return 1 + usage(stdout, 0);
 		if (!read_option(a, c))

@@ -50,8 +50,8 @@ def near(what, got, want, limit):
     return error
 
 
-# Passes of one token, of a few and of all, and lengths that are rounded up.
-WAYS = (("-t", 2), ("-t", 1, "-b", 1, "-a", 8), ("-t", 3, "-b", 5, "-a", 4))
+# Passes of one token, of a few and of all.
+WAYS = (("-t", 2), ("-t", 1, "-b", 1), ("-t", 3, "-b", 5))
 
 
 def as_reference(title, limit, write, *args, options=(), **changed):
@@ -131,7 +131,7 @@ def variants_as_reference():
 def generates():
     path = write_gguf("m.gguf", shape())
     want = Session(open_model(path)).greedy(TOKENS[:4], 12)
-    out, _ = llama("-c", "f32", "-n", 12, "-a", 8, path, *TOKENS[:4])
+    out, _ = llama("-c", "f32", "-n", 12, path, *TOKENS[:4])
     if out.split() != [str(token) for token in want]:
         raise Wrong(f"got {out}, want {want}")
 
@@ -201,7 +201,7 @@ def same_bits(title, write, *ways, **env):
     """@ways: options with which the logits have the same bits."""
     def test():
         path = write(layers=5)
-        for passes in ((), ("-b", 5, "-a", 8), ("-b", 1)):
+        for passes in ((), ("-b", 5), ("-b", 1)):
             want = logits(path, "-t", 1, *passes).tobytes()
             for way in ways:
                 got = logits(path, "-t", 1, *passes, *way, **env)
@@ -238,9 +238,8 @@ def divided():
 
 def invariant():
     """In one piece, in chunks, and token by token."""
-    ways = [("-b", b, "-a", a, "-t", t) for b, a, t in
-            ((1, 256, 1), (1, 8, 3), (2, 8, 1), (5, 4, 2), (17, 256, 3),
-             (20, 24, 1))]
+    ways = [("-b", b, "-t", t) for b, t in
+            ((1, 1), (1, 3), (2, 1), (5, 2), (17, 3), (20, 1))]
 
     def same(title, write, precision, **changed):
         def test():
@@ -299,7 +298,7 @@ def on_gpus():
         def test():
             path = write(**changed)
             want = Session(open_model(path)).logits(TOKENS)
-            for way in ((), ("-b", 5, "-a", 8)):
+            for way in ((), ("-b", 5)):
                 near(f"with {way}",
                      logits(path, "-d", devices, *way, **env), want, limit)
         return f"{what}: logits of a GPU are those of the reference", test
