@@ -11,6 +11,7 @@
  *	mem.h     buffers: allocations of memory
  *	tensor.h  tensors: element type, shape, and place in a buffer
  *	file.h    open files
+ *	source.h  sources of bytes: URLs, and objects of the program
  *	digest.h  digests of files and tensors; manifests
  *	stream.h  streams (in-order queues of a device) and events
  *	heap.h    blocks of buffers, freed in the order of streams
@@ -32,6 +33,7 @@
 #include <weir/mem.h>
 #include <weir/tensor.h>
 #include <weir/file.h>
+#include <weir/source.h>
 #include <weir/digest.h>
 #include <weir/stream.h>
 #include <weir/heap.h>

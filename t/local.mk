@@ -57,6 +57,7 @@ T_PAUSED = t/paused.c t/paused.h $(T_SAMPLE) $(T_UNCACHED)
 T_PLANS = t/plans.c t/plans.h $(T_SAMPLE)
 T_SLICES = t/slices.c t/slices.h
 T_SINKS = t/sinks.c t/sinks.h $(T_SLICES)
+T_MEM_SOURCE = t/mem_source.c t/mem_source.h
 T_STREAMS = t/streams.c t/streams.h
 T_GPU = t/gpu.c t/gpu.h $(T_STREAMS)
 T_LEAKS = t/leaks.c

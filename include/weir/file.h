@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Open files, which streams read and write, weir_buf_map() maps, and models
- * consist of.
+ * consist of. A URL opens an object of a source: a file that can be read, and
+ * neither written nor mapped. weir-source(7) describes sources.
  */
 #ifndef WEIR_FILE_H
 #define WEIR_FILE_H
@@ -35,6 +36,12 @@ struct weir_file_info {
 	uint32_t changed;   /* 1: its size or its time of modification is not
 			       what it was when it was opened */
 	char why[120];      /* why O_DIRECT is not used; "" if it is */
+	/*
+	 * Of an object of a source: the name of the source, and what pins the
+	 * bytes, such as "etag:..."; "" for a file of this machine. They exist
+	 * as long as the object.
+	 */
+	const char *source, *identity;
 };
 
 /*
@@ -42,9 +49,14 @@ struct weir_file_info {
  * queued work, mappings and models have their own references to it. Any
  * thread; blocks as open(2) does.
  *
+ * A path that begins with a scheme, as "https://", is a URL, and opens an
+ * object of the source for that scheme, whose module is loaded if it is needed
+ * first ("./https:" is a file). It blocks as the source does.
+ *
  * -EISDIR: the file is a directory. -EINVAL: it is a pipe, socket or device
- * (the call does not block on it), or the flags are invalid. Errors of
- * open(2).
+ * (the call does not block on it), or the flags are invalid. -EROFS: a URL is
+ * to be written. -ENOENT: there is no such file, or no source for the scheme:
+ * the sentence says which. Errors of open(2), and of sources.
  */
 WEIR_API int weir_file_open(struct weir *weir, const char *path,
 			    const struct weir_file_opts *opts,

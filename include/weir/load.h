@@ -179,6 +179,8 @@ struct weir_load_report {
 	uint64_t memory;      /* bytes of host memory of the root at the end, as
 				 weir_opts.budget counts it */
 	uint64_t memory_peak; /* the most that this has been so far */
+	uint64_t remote;      /* bytes, in place or staged, that came from files
+				 of sources: weir-source(7) */
 };
 /*
  * Say how the bytes were read. The report is complete when weir_load_wait()

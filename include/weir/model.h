@@ -158,6 +158,17 @@ WEIR_API int weir_model_open_fds(struct weir *weir,
 				 const struct weir_model_opts *opts,
 				 struct weir_model **ret_model)
 	WEIR_NONNULL(1, 2, 5) WEIR_NODISCARD;
+/*
+ * Open a model whose @n files are open: one file, or the shards in their order,
+ * without an index, as weir_model_open_fds() does. The model references them.
+ * They may be objects of sources: weir_source_file(). Errors of
+ * weir_model_open(). -EINVAL: @n is 0, or a file is of another root.
+ */
+WEIR_API int weir_model_open_files(struct weir *weir,
+				   struct weir_file *const *files, unsigned n,
+				   const struct weir_model_opts *opts,
+				   struct weir_model **ret_model)
+	WEIR_NONNULL(1, 2, 5) WEIR_NODISCARD;
 /* Takes NULL; never blocks. Plans, loads and weights stay valid. */
 WEIR_API void weir_model_close(struct weir_model *model);
 /*

@@ -28,6 +28,7 @@ enum weir__part_id {       /* in the order of closing */
 	WEIR__PART_HEAP,   /* which heaps there are */
 	WEIR__PART_STREAM, /* the watcher, streams that are left */
 	WEIR__PART_IO,     /* reactors, copiers, slots */
+	WEIR__PART_SOURCE, /* sources of bytes, and their modules */
 	WEIR__PART_ALLOC,  /* kept arenas */
 	WEIR__PART_DEV,    /* backends, devices, modules */
 	WEIR__PARTS

@@ -287,10 +287,10 @@ static int open_handle(const char *path, const struct stat *st,
 	return 0;
 }
 
-/* Check and load the file at @fd. */
-static int load_file(struct weir *weir, const char *path, int fd)
+/* Check and load the file at @fd, and do not enter it. */
+static int load_file(struct weir *weir, const char *path, int fd,
+		     struct weir__module **ret_module)
 {
-	struct weir__registry *registry = weir__registry(weir);
 	struct weir__module *m;
 	struct stat st;
 	int r = weir__sys_fstat(fd, &st);
@@ -304,8 +304,35 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	if (!m)
 		return weir__fail(-ENOMEM, "no memory for a module");
 	r = open_handle(path, &st, &m->handle);
-	if (!r)
-		r = module_enter(weir, m);
+	if (r < 0)
+		module_drop(m);
+	else
+		*ret_module = m;
+	return r;
+}
+
+static int module_open(struct weir *weir, const char *path,
+		       struct weir__module **ret_module)
+{
+	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0), r;
+
+	if (fd < 0)
+		return weir__fail_sys(fd, "open");
+	r = load_file(weir, path, fd, ret_module);
+	weir__sys_close(fd);
+	return r;
+}
+
+/* module_lock is held. */
+static int module_load(struct weir *weir, const char *path)
+{
+	struct weir__registry *registry = weir__registry(weir);
+	struct weir__module *m;
+	int r = module_open(weir, path, &m);
+
+	if (r < 0)
+		return r;
+	r = module_enter(weir, m);
 	if (r < 0) {
 		module_drop(m);
 		return r;
@@ -313,18 +340,6 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	m->next = registry->modules;
 	registry->modules = m;
 	return 0;
-}
-
-/* module_lock is held. */
-static int module_load(struct weir *weir, const char *path)
-{
-	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0), r;
-
-	if (fd < 0)
-		return weir__fail_sys(fd, "open");
-	r = load_file(weir, path, fd);
-	weir__sys_close(fd);
-	return r;
 }
 
 /* Remember what is left out, and why. @path has @len bytes, and may go on. */
@@ -367,18 +382,30 @@ static void load_found(struct weir *weir, const char *dir, const char *name)
 		module_refuse(weir, path);
 }
 
+/* The module of a source (io/source_module.h), not of a backend. */
+static bool is_source(const char *name)
+{
+	return !strcmp(name, "weir-http.so") ||
+	       !strncmp(name, "weir-source-", 12);
+}
+
 static int is_module(const struct dirent *entry)
 {
 	const char *name = entry->d_name;
 	size_t len = strlen(name);
 
 	return len > 8 && !strncmp(name, "weir-", 5) &&
-	       !strcmp(name + len - 3, ".so");
+	       !strcmp(name + len - 3, ".so") && !is_source(name);
 }
 
 /* Directories that have been searched: some have several names. */
 struct search {
 	struct weir *weir;
+	/* weir__module_find: the module to find; NULL: all of backends. */
+	const char *name;
+	void (*left_out)(void *arg, const char *path);
+	void *arg;
+	struct weir__module *found;
 	unsigned n;
 	struct {
 		dev_t dev;
@@ -399,6 +426,20 @@ static bool seen_before(struct search *s, const struct stat *st)
 	return false;
 }
 
+/* Load the module @s->name, if the directory has it. */
+static void search_name(struct search *s, const char *dir)
+{
+	char path[4096 + 256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, s->name);
+	if (s->found || weir__sys_stat(path, &st) == -ENOENT)
+		return;
+	weir__enter(NULL);
+	if (module_open(s->weir, path, &s->found) < 0)
+		s->left_out(s->arg, path);
+}
+
 static void search_dir(struct search *s, const char *dir)
 {
 	struct dirent **list;
@@ -407,6 +448,10 @@ static void search_dir(struct search *s, const char *dir)
 
 	if (weir__sys_stat(dir, &st) < 0 || seen_before(s, &st))
 		return;
+	if (s->name) {
+		search_name(s, dir);
+		return;
+	}
 	n = weir__sys_scandir(dir, is_module, &list);
 	if (n < 0)
 		return;
@@ -417,9 +462,14 @@ static void search_dir(struct search *s, const char *dir)
 	weir__free(list);
 }
 
-static void refuse_dir(struct weir *weir, const char *path, size_t len,
+/* The search for backends has said it already when a name is searched. */
+static void refuse_dir(struct search *s, const char *path, size_t len,
 		       const char *why)
 {
+	struct weir *weir = s->weir;
+
+	if (s->name)
+		return;
 	weir__log(weir, "module path: '%s' is left out: %s",
 		  weir__quote(path, len), why);
 	if (len)
@@ -437,13 +487,13 @@ static void search_path(struct search *s, const char *path)
 		size_t len = strcspn(p, ":");
 
 		if (*p != '/') {
-			refuse_dir(s->weir, p, len, relative);
+			refuse_dir(s, p, len, relative);
 		} else if (len >= sizeof(dir)) {
 			snprintf(why, sizeof(why),
 				 "it has %zu bytes, a directory's path at "
 				 "most %zu",
 				 len, sizeof(dir) - 1);
-			refuse_dir(s->weir, p, len, why);
+			refuse_dir(s, p, len, why);
 		} else {
 			snprintf(dir, sizeof(dir), "%.*s", (int)len, p);
 			search_dir(s, dir);
@@ -475,31 +525,62 @@ static void search_beside(struct search *s)
 	search_dir(s, dir);
 }
 
-static void modules_search(struct weir *weir)
+static void modules_search(struct search *s)
 {
-	struct search s = { .weir = weir };
-	const char *path = weir->module_path;
+	const char *path = s->weir->module_path;
 
 	if (!path)
 		path = secure_getenv("WEIR_MODULE_PATH");
 	if (path && *path)
-		search_path(&s, path);
-	search_beside(&s);
-	search_dir(&s, WEIR_MODULE_DIR);
+		search_path(s, path);
+	search_beside(s);
+	search_dir(s, WEIR_MODULE_DIR);
 }
 
 /* registry->module_lock is held. */
 static void modules_scan_once(struct weir *weir)
 {
 	struct weir__registry *registry = weir__registry(weir);
+	struct search s = { .weir = weir };
 	struct weir__error_saved saved;
 
 	if (registry->scanned || atomic_load(&weir->closed))
 		return;
 	registry->scanned = true;
 	weir__error_save(&saved);
-	modules_search(weir);
+	modules_search(&s);
 	weir__error_restore(&saved);
+}
+
+int weir__module_find(struct weir *weir, const char *name,
+		      void (*left_out)(void *arg, const char *path), void *arg,
+		      struct weir__module **ret_module)
+{
+	struct weir__registry *registry = weir__registry(weir);
+	struct search s = {
+		.weir = weir, .name = name, .left_out = left_out, .arg = arg
+	};
+
+	pthread_mutex_lock(&registry->module_lock);
+	modules_search(&s);
+	pthread_mutex_unlock(&registry->module_lock);
+	*ret_module = s.found;
+	return s.found ? 0 : -ENOENT;
+}
+
+const char *weir__module_path(const struct weir__module *module)
+{
+	return module->path;
+}
+
+void *weir__module_symbol(const struct weir__module *module, const char *name)
+{
+	return dlsym(module->handle, name);
+}
+
+void weir__module_drop(struct weir__module *module)
+{
+	module_drop(module);
 }
 
 void weir__modules_scan(struct weir *weir)

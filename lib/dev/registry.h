@@ -72,6 +72,19 @@ int weir__registry_beside(struct weir_dev *beside,
 void weir__modules_scan(struct weir *weir);
 /* "; weir-x.so was left out: why" for each module that the search refused. */
 void weir__modules_why(struct weir *weir, char *text, size_t room);
+/*
+ * Load the file @name from the first directory in which it can be loaded, and
+ * do not enter it. Calls @left_out for each that cannot, with the reason as
+ * this thread's error. -ENOENT, without a sentence: there is none. The caller
+ * drops the module, which is not one of the registry's.
+ */
+int weir__module_find(struct weir *weir, const char *name,
+		      void (*left_out)(void *arg, const char *path), void *arg,
+		      struct weir__module **ret_module);
+const char *weir__module_path(const struct weir__module *module);
+/* NULL: it does not export @name. */
+void *weir__module_symbol(const struct weir__module *module, const char *name);
+void weir__module_drop(struct weir__module *module);
 void weir__modules_free(struct weir__registry *registry);
 
 #endif

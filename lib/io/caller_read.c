@@ -11,6 +11,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/engine.h"
+#include "io/source.h"
 
 /* Asking whether fewer bytes are cached costs more than it saves. */
 #define FEW (64u << 10)
@@ -67,8 +68,8 @@ struct blocking {
 	struct weir__extent ext;
 	void *bytes; /* the engine's while the job is in flight */
 	_Atomic bool failed;
-	int err;         /* errno of the first chunk that failed */
-	char words[120]; /* the same */
+	int err;                     /* errno of the first chunk that failed */
+	char words[WEIR_SOURCE_WHY]; /* the same */
 	_Atomic uint32_t done;
 };
 

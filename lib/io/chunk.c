@@ -30,9 +30,10 @@
 #include "alloc/slots.h"
 #include <weir/backend.h>
 #include "io/chunk.h"
+#include "io/source.h"
 #include "mem/convert.h"
 
-/* Reading a gap of this size costs less than a second read. */
+/* Reading a gap of this size of a file costs less than a second read. */
 #define MAX_GAP (64u << 10)
 /* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
@@ -55,7 +56,11 @@ static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 {
 	uint64_t apart, least, block;
 
-	if (e->dev || e->unpack || e->len < SMALL_EXTENT)
+	if (e->dev || e->unpack)
+		return 0;
+	if (e->file->object)
+		return 1; /* any address and offset are aligned */
+	if (e->len < SMALL_EXTENT)
 		return 0;
 	apart = (uintptr_t)e->addr - e->off;
 	least = e->file->off_align > e->file->mem_align ? e->file->off_align
@@ -129,10 +134,16 @@ static uint64_t unpack_step(const struct weir__extent *e, uint64_t chunk)
 	       parts.pitch;
 }
 
+/* Reading a gap of up to this size costs less than a second read. */
+static uint64_t max_gap(const struct weir__extent *e)
+{
+	return e->file->object ? e->file->object->info.request_bytes : MAX_GAP;
+}
+
 bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk)
 {
 	return unpack_step(e, chunk) > 0 &&
-	       (e->buffered || e->file_pitch - e->width <= MAX_GAP);
+	       (e->buffered || e->file_pitch - e->width <= max_gap(e));
 }
 
 static void unpack_chunk(const struct weir__extent *e, uint64_t chunk,
@@ -200,6 +211,8 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 		    chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
+		if (e->file->object)
+			e->buffered = false;
 		e->unpack = e->rows > 1 || e->convert;
 		e->block = e->buffered || job->fill ? 0
 						    : block_of(e, chunk_bytes);
@@ -263,7 +276,8 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
 		if (!same_way(e, &e[k]) || e[k].off < end ||
-		    e[k].off - end > MAX_GAP || e[k].off + e[k].len > limit ||
+		    e[k].off - end > max_gap(e) ||
+		    e[k].off + e[k].len > limit ||
 		    !fits_repacked(e, &e[k], chunk))
 			break;
 	}
@@ -282,6 +296,7 @@ static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 		return;
 	e->n_merged = n;
 	e->unpack = !e->dev;
+	e->block = 0;
 	for (uint32_t k = 1; k < n; k++)
 		e[k].n_merged = 0;
 }

@@ -54,6 +54,8 @@ uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi);
 /* Reads into slots begin and end at multiples of this. */
 static inline uint64_t weir__slot_unit(const struct weir_file *file)
 {
+	if (file->object)
+		return 1;
 	return file->off_align > 4096 ? file->off_align : 4096;
 }
 

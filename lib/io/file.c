@@ -20,6 +20,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/lease.h"
+#include "io/source.h"
 
 #define DEFAULT_ALIGN 4096u     /* if the file system reports none */
 #define DIRECT_FRONT (1u << 20) /* bytes; fewer are fast either way */
@@ -263,13 +264,44 @@ static int file_new(struct weir *weir, const char *path,
 	return 0;
 }
 
+int weir__file_of_object(struct weir *weir, const struct weir_source *source,
+			 void *self, const struct weir_source_info *info,
+			 const char *url, struct weir_file **ret_file)
+{
+	struct weir_file *f;
+	int r = file_new(weir, info->name, &f);
+
+	if (r < 0)
+		return r;
+	f->object = weir__object_new(source, self, info, url);
+	if (!f->object) {
+		weir__file_put(f);
+		return weir__fail(-ENOMEM, "%s: no memory for an object",
+				  info->name);
+	}
+	f->network = true;
+	f->mem_align = f->off_align = 1;
+	f->id = (struct weir__file_id){ .dev = UINT64_MAX,
+					.ino = f->serial,
+					.bytes = info->bytes };
+	atomic_init(&f->direct_ok, true);
+	*ret_file = f;
+	return 0;
+}
+
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file)
 {
 	struct weir_file *f;
 	struct stat st;
-	int r = file_new(weir, path, &f);
+	int r;
 
+	if (weir__is_url(path)) {
+		if (flags & WEIR_FILE_WRITE)
+			return weir__refuse_url(path, "is written");
+		return weir__object_open(weir, path, ret_file);
+	}
+	r = file_new(weir, path, &f);
 	if (r < 0)
 		return r;
 	r = open_buffered(path, flags, mode, &st);
@@ -429,8 +461,13 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 {
 	struct stat st;
-	int r = weir__sys_fstat(f->fd, &st);
+	int r;
 
+	if (f->object) {
+		*ret_id = f->id;
+		return 0;
+	}
+	r = weir__sys_fstat(f->fd, &st);
 	if (r < 0)
 		return weir__fail_sys(r, "%s", f->base);
 	file_identify(&st, ret_id);
@@ -448,6 +485,7 @@ void weir__file_put(struct weir_file *file)
 	if (!file || !weir__refs_drop(&file->refs))
 		return;
 	weir__lease_free(file);
+	weir__object_free(file->object);
 	weir__sys_close(file->fd);
 	weir__sys_close(file->direct_fd);
 	/* Another file may get its inode next. */
@@ -476,6 +514,8 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 {
 	size_t got = 0;
 
+	if (file->object)
+		return weir__object_read(file, buf, n, off);
 	while (got < n) {
 		int64_t r = weir__sys_pread(file->fd, (char *)buf + got,
 					    n - got, off + got);
@@ -502,8 +542,9 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 {
 	int64_t got = 0;
 
-	if (n >= DIRECT_FRONT && atomic_load(&file->direct_ok) &&
-	    file->off_align <= WEIR__PAGE && file->mem_align <= WEIR__PAGE &&
+	if (n >= DIRECT_FRONT && !file->object &&
+	    atomic_load(&file->direct_ok) && file->off_align <= WEIR__PAGE &&
+	    file->mem_align <= WEIR__PAGE &&
 	    weir__file_resident(file, 0, n) < 500)
 		got = weir__sys_pread(file->direct_fd, buf,
 				      weir__up(n, WEIR__PAGE), 0);
@@ -544,6 +585,8 @@ int weir__file_settle(struct weir_file *file)
 	int64_t wait;
 	int r = 0;
 
+	if (file->object)
+		return 0;
 	for (int i = 0; i < SETTLE_TRIES && r >= 0; i++) {
 		wait = until_next_step(&file->id);
 		if (!wait)
@@ -575,8 +618,11 @@ static bool names_changed(const struct weir_file *file,
 int weir__file_unchanged(struct weir_file *file)
 {
 	struct weir__file_id now, *id = &file->id;
-	int r = file_look(file, &now);
+	int r;
 
+	if (file->object)
+		return weir__object_unchanged(file);
+	r = file_look(file, &now);
 	if (r < 0)
 		return r;
 	if (now.dev != id->dev || now.ino != id->ino)
@@ -619,6 +665,8 @@ int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
 		.mem_align = file->mem_align,
 		.off_align = file->off_align,
 		.network = file->network,
+		.source = file->object ? file->object->ops.name : "",
+		.identity = file->object ? file->object->info.identity : "",
 	};
 	struct weir__file_id now;
 	int r;

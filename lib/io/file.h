@@ -23,6 +23,7 @@ struct weir__file_id {
 };
 
 struct weir__lease;
+struct weir__object;
 
 struct weir_file {
 	_Atomic uint32_t refs;
@@ -31,9 +32,14 @@ struct weir_file {
 	const char *base; /* last component of path: for messages */
 	char *where;      /* absolute path of the file as opened. NULL: it has
 			     none, or none that this process can follow */
-	int fd;           /* buffered */
-	int direct_fd;    /* -1: none */
-	bool has_path;    /* path can be opened again */
+	/*
+	 * A file of a source: it has no descriptor, no page cache, and cannot
+	 * be written. NULL: a file of this machine.
+	 */
+	struct weir__object *object;
+	int fd;        /* buffered */
+	int direct_fd; /* -1: none */
+	bool has_path; /* path can be opened again */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it, so mincore(2) reports the truth */

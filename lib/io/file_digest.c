@@ -8,6 +8,8 @@
 #include "io/lease.h"
 
 #define BLOCK_BYTES ((uint64_t)1 << 20)
+/* The same of an object, which is read several requests at a time. */
+#define OBJECT_BYTES ((uint64_t)32 << 20)
 /* Bytes that the kernel reads meanwhile. */
 #define AHEAD ((uint64_t)16 << 20)
 /* A lease costs a thread, and is worth it for files of so many bytes. */
@@ -27,19 +29,20 @@ static int hash_block(struct weir_file *file, struct weir__hash *h, void *block,
 	return r;
 }
 
-static int hash_file(struct weir_file *file, struct weir__hash *h, void *block)
+static int hash_file(struct weir_file *file, struct weir__hash *h, void *block,
+		     uint64_t block_bytes)
 {
 	uint64_t bytes = file->id.bytes, asked = 0;
 	int r = 0;
 
-	for (uint64_t off = 0; off < bytes && r >= 0; off += BLOCK_BYTES) {
+	for (uint64_t off = 0; off < bytes && r >= 0; off += block_bytes) {
 		uint64_t n = bytes - off;
 
-		for (; asked < bytes && asked < off + AHEAD;
+		for (; !file->object && asked < bytes && asked < off + AHEAD;
 		     asked += BLOCK_BYTES)
 			weir__sys_fetch(file->fd, asked, BLOCK_BYTES);
-		if (n > BLOCK_BYTES)
-			n = BLOCK_BYTES;
+		if (n > block_bytes)
+			n = block_bytes;
 		r = hash_block(file, h, block, off, n);
 	}
 	return r < 0 ? r : weir__file_unchanged(file);
@@ -48,6 +51,7 @@ static int hash_file(struct weir_file *file, struct weir__hash *h, void *block)
 int weir_file_digest(struct weir_file *file, enum weir_digest kind,
 		     uint8_t ret_digest[32])
 {
+	const uint64_t bytes = file->object ? OBJECT_BYTES : BLOCK_BYTES;
 	struct weir__hash h = { 0 };
 	void *block;
 	int r;
@@ -60,12 +64,12 @@ int weir_file_digest(struct weir_file *file, enum weir_digest kind,
 		return r;
 	if (file->id.bytes >= LEASE_BYTES)
 		weir__file_lease(file);
-	block = weir__malloc(BLOCK_BYTES);
+	block = weir__malloc(bytes);
 	if (!block || weir__hash_start(&h, kind) < 0)
 		r = weir__fail(-ENOMEM, "%s: no memory for a digest",
 			       file->base);
 	else
-		r = hash_file(file, &h, block);
+		r = hash_file(file, &h, block, bytes);
 	if (r >= 0)
 		r = weir__hash_finish(&h, ret_digest);
 	weir__hash_drop(&h);

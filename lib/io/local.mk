@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/HANGS.md
+EXTRA_DIST += %D%/README.md %D%/HANGS.md %D%/SOURCES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file_digest.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
+	%D%/source.c %D%/source_op.c %D%/source.h \
+	%D%/source_module.c %D%/source_module.h \
 	%D%/caller_read.c %D%/caller_read.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/outcome.c %D%/outcome.h \

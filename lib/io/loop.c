@@ -21,6 +21,7 @@
 #include "io/job.h"
 #include "io/method.h"
 #include "io/op.h"
+#include "io/source.h"
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
@@ -112,7 +113,10 @@ static bool window_is_full(const struct weir__loop *loop,
 {
 	const struct weir__engine *eng = loop->reactor.eng;
 	uint64_t window = e->file->network ? eng->network_window : eng->window;
+	const struct weir__object *object = e->file->object;
 
+	if (object && object->info.window_bytes && !eng->weir->opts.depth)
+		window = object->info.window_bytes / eng->n_started;
 	if (loop->bytes_out < window)
 		return false;
 	return !job->fill ||
@@ -171,7 +175,7 @@ static enum dispatched start_op(struct weir__loop *loop,
 	if (waits_for_order(job, link->deferred) ||
 	    !has_room(loop, job, e, chunk))
 		return BLOCKED;
-	if (cached)
+	if (cached || e->file->object)
 		link_file_put(loop, link);
 	else
 		link_file_get(loop, link, e->file);
@@ -285,6 +289,8 @@ static void jobs_cancel(struct weir__loop *loop)
  */
 #define PAUSE_MIN 50000
 #define PAUSE_MAX 200000
+/* At an end by force: how long reads of sources may take to end, ns. */
+#define SOURCES_NS 500000000
 
 static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
 
@@ -388,13 +394,29 @@ static void execute_task(struct weir__task *task)
 		weir__wakefd_signal(&r->wakefd);
 }
 
+/* Sources end reads that are cancelled soon: wait for these. */
+static void end_sources(struct weir__loop *loop)
+{
+	int64_t deadline = weir__deadline(SOURCES_NS);
+
+	weir__sources_hurry(loop);
+	while (loop->n_at_source && weir__now() < deadline) {
+		weir__sleep(PAUSE_MAX);
+		take_messages(loop);
+	}
+}
+
 /*
  * The root closes and waits no longer. The kernel may use the memory of ops in
  * flight forever: their jobs are completed, and that memory is not freed.
  */
 static void orphan_all(struct weir__loop *loop)
 {
+	for (struct weir__op *op = loop->ops; op; op = op->next_all)
+		if (weir__source_has(op))
+			atomic_store(&op->job->cancelled, true);
 	jobs_cancel(loop);
+	end_sources(loop);
 	for (struct weir__op *op = loop->ops; op; op = op->next_all)
 		if (op->state != WEIR__OP_FREE &&
 		    op->state != WEIR__OP_ORPHANED)
@@ -447,12 +469,20 @@ static void give_up_late(struct weir__loop *loop)
 	if (loop->clock - loop->late_checked < eng->max_sleep)
 		return;
 	loop->late_checked = loop->clock;
+	weir__sources_note_progress(loop);
 	for (struct weir__op *op = loop->ops; op; op = op->next_all) {
 		if (!is_late(loop, op))
 			continue;
+		if (weir__source_has(op)) {
+			weir__reads_stop(op->job->reads, op->extent->file,
+					 &late);
+			if (weir__source_may_end(loop, op))
+				continue;
+		} else {
+			readers += !op->in_ring && op->direct;
+			copiers += !op->in_ring && !op->direct;
+		}
 		atomic_store(&eng->leaked, true);
-		readers += !op->in_ring && op->direct;
-		copiers += !op->in_ring && !op->direct;
 		weir__op_orphan(loop, op, &late);
 	}
 	/* Not earlier: new threads would execute ops that are still queued. */
@@ -548,6 +578,8 @@ static void *loop_main(void *arg)
 				return NULL;
 		}
 		give_up_late(loop);
+		if (loop->n_at_source)
+			weir__sources_hurry(loop);
 		dispatch(loop);
 		if (atomic_exchange(&r->trim, false))
 			weir__slots_trim(r->slots);

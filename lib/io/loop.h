@@ -35,6 +35,7 @@ struct weir__loop {
 	unsigned n_tracks;        /* tracks of a trace */
 	unsigned n_out;           /* ops that are neither FREE nor ORPHANED */
 	unsigned n_caller_copies; /* in flight, of jobs with submit_copy */
+	unsigned n_at_source;     /* at sources, orphaned ones too */
 	uint64_t bytes_out;       /* being read or written */
 
 	const struct weir__method_ops *method_ops;

@@ -30,6 +30,11 @@ static void map_release(void *arg)
 
 static int map_check(struct weir_buft *buft, struct weir_file *file)
 {
+	if (file->object)
+		return weir__fail(
+			-EINVAL,
+			"%s: is not a file of this machine and cannot be mapped: read it into memory instead",
+			file->base);
 	if (buft->desc.kind != WEIR_MEM_MAPPED &&
 	    buft->desc.kind != WEIR_MEM_PLAIN)
 		return weir__fail(
@@ -105,7 +110,7 @@ int weir_buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 
 	WEIR__ENTER();
 	r = weir__root_enter(buft->dev->weir);
-	if (r >= 0)
+	if (r >= 0 && !file->object)
 		r = check_range(file, off, size);
 	return r < 0 ? r : weir__buf_map(buft, file, off, size, ret_buf);
 }

@@ -248,20 +248,24 @@ static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 	const struct weir__extent *e = op->extent;
 
 	return (loop->n_out == 1 || !weir__slots_count(loop->reactor.slots)) &&
-	       !e->dev && !op->job->fill &&
+	       !e->dev && !op->job->fill && !e->file->object &&
 	       aim_buffered(loop, op, e->off + op->lo);
 }
 
-/* Give the op to the ring, or to a pool, whose threads may block. */
+/*
+ * Give the op to the ring, to a source, or to a pool, whose threads may block.
+ */
 static void op_route(struct weir__loop *loop, struct weir__op *op)
 {
 	struct weir__engine *eng = loop->reactor.eng;
 	const struct weir_file *file = op->extent->file;
 
-	if (!file->fuse &&
-	    (eng->only_ring ||
-	     (op->direct &&
-	      (file->nowait || loop->method_ops->io == WEIR_IO_SYNC))))
+	if (file->object)
+		weir__source_submit(loop, op);
+	else if (!file->fuse &&
+		 (eng->only_ring ||
+		  (op->direct &&
+		   (file->nowait || loop->method_ops->io == WEIR_IO_SYNC))))
 		loop->method_ops->submit(loop, op);
 	else
 		weir__pool_push(op->direct ? eng->readers : eng->copiers,
@@ -403,6 +407,8 @@ static const char *span_name(const struct weir__op *op)
 		[WEIR__CHUNK_BUFFERED] = "buffered",
 	};
 
+	if (op->extent->file->object)
+		return "remote";
 	return op->write ? "write" : name[way_of(op)];
 }
 
@@ -465,6 +471,7 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 {
 	struct weir__job *job = op->job;
 
+	weir__source_keep(op);
 	leave_window(loop, op);
 	if (weir__reads_stop(job->reads, op->extent->file, outcome))
 		weir__reactors_wake(op->reactor->eng);
@@ -547,7 +554,7 @@ static void place_bytes(struct weir__loop *loop, struct weir__op *op)
 }
 
 /* All bytes of lo..hi have been read or written. */
-static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
+void weir__op_arrived(struct weir__loop *loop, struct weir__op *op)
 {
 	stop_counting(op);
 	if (!op->job->check || op->write || op->checked) {
@@ -612,8 +619,11 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 {
 	enum weir__op_state state = op->state;
 
-	if (state == WEIR__OP_ORPHANED)
-		return; /* its chunk was completed as failed */
+	if (state ==
+	    WEIR__OP_ORPHANED) { /* its chunk was completed as failed */
+		weir__source_give_back(loop, op);
+		return;
+	}
 	if (state != WEIR__OP_QUEUED) {
 		op_copied(loop, op, (int)res);
 		return;
@@ -623,6 +633,10 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 			weir__reads_outcome(op->job->reads);
 
 		weir__op_finish(loop, op, &outcome);
+		return;
+	}
+	if (op->extent->file->object) {
+		weir__source_ended(loop, op, res);
 		return;
 	}
 	if (res > 0 && !weir__op_unpacks_cached(op))
@@ -640,7 +654,7 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 		weir__op_finish(loop, op, &end_of_file);
 	} else if (op->off + (uint64_t)res >= op->end) {
 		op->buf += res;
-		op_data_arrived(loop, op);
+		weir__op_arrived(loop, op);
 	} else {
 		op_continue_short(loop, op, (uint32_t)res);
 	}

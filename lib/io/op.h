@@ -13,6 +13,7 @@
 #include <weir/backend.h>
 #include "io/engine.h"
 #include "io/pool.h"
+#include "io/source.h"
 
 struct weir__chunk;
 struct weir__loop;
@@ -112,6 +113,15 @@ struct weir__op {
 	int64_t res;            /* result of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
 	int64_t begun, copying; /* times for traces: dispatched, read */
+
+	/* A read of an object: source_op.c. */
+	struct weir_source_read read;
+	_Atomic bool at_source; /* its source has it */
+	_Atomic int64_t moved;  /* when bytes arrived; set by the source */
+	int64_t hurried;        /* when it was cancelled; 0: it was not */
+	char *why;              /* its failure, or NULL; set by the source */
+	struct weir_file *kept; /* orphaned: its file, until the source ends
+				   it */
 };
 
 /*
@@ -129,6 +139,8 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 /* Take the next step: the op's read, write or copy has ended with @res. */
 void weir__op_advance(struct weir__loop *loop, struct weir__op *op,
 		      int64_t res);
+/* All bytes of the op's chunk have been read: go on with them. */
+void weir__op_arrived(struct weir__loop *loop, struct weir__op *op);
 /* Complete the op's chunk and free the op. */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);

@@ -56,13 +56,16 @@ bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 static bool is_of_the_file(int err)
 {
 	switch (-err) {
+	case EACCES: /* a source's, as some more of these */
 	case EAGAIN:
 	case EBADF:
 	case ECONNABORTED: /* FUSE: its process has ended */
 	case EINTR:
 	case ENODEV:
+	case ENOENT:
 	case ENOTCONN:
 	case ENXIO:
+	case EPERM:
 	case ESHUTDOWN:
 	case ESTALE:
 	case ETIMEDOUT:

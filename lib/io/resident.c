@@ -109,8 +109,11 @@ int weir__file_is_uniform(struct weir_file *file, uint64_t off, uint64_t len)
 	uint64_t first = off / WEIR__PAGE;
 	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
 	uint64_t n = pages / LONG_PART > SAMPLES ? pages / LONG_PART : SAMPLES;
-	int64_t hits = count_samples(file, first, pages, n, false);
+	int64_t hits;
 
+	if (file->object)
+		return 0;
+	hits = count_samples(file, first, pages, n, false);
 	if (hits == (int64_t)n)
 		return 1;
 	return hits == 0 && file->nowait ? 0 : -1;
@@ -143,6 +146,8 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	uint64_t first = off / WEIR__PAGE, pages;
 	int64_t r;
 
+	if (file->object)
+		return 0;
 	if (!len)
 		return 1000;
 	pages = (off + len - 1) / WEIR__PAGE - first + 1;
@@ -178,6 +183,8 @@ bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len)
 	uint64_t first = off / WEIR__PAGE;
 	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
 
+	if (file->object)
+		return false;
 	for (uint64_t i = 0; i < FEW; i++) {
 		uint64_t at = (pages - 1) * i / (FEW - 1);
 		int64_t r = count_resident(file, first + at, 1);

@@ -225,6 +225,9 @@ static void models(void)
 	struct weir_entry entry = { .size = sizeof(entry) };
 	struct weir_value value = { .size = sizeof(value) };
 	struct weir_model_fd fd = { 0 };
+	struct weir_source_info source_info = { .size = sizeof(source_info) };
+	struct weir_source_desc source_desc = { .size = sizeof(source_desc) };
+	const struct weir_source source = { .size = sizeof(source) };
 	struct weir_file *f;
 	struct weir_model *m;
 	size_t i;
@@ -232,8 +235,13 @@ static void models(void)
 	fails(weir_file_open, weir, path, NULL, &f);
 	fails(weir_file_info, file, &file_info);
 	fails(weir_file_digest, file, WEIR_DIGEST_XXH3, digest);
+	fails(weir_source_add, weir, &source, NULL);
+	fails(weir_source_file, weir, &source, NULL, &source_info, &f);
+	fails(weir_source_configure, weir, "https", "");
+	fails(weir_source_describe, weir, 0, &source_desc);
 	fails(weir_model_open, weir, path, NULL, &m);
 	fails(weir_model_open_fds, weir, &fd, 1, NULL, &m);
+	fails(weir_model_open_files, weir, &file, 1, NULL, &m);
 	fails(weir_model_info, model, &info);
 	returns(0, weir_model_count, model);
 	fails(weir_model_tensor, model, 0, &entry);

@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 28
+plan 31
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -86,7 +86,13 @@ is "$(awk '{ print $1 }' "$tmp/first" | sort -u | wc -l)" "$count" \
 exec 7>&-
 wait $server
 is $? 0 'examples/share ends with its input'
-for example in load arrive queue engine share llama/llama; do
+(cd "${shard%/*}" && tar cf "$tmp/models.tar" --format=ustar ./*.json "${shard##*/}")
+is "$(examples/source "tar://$tmp/models.tar/${shard##*/}")" \
+	"$(weir inspect --json "$shard" | jq -r '.tensors[] | "\(.name) \(.bytes)"')" \
+	'examples/source loads a model out of an archive'
+check 'examples/source names a file that the archive does not have' \
+	fails 'the archive has no file x' examples/source "tar://$tmp/models.tar/x"
+for example in load arrive queue engine share source llama/llama; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
 		"examples/$example prints its usage"

@@ -3,7 +3,8 @@ T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t %D%/engine-fill.t
 	%D%/engine-rows.t %D%/owner.t %D%/borrow.t %D%/late-job.t \
 	%D%/late-slots.t %D%/lease.t %D%/changed.t %D%/outcome.t %D%/ring-dies.t \
 	%D%/ring-old.t %D%/ring-stuck.t %D%/read-deadline.t %D%/reads.t \
-	%D%/load-ends.t %D%/eventfd.t %D%/affinity.t %D%/file-now.t
+	%D%/load-ends.t %D%/eventfd.t %D%/affinity.t %D%/file-now.t \
+	%D%/source.t %D%/source-late.t
 T_IO_SH = %D%/env-ring.sh %D%/env-files.sh
 check_PROGRAMS += $(T_IO_C)
 dist_check_SCRIPTS += $(T_IO_SH)
@@ -33,6 +34,10 @@ TESTS += $(T_IO_C) $(T_IO_SH)
 %C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_affinity_t_SOURCES = %D%/affinity.c $(T_SAMPLE)
 %C%_file_now_t_SOURCES = %D%/file-now.c $(T_SAMPLE) $(T_FILES)
+%C%_source_t_SOURCES = %D%/source.c $(T_MEM_SOURCE) $(T_SAMPLE) \
+	$(T_SLICES)
+%C%_source_late_t_SOURCES = %D%/source-late.c $(T_MEM_SOURCE) \
+	$(T_SAMPLE) $(T_LEAKS)
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_owner_t_SOURCES = %D%/owner.c

@@ -18,8 +18,8 @@ static int unless_changed(struct weir_file *file, int r)
 	int changed;
 
 	/* A read that ended early is -ESTALE; the change is its reason. */
-	if (r < 0 && r != -ESTALE)
-		return r;
+	if ((r < 0 && r != -ESTALE) || file->object)
+		return r; /* a source looks after what it reads */
 	changed = weir__file_unchanged(file);
 	return changed < 0 ? changed : r;
 }
@@ -124,6 +124,23 @@ static int read_fds(struct weir_model *m, const struct weir_model_fd *fds,
 		if (r >= 0)
 			r = read_shard(m, file, lenient);
 		weir__file_put(file);
+	}
+	return r < 0 ? r : weir__model_finish(m);
+}
+
+static int read_files(struct weir_model *m, struct weir_file *const *files,
+		      unsigned n, bool lenient)
+{
+	int r = set_path(m, files[0]);
+
+	m->n_parts = n > 1 ? n : 0;
+	for (unsigned i = 0; r >= 0 && i < n; i++) {
+		if (files[i]->weir != m->weir)
+			return weir__fail(-EINVAL, "%s: is of another root",
+					  files[i]->base);
+		r = weir__file_settle(files[i]);
+		if (r >= 0)
+			r = read_shard(m, files[i], lenient);
 	}
 	return r < 0 ? r : weir__model_finish(m);
 }
@@ -238,6 +255,33 @@ int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
 	if (r < 0)
 		return r;
 	r = read_fds(m, fds, n, o.flags & WEIR_MODEL_LENIENT);
+	if (r < 0)
+		weir__model_put(m);
+	else
+		*ret_model = m;
+	return r;
+}
+
+int weir_model_open_files(struct weir *weir, struct weir_file *const *files,
+			  unsigned n, const struct weir_model_opts *opts,
+			  struct weir_model **ret_model)
+{
+	struct weir_model *m;
+	struct weir_model_opts o;
+	int r;
+
+	WEIR__ENTER();
+	r = check_opts(opts, "open files", &o);
+	if (r >= 0)
+		r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	if (!n)
+		return weir__fail(-EINVAL, "a model of 0 files");
+	r = new_model(weir, files[0]->base, &o, &m);
+	if (r < 0)
+		return r;
+	r = read_files(m, files, n, o.flags & WEIR_MODEL_LENIENT);
 	if (r < 0)
 		weir__model_put(m);
 	else

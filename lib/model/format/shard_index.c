@@ -8,6 +8,7 @@
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "io/source.h"
 #include "core/util.h"
 #include "model/format/safetensors.h"
 
@@ -352,13 +353,23 @@ static size_t dir_len(const char *path)
 	return slash ? (size_t)(slash + 1 - path) : 0;
 }
 
-static char *shard_path(const char *index, const struct weir__str *name)
+static char *shard_path(const struct weir_file *by,
+			const struct weir__str *name)
 {
+	const char *index = by->path;
 	size_t dir = dir_len(index);
-	char *path = weir__malloc(dir + name->len + 1);
+	char *path = weir__malloc(dir + name->len + 1), *url;
 
 	if (!path)
 		return NULL;
+	if (by->object) {
+		memcpy(path, name->s, name->len);
+		path[name->len] = '\0';
+		url = by->object->url ? weir__url_beside(by->object->url, path)
+				      : weir__strdup(path);
+		weir__free(path);
+		return url;
+	}
 	memcpy(path, index, dir);
 	memcpy(path + dir, name->s, name->len);
 	path[dir + name->len] = '\0';
@@ -385,7 +396,7 @@ static int fail_shard(int r, const char *index, const struct weir__str *shard,
 int weir__shard_open(struct weir_model *m, const struct weir_file *by,
 		     const struct weir__str *name, uint32_t i, size_t n)
 {
-	char *path = shard_path(by->path, name);
+	char *path = shard_path(by, name);
 	struct weir_file *file;
 	int r;
 

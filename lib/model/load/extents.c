@@ -35,6 +35,8 @@
 static bool goes_buffered(struct weir_file *file, enum weir_way way,
 			  uint64_t off, uint64_t len, unsigned least)
 {
+	if (file->object)
+		return false;
 	if (way == WEIR_WAY_BUFFERED || !atomic_load(&file->direct_ok))
 		return true;
 	if (way == WEIR_WAY_DIRECT)

@@ -120,6 +120,9 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
+	if (e->file->object)
+		atomic_fetch_add_explicit(&l->remote, ours,
+					  memory_order_relaxed);
 	/* The engine counts gaps between rows, which it may not have read. */
 	if (e->rows <= 1 && hi - lo > ours)
 		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
@@ -238,7 +241,8 @@ static void drop_cache(const struct weir_load *l)
 	if (!(l->flags & WEIR_LOAD_DROP))
 		return;
 	for (uint32_t i = 0; i < m->n_files; i++)
-		weir__sys_drop_cache(m->file[i]->fd, 0, 0);
+		if (!m->file[i]->object)
+			weir__sys_drop_cache(m->file[i]->fd, 0, 0);
 }
 
 static void leave_engine(struct weir_load *l)

@@ -57,6 +57,7 @@ struct weir_load {
 				     at the start, then the increase since */
 	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */
 	_Atomic uint64_t gaps;    /* bytes read that belong to no tensor */
+	_Atomic uint64_t remote;  /* bytes by @way that came from sources */
 	_Atomic uint64_t mapped; /* bytes of mapped tensors that have arrived */
 	/*
 	 * Of weir__load_again, else NULL: for each span, and then for each

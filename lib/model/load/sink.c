@@ -205,6 +205,9 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	atomic_fetch_add_explicit(is_mapped(l, w->span[ext]) ? &l->mapped
 							     : &w->way[way],
 				  ours, memory_order_relaxed);
+	if (e->file->object)
+		atomic_fetch_add_explicit(&l->remote, ours,
+					  memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
 				  memory_order_relaxed);
 }

@@ -188,7 +188,9 @@ static void note_nowait(const struct weir_model *m,
 	if (rep->in_place + rep->staged == 0)
 		return;
 	for (uint32_t i = 0; i < m->n_files && !*rep->note; i++)
-		if (m->file[i]->fuse)
+		if (m->file[i]->object)
+			continue;
+		else if (m->file[i]->fuse)
 			snprintf(
 				rep->note, sizeof(rep->note),
 				"%.80s: is on FUSE, or statfs(2) fails: threads read it",
@@ -222,10 +224,12 @@ static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 	}
 	if (!*rep->note && io.method == WEIR_IO_URING)
 		note_nowait(m, rep);
-	if (!*rep->note && l->eng && io.method == WEIR_IO_SYNC)
+	if (!*rep->note && l->eng && io.method == WEIR_IO_SYNC &&
+	    (!rep->remote || rep->remote < rep->bytes))
 		snprintf(rep->note, sizeof(rep->note),
 			 "threads instead of the ring: %.200s", io.why);
-	if (!*rep->note && *io.why)
+	if (!*rep->note && *io.why &&
+	    (!rep->remote || rep->remote < rep->bytes))
 		snprintf(rep->note, sizeof(rep->note), "the I/O engine: %.200s",
 			 io.why);
 }
@@ -240,6 +244,7 @@ int weir_load_report(struct weir_load *load,
 		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
 		.mapped = atomic_load(&load->mapped),
+		.remote = atomic_load(&load->remote),
 		.over_read = atomic_load(&load->gaps),
 		.chunks = load->weights->layout->n_spans,
 		.elapsed = atomic_load(&load->elapsed),
