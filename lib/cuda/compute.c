@@ -43,6 +43,7 @@ static void segment_free(struct weir__cuda_launches *l)
 	host.free(l->params);
 	host.free(l->first);
 	host.free(l->group);
+	host.free(l->longer);
 	host.free(l->cost);
 	host.free(l);
 }
@@ -121,8 +122,9 @@ static int segment_new(struct weir_dev *dev,
 	l->measures = measures;
 	l->first = host.calloc(n + 1, sizeof(*l->first));
 	l->group = host.calloc(n + 1, sizeof(*l->group));
+	l->longer = host.calloc(n + 1, sizeof(*l->longer));
 	l->cost = host.calloc(n + 1, sizeof(*l->cost));
-	if (!l->first || !l->group || !l->cost)
+	if (!l->first || !l->group || !l->longer || !l->cost)
 		l->err = -ENOMEM;
 	for (; !l->err && l->n_nodes < n; l->n_nodes++) {
 		const struct weir_backend_node *node = nodes[l->n_nodes];

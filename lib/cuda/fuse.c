@@ -102,6 +102,90 @@ static bool is_op(const struct weir_backend_node *const *nodes, size_t n,
 	return i < n && nodes[i]->op == op;
 }
 
+/* True if the product and each of those before it can be computed at once. */
+static bool product_fits(const struct weir_backend_node *const *nodes, size_t n)
+{
+	const struct weir_operand *dst = &nodes[n]->dst;
+
+	if (overlap(dst, &nodes[n]->src[0]) || overlap(dst, &nodes[n]->src[1]))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!same_place(&nodes[i]->src[1], &nodes[n]->src[1]) ||
+		    overlap(dst, &nodes[i]->dst) ||
+		    overlap(dst, &nodes[i]->src[0]) ||
+		    overlap(&nodes[i]->dst, &nodes[n]->src[0]))
+			return false;
+	return true;
+}
+
+/* Products that can be computed at once. */
+struct products {
+	struct weir__cuda_product p[MOST_PRODUCTS];
+	unsigned n;
+};
+
+static struct products products_at(const struct weir_backend_node *const *nodes,
+				   size_t n, size_t i)
+{
+	struct products s = { .n = 0 };
+
+	while (s.n < MOST_PRODUCTS &&
+	       is_op(nodes, n, i + s.n, WEIR_OP_MUL_MAT)) {
+		const struct weir_backend_node *node = nodes[i + s.n];
+		const struct weir_op_mul_mat *o = node->params;
+
+		s.p[s.n] = weir__cuda_product_of(node);
+		if (!weir__cuda_matvec_joins(&s.p[s.n], o->precision) ||
+		    !product_fits(nodes + i, s.n))
+			break;
+		s.n++;
+	}
+	return s;
+}
+
+/* Products of neighbours with one b: q, k and v, or gate and up. */
+static size_t product_group(struct weir__cuda_launches *l,
+			    const struct weir_backend_node *const *nodes,
+			    size_t n, size_t i)
+{
+	struct products s = products_at(nodes, n, i);
+	size_t launch = l->n;
+
+	if (s.n < 2)
+		return 0;
+	weir__cuda_matvec_join(l, s.p, s.n, false);
+	return group_made(l, i, s.n, launch);
+}
+
+/*
+ * The products after node @i - 1, if they read bytes of its result, which its
+ * kernel writes too: as @ret says.
+ */
+static struct products
+products_of_bytes(struct weir__cuda_launches *l,
+		  const struct weir_backend_node *const *nodes, size_t n,
+		  size_t i, struct weir__cuda_rounded *ret)
+{
+	struct products s = products_at(nodes, n, i);
+
+	if (s.n && nodes[i - 1]->dst.dtype == WEIR_DTYPE_F32 &&
+	    same_place(&nodes[i - 1]->dst, &nodes[i]->src[1]))
+		*ret = weir__cuda_matvec_rounded(l, s.p);
+	if (!ret->pitch)
+		s.n = 0;
+	return s;
+}
+
+/* As many threads as the norm alone: the order of its sum. */
+static void norm_add(struct weir__cuda_launches *l,
+		     const struct weir__cuda_norm_mul *p)
+{
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rms_norm_mul,
+			      weir__cuda_row_blocks(p->rows), 1,
+			      weir__cuda_row_threads(p->columns), 0, p,
+			      sizeof(*p));
+}
+
 /* Returns how many nodes the group at @i has; 0: there is none. */
 static size_t norm_group(struct weir__cuda_launches *l,
 			 const struct weir_backend_node *const *nodes, size_t n,
@@ -110,6 +194,7 @@ static size_t norm_group(struct weir__cuda_launches *l,
 	const struct weir_backend_node *add = NULL, *norm, *mul;
 	size_t first = i, launch = l->n;
 	struct weir__cuda_norm_mul p;
+	struct products s;
 
 	if (is_op(nodes, n, i, WEIR_OP_ADD))
 		add = nodes[i++];
@@ -135,12 +220,18 @@ static size_t norm_group(struct weir__cuda_launches *l,
 	}
 	if (!p.columns)
 		return 0;
-	/* As many threads as the norm alone: the order of its sum. */
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rms_norm_mul,
-			      weir__cuda_row_blocks(p.rows), 1,
-			      weir__cuda_row_threads(p.columns), 0, &p,
-			      sizeof(p));
-	return group_made(l, first, i + 2 - first, launch);
+	norm_add(l, &p);
+	group_made(l, first, i + 2 - first, launch);
+	launch = l->n;
+	s = products_of_bytes(l, nodes, n, i + 2, &p.rounded);
+	if (s.n) {
+		norm_add(l, &p);
+		weir__cuda_matvec_join(l, s.p, s.n, true);
+		l->longer[first] =
+			(struct weir__cuda_group){ i + 2 + s.n - first, launch,
+						   l->n };
+	}
+	return i + 2 - first;
 }
 
 /* @rows, the rotated k of one token, is written by block 1 alone. */
@@ -212,45 +303,35 @@ static size_t rope_group(struct weir__cuda_launches *l,
 	return group_made(l, i, 4, launch);
 }
 
-/* True if the product and each of those before it can be computed at once. */
-static bool product_fits(const struct weir_backend_node *const *nodes, size_t n)
+/* swiglu, and products that read bytes of its result, which may be a group. */
+static size_t swiglu_group(struct weir__cuda_launches *l,
+			   const struct weir_backend_node *const *nodes,
+			   size_t n, size_t i)
 {
-	const struct weir_operand *dst = &nodes[n]->dst;
+	const struct weir_backend_node *node = nodes[i];
+	struct weir__cuda_swiglu p = { .rows = 0 };
+	size_t launch = l->n;
+	struct products s;
 
-	if (overlap(dst, &nodes[n]->src[0]) || overlap(dst, &nodes[n]->src[1]))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!same_place(&nodes[i]->src[1], &nodes[n]->src[1]) ||
-		    overlap(dst, &nodes[i]->dst) ||
-		    overlap(dst, &nodes[i]->src[0]) ||
-		    overlap(&nodes[i]->dst, &nodes[n]->src[0]))
-			return false;
-	return true;
-}
-
-/* Products of neighbours with one b: q, k and v, or gate and up. */
-static size_t product_group(struct weir__cuda_launches *l,
-			    const struct weir_backend_node *const *nodes,
-			    size_t n, size_t i)
-{
-	struct weir__cuda_product p[MOST_PRODUCTS];
-	size_t launch = l->n, has = 0;
-
-	while (has < MOST_PRODUCTS &&
-	       is_op(nodes, n, i + has, WEIR_OP_MUL_MAT)) {
-		const struct weir_backend_node *node = nodes[i + has];
-		const struct weir_op_mul_mat *o = node->params;
-
-		p[has] = weir__cuda_product_of(node);
-		if (!weir__cuda_matvec_joins(&p[has], o->precision) ||
-		    !product_fits(nodes + i, has))
-			break;
-		has++;
-	}
-	if (has < 2)
+	if (node->op != WEIR_OP_SWIGLU ||
+	    !same_shape(&node->src[0], &node->dst) ||
+	    !same_shape(&node->src[1], &node->dst))
 		return 0;
-	weir__cuda_matvec_join(l, p, (unsigned)has);
-	return group_made(l, i, has, launch);
+	s = products_of_bytes(l, nodes, n, i + 1, &p.rounded);
+	if (!s.n)
+		return 0;
+	p.rows = weir__cuda_outer(&node->dst, 1);
+	p.columns = weir__cuda_dim(&node->dst, 0);
+	p.dst = weir__cuda_operand(&node->dst);
+	p.a = weir__cuda_source(node, 0);
+	p.b = weir__cuda_source(node, 1);
+	weir__cuda_launch_add(
+		l, WEIR__CUDA_KERNEL_swiglu_bytes,
+		weir__cuda_blocks_for(p.rows * (uint64_t)p.columns), 1,
+		WEIR__CUDA_THREADS, 0, &p, sizeof(p));
+	weir__cuda_matvec_join(l, s.p, s.n, true);
+	group_made(l, i, 1 + s.n, launch);
+	return 1;
 }
 
 void weir__cuda_fuse(struct weir__cuda_launches *l,
@@ -261,6 +342,8 @@ void weir__cuda_fuse(struct weir__cuda_launches *l,
 
 		if (!has)
 			has = rope_group(l, nodes, n, i);
+		if (!has)
+			has = swiglu_group(l, nodes, n, i);
 		if (!has)
 			has = product_group(l, nodes, n, i);
 		i += has ? has : 1;

@@ -50,6 +50,7 @@ struct weir__cuda;
 	X(elements, elements)              \
 	X(fused, rms_norm_mul)             \
 	X(fused, rope_set_rows)            \
+	X(fused, swiglu_bytes)             \
 	X(rows, rms_norm)                  \
 	X(rows, norm)                      \
 	X(rows, l2_norm)                   \

@@ -50,7 +50,8 @@ struct weir__cuda_launches {
 	uint64_t columns; /* the most that a product has: tokens */
 	double *cost;     /* of the nodes before each, and of all: in bytes of
 			     memory that take about the same time */
-	struct weir__cuda_group *group; /* of each node, if one begins there */
+	/* Groups that begin at each node: one, and a longer one. */
+	struct weir__cuda_group *group, *longer;
 	struct weir__cuda_graphs graphs;
 };
 
@@ -78,8 +79,10 @@ struct weir__cuda_step {
 static inline struct weir__cuda_step
 weir__cuda_step_at(const struct weir__cuda_launches *l, size_t node, size_t end)
 {
-	const struct weir__cuda_group *g = &l->group[node];
+	const struct weir__cuda_group *g = &l->longer[node];
 
+	if (!g->n || g->n > end - node)
+		g = &l->group[node];
 	if (g->n && g->n <= end - node)
 		return (struct weir__cuda_step){ g->first, g->end,
 						 node + g->n };

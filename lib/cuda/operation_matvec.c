@@ -89,26 +89,36 @@ static uint64_t pitch_of(const struct matvec *v, int64_t k)
 				   : k * 4);
 }
 
+/* The rows of @b in the workspace, one after another. Returns their bytes. */
+static uint64_t columns_place(struct weir__cuda_launches *l,
+			      const struct matvec *v,
+			      struct weir__cuda_operand *b)
+{
+	uint64_t stride = pitch_of(v, b->dim[0]);
+
+	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++) {
+		b->stride[i] = (int64_t)stride;
+		stride *= (uint64_t)b->dim[i];
+	}
+	b->data = weir__cuda_workspace(l, stride);
+	return stride;
+}
+
 /* Put b into the workspace in another form; @b is then what is there. */
 static void columns_plan(struct weir__cuda_launches *l, const struct matvec *v,
 			 struct weir__cuda_operand *b)
 {
 	const uint64_t unit = WEIR__CUDA_MATVEC_UNIT;
 	struct weir__cuda_matvec_columns c = {
-		.rows = 1,
 		.k = b->dim[0],
 		.pitch = pitch_of(v, b->dim[0]),
 		.order = v->order,
 		.b = *b,
 	};
-	uint64_t units = ((uint64_t)c.k + unit - 1) / unit, stride = c.pitch;
+	uint64_t units = ((uint64_t)c.k + unit - 1) / unit;
 
-	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++) {
-		b->stride[i] = (int64_t)stride;
-		stride *= (uint64_t)b->dim[i];
-		c.rows *= (uint64_t)b->dim[i];
-	}
-	c.at = b->data = weir__cuda_workspace(l, stride);
+	c.rows = columns_place(l, v, b) / c.pitch;
+	c.at = b->data;
 	weir__cuda_launch_add(l,
 			      v->bytes ? WEIR__CUDA_KERNEL_matvec_bytes
 				       : WEIR__CUDA_KERNEL_matvec_floats,
@@ -393,12 +403,19 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 	       product->n > 0 && product->n <= WEIR__CUDA_MATVEC_COLUMNS;
 }
 
+/* What is in the workspace: bytes of an order, or one of these. */
+enum {
+	FLOATS = 3,
+	NOTHING
+};
+
 /* The products that @first can be computed with, from those that are left. */
 static void parts_add(struct weir__cuda_launches *l,
 		      const struct weir__cuda_product *product, unsigned n,
-		      unsigned first, unsigned *left)
+		      unsigned first, unsigned *left, uint32_t *workspace)
 {
 	const struct matvec *v = matvec_of(product[first].a.dtype);
+	const uint32_t form = v->bytes ? v->order : FLOATS;
 	struct weir__cuda_operand b = product[first].b;
 	struct weir__cuda_matvec p = {
 		.k = (int32_t)product[first].k,
@@ -411,8 +428,12 @@ static void parts_add(struct weir__cuda_launches *l,
 	};
 	unsigned parts = 0;
 
-	if (p.inside)
+	if (p.inside && *workspace == form) {
+		columns_place(l, v, &b);
+	} else if (p.inside) {
 		columns_plan(l, v, &b);
+		*workspace = form;
+	}
 	p.b = b.data;
 	p.b_column = b.stride[1];
 	outer_dims(&product[first], &b, &p);
@@ -427,11 +448,30 @@ static void parts_add(struct weir__cuda_launches *l,
 
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n)
+			    unsigned n, bool rounded)
 {
+	uint32_t workspace = rounded ? matvec_of(product->a.dtype)->order
+				     : NOTHING;
 	unsigned left = (1u << n) - 1;
 
 	for (unsigned i = 0; i < n; i++)
 		if (left & 1u << i)
-			parts_add(l, product, n, i, &left);
+			parts_add(l, product, n, i, &left, &workspace);
+}
+
+struct weir__cuda_rounded
+weir__cuda_matvec_rounded(struct weir__cuda_launches *l,
+			  const struct weir__cuda_product *product)
+{
+	const struct matvec *v = matvec_of(product->a.dtype);
+	struct weir__cuda_operand b = product->b;
+	struct weir__cuda_rounded r = { 0 };
+
+	if (!v->bytes)
+		return r;
+	columns_place(l, v, &b);
+	r.at = b.data;
+	r.pitch = pitch_of(v, b.dim[0]);
+	r.order = v->order;
+	return r;
 }

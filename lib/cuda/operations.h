@@ -153,11 +153,16 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 /*
  * Append the launches of @n such products of one b, as few as possible. They
  * have the bits of those of weir__cuda_matvec_plan(), and are computed at once:
- * no result may overlap with anything else.
+ * no result may overlap with anything else. @rounded: the launch before them
+ * has written b as weir__cuda_matvec_rounded() says for the first one.
  */
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n);
+			    unsigned n, bool rounded);
+/* The bytes of b that such a product reads; pitch 0: it does not read bytes. */
+struct weir__cuda_rounded
+weir__cuda_matvec_rounded(struct weir__cuda_launches *l,
+			  const struct weir__cuda_product *product);
 
 /*
  * operation_tiles.c: append the launches of a product of many columns. False:

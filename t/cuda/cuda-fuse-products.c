@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of one b in one launch, as q, k and v are: they have the bits of
- * single launches, and need fewer. Products that cannot be computed at once
- * stay apart.
+ * Products of one b in one launch, as q, k and v are, also with the norm or the
+ * swiglu before them, which round b for them: they have the bits of single
+ * launches, and need fewer. Products that cannot be computed at once stay
+ * apart.
  */
 #include <math.h>
 #include <stdio.h>
@@ -63,6 +64,11 @@ struct products {
 	bool others;     /* each product has a b of its own */
 	bool chained; /* the last product's b is the result of another node */
 	bool batches; /* of two matrices of b */
+	enum {
+		NOTHING,
+		NORM,
+		SWIGLU
+	} before; /* what makes b */
 	enum weir_precision precision;
 };
 
@@ -71,7 +77,8 @@ static float b[2 * COLUMNS * K];
 
 struct seen {
 	float y[MOST][2 * COLUMNS * ROWS];
-	uint64_t kernels;
+	float b[COLUMNS * K]; /* as it was made */
+	uint64_t kernels, launched;
 };
 
 static struct weir_node *b_make(struct weir_graph *g, const struct products *p,
@@ -87,15 +94,28 @@ static struct weir_node *b_make(struct weir_graph *g, const struct products *p,
 	return p->transposed ? weir_transpose(g, *input) : *input;
 }
 
+/* What makes b of an input and another one. */
+static struct weir_node *before(struct weir_graph *g, const struct products *p,
+				struct weir_node *x, struct weir_node **other)
+{
+	const int64_t dims[] = { p->before == NORM ? 1 : p->columns, K };
+
+	*other = weir_graph_input(g, "other", WEIR_DTYPE_F32, 2, dims);
+	return p->before == NORM
+		       ? weir_mul(g, weir_rms_norm(g, x, 1e-5F), *other)
+		       : weir_swiglu(g, x, *other);
+}
+
 /* The run computes @part nodes at a time; 0: all. */
 static void compute(struct side *s, const struct products *p, uint64_t part,
 		    struct seen *seen)
 {
-	struct weir_node *an[MOST], *bn[MOST], *y[MOST], *x;
+	struct weir_node *an[MOST], *bn[MOST], *y[MOST], *x, *other = NULL;
 	const size_t b_bytes =
 		sizeof(float) * K * (size_t)p->columns * (p->batches ? 2 : 1);
 	struct weir_exec_info info = { .size = sizeof(info) };
 	struct weir_lane lane = { .size = sizeof(lane) };
+	struct weir_node *made;
 	struct weir_exec *exec;
 	struct weir_tensor t;
 	struct weir_run *run;
@@ -103,6 +123,9 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 
 	memset(seen, 0, sizeof(*seen));
 	x = b_make(s->g, p, &bn[0]);
+	if (p->before)
+		x = weir_graph_output(s->g, before(s->g, p, x, &other));
+	made = x;
 	for (unsigned i = 0; i < p->n; i++) {
 		const int64_t dims[] = { p->rows[i], K };
 
@@ -124,6 +147,11 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		if (!i || p->others)
 			must(weir_run_input(run, bn[i], b, b_bytes));
 	}
+	if (other) {
+		must(weir_tensor_bytes(weir_node_tensor(other), &bytes));
+		must(weir_run_input(run, other, b + 17, bytes));
+	}
+	seen->launched = fake.calls("cuLaunchKernel");
 	for (uint64_t i = 0; i < info.nodes; i += part ? part : info.nodes) {
 		uint64_t n = part && part < info.nodes - i ? part
 							   : info.nodes - i;
@@ -136,11 +164,23 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		must(weir_tensor_bytes(&t, &bytes));
 		must(weir_tensor_get(&t, 0, seen->y[i], bytes));
 	}
+	if (other) {
+		must(weir_run_output(run, made, &t));
+		must(weir_tensor_bytes(&t, &bytes));
+		must(weir_tensor_get(&t, 0, seen->b, bytes));
+	}
+	seen->launched = fake.calls("cuLaunchKernel") - seen->launched;
 	must(weir_exec_lane(exec, 0, &lane));
 	seen->kernels = lane.kernels;
 	weir_run_free(run);
 	weir_exec_free(exec);
 	weir_graph_reset(s->g);
+}
+
+static bool same(const struct seen *x, const struct seen *y)
+{
+	return !memcmp(x->y, y->y, sizeof(x->y)) &&
+	       !memcmp(x->b, y->b, sizeof(x->b));
 }
 
 static void data_make(const struct products *p)
@@ -165,8 +205,7 @@ static void joins(const struct products *p, int single, int joined,
 	data_make(p);
 	compute(&plain, p, 0, &want);
 	compute(&fused, p, 0, &got);
-	ok(want.y[0][0] != want.y[0][1] &&
-		   !memcmp(want.y, got.y, sizeof(want.y)),
+	ok(want.y[0][0] != want.y[0][1] && same(&want, &got),
 	   "%s: the bits are those of single launches", title);
 	ok(want.kernels == (uint64_t)single && got.kernels == (uint64_t)joined,
 	   "%s: %d kernels instead of %d", title, joined, single);
@@ -230,6 +269,51 @@ static void mixtures(void)
 	joins(&p, 4, 2, "b in another form is converted once");
 }
 
+/* The kernel before products rounds b for them. */
+static void rounded(void)
+{
+	static const struct {
+		enum weir_dtype dtype;
+		const char *name;
+	} of[] = {
+		{ Q8_0, "Q8_0" },
+		{ Q4_0, "Q4_0" },
+		{ Q4_K, "Q4_K" },
+		{ Q6_K, "Q6_K" },
+	};
+	struct products p = { .n = 3, .rows = { 61, 4, 29 } };
+	char title[64];
+
+	for (unsigned i = 0; i < 4; i++) {
+		p.dtype[0] = p.dtype[1] = p.dtype[2] = of[i].dtype;
+		for (p.columns = 1; p.columns < 8; p.columns += 3) {
+			snprintf(title, sizeof(title), "norm, %s, %d columns",
+				 of[i].name, p.columns);
+			p.before = NORM;
+			joins(&p, 8, 2, title);
+			snprintf(title, sizeof(title), "swiglu, %s, %d columns",
+				 of[i].name, p.columns);
+			p.before = SWIGLU;
+			joins(&p, 7, 2, title);
+		}
+	}
+	p.columns = 1, p.before = NORM;
+	p.dtype[0] = p.dtype[1] = Q4_K;
+	joins(&p, 8, 4, "norm, Q4_K and Q6_K");
+	p.dtype[1] = Q6_K, p.dtype[2] = BF16;
+	joins(&p, 7, 5, "norm, Q4_K, Q6_K and BF16");
+	p.dtype[0] = Q8_0, p.dtype[1] = BF16, p.dtype[2] = Q4_0;
+	joins(&p, 7, 4, "norm, Q8_0, BF16 and Q4_0, which share the bytes");
+	p.dtype[0] = BF16, p.dtype[1] = p.dtype[2] = Q8_0;
+	joins(&p, 7, 4, "norm, BF16 first");
+	p.n = 1, p.dtype[0] = Q6_K;
+	joins(&p, 4, 2, "norm and one product");
+	p.before = SWIGLU;
+	joins(&p, 3, 2, "swiglu and one product");
+	p.precision = WEIR_PRECISION_F32;
+	joins(&p, 2, 2, "swiglu that is not rounded");
+}
+
 static void apart(void)
 {
 	struct products p = { .n = 2,
@@ -256,18 +340,28 @@ static void apart(void)
 /* Ranges of nodes that cut the group, as arriving weights do. */
 static void parts(void)
 {
-	const struct products p = { .n = 3,
-				    .dtype = { Q4_0, Q4_0, Q4_0 },
-				    .rows = { 40, 24, 16 },
-				    .columns = 1 };
+	struct products p = { .n = 3,
+			      .dtype = { Q4_0, Q4_0, Q4_0 },
+			      .rows = { 40, 24, 16 },
+			      .columns = 1 };
 	static struct seen want, got;
 
-	data_make(&p);
-	compute(&plain, &p, 0, &want);
-	for (uint64_t part = 1; part <= 3; part++) {
-		compute(&fused, &p, part, &got);
-		ok(!memcmp(want.y, got.y, sizeof(want.y)),
-		   "%d products at a time have the same bits", (int)part);
+	for (unsigned before = NOTHING; before <= SWIGLU; before++) {
+		int wrong = 0;
+
+		p.before = before;
+		data_make(&p);
+		compute(&plain, &p, 0, &want);
+		for (uint64_t part = 1; part <= 5; part++) {
+			compute(&fused, &p, part, &got);
+			wrong += !same(&want, &got);
+			/* A node by itself is not computed with others. */
+			wrong += part == 1 && got.launched != want.kernels;
+		}
+		is_int(wrong, 0, "1 to 5 nodes at a time have the same bits%s",
+		       before == NORM     ? ", a norm too"
+		       : before == SWIGLU ? ", a swiglu too"
+					  : "");
 	}
 	for (unsigned order = 1; order <= 4; order++) {
 		char text[8];
@@ -275,8 +369,8 @@ static void parts(void)
 		snprintf(text, sizeof(text), "%u", order);
 		fake.set("ORDER", text);
 		compute(&fused, &p, 0, &got);
-		ok(!memcmp(want.y, got.y, sizeof(want.y)),
-		   "so have blocks in another order (%u)", order);
+		ok(same(&want, &got), "so have blocks in another order (%u)",
+		   order);
 	}
 	fake.set("ORDER", "0");
 }
@@ -314,6 +408,7 @@ int main(void)
 	plan(0);
 	dtypes();
 	mixtures();
+	rounded();
 	apart();
 	parts();
 	fake.counts(&counts);

@@ -14,16 +14,18 @@
 #define WIDTH (HEAD * HEADS)
 #define PLACES 8 /* of the caches */
 #define STEPS 4
+#define WEIGHTS 10
 
 static struct weir *weir;
 static struct weir_dev *cuda;
 static struct weir_sched *sched;
 static struct weir_graph *g;
 
-/* A layer without its second half, for one token. */
+/* A layer, and the first norm of the next one, for one token. */
 static struct layer {
 	struct weir_node *x, *y, *pos, *pos_v, *mask, *out, *sum, *normed;
-	struct weir_node *w[6];
+	struct weir_node *w[WEIGHTS];
+	enum weir_dtype dtype; /* of matrices */
 	struct weir_tensor cache[2];
 	struct weir_exec *exec;
 	struct weir_run *run;
@@ -35,6 +37,11 @@ static struct weir_node *input(const char *name, enum weir_dtype dtype,
 	const int64_t shape[] = { rows, columns };
 
 	return weir_graph_input(g, name, dtype, 2, shape);
+}
+
+static struct weir_node *matrix(const char *name, int64_t rows)
+{
+	return input(name, m.dtype, rows, WIDTH);
 }
 
 static struct weir_node *split(struct weir_node *x, int64_t rows, int64_t heads)
@@ -74,6 +81,19 @@ static void cache_make(void)
 	}
 }
 
+/* The second half, from the sum after attention on. */
+static struct weir_node *feed_forward(struct weir_node *sum)
+{
+	struct weir_node *x, *gate, *up;
+
+	x = weir_mul(g, weir_rms_norm(g, sum, 1e-5F), m.w[5]);
+	gate = weir_mul_mat(g, m.w[6], x);
+	up = weir_mul_mat(g, m.w[7], x);
+	x = weir_mul_mat(g, m.w[8], weir_swiglu(g, gate, up));
+	x = weir_add(g, sum, x);
+	return weir_mul(g, weir_rms_norm(g, x, 1e-5F), m.w[9]);
+}
+
 static void layer_make(const char *params, bool observed)
 {
 	struct weir_op_attention attend = { .precision = 0 };
@@ -92,11 +112,15 @@ static void layer_make(const char *params, bool observed)
 	m.pos_v = weir_graph_input(g, "pos_v", WEIR_DTYPE_I32, 1, &one);
 	m.mask = input("mask", WEIR_DTYPE_F32, 1, PLACES);
 	m.w[0] = input("norm", WEIR_DTYPE_F32, 1, WIDTH);
-	m.w[1] = input("q", WEIR_DTYPE_F32, WIDTH, WIDTH);
-	m.w[2] = input("k", WEIR_DTYPE_F32, KV * HEAD, WIDTH);
-	m.w[3] = input("v", WEIR_DTYPE_F32, KV * HEAD, WIDTH);
-	m.w[4] = input("o", WEIR_DTYPE_F32, WIDTH, WIDTH);
+	m.w[1] = matrix("q", WIDTH);
+	m.w[2] = matrix("k", KV * HEAD);
+	m.w[3] = matrix("v", KV * HEAD);
+	m.w[4] = matrix("o", WIDTH);
 	m.w[5] = input("norm2", WEIR_DTYPE_F32, 1, WIDTH);
+	m.w[6] = matrix("gate", WIDTH);
+	m.w[7] = matrix("up", WIDTH);
+	m.w[8] = matrix("down", WIDTH);
+	m.w[9] = input("norm3", WEIR_DTYPE_F32, 1, WIDTH);
 	m.sum = x = weir_add(g, m.x, m.y);
 	m.normed = weir_rms_norm(g, x, 1e-5F);
 	x = weir_mul(g, m.normed, m.w[0]);
@@ -110,9 +134,7 @@ static void layer_make(const char *params, bool observed)
 	v = remember(1, v, m.pos_v);
 	x = weir_attention(g, by_heads(q), k, v, m.mask, &attend);
 	x = weir_reshape(g, x, 2, (int64_t[]){ 1, WIDTH });
-	x = weir_add(g, m.sum, weir_mul_mat(g, m.w[4], x));
-	x = weir_mul(g, weir_rms_norm(g, x, 1e-5F), m.w[5]);
-	m.out = x;
+	m.out = feed_forward(weir_add(g, m.sum, weir_mul_mat(g, m.w[4], x)));
 	weir_graph_output(g, m.out);
 	if (observed)
 		weir_graph_output(g, m.normed);
@@ -134,13 +156,18 @@ static void layer_free(void)
 
 static void set(struct weir_node *node, size_t n, unsigned seed)
 {
+	static unsigned char bytes[WIDTH * WIDTH * sizeof(float)];
+	enum weir_dtype dtype = weir_node_tensor(node)->dtype;
 	static float v[WIDTH * WIDTH];
+	size_t size;
 
 	for (size_t i = 0; i < n; i++) {
 		seed = seed * 1103515245 + 12345;
 		v[i] = (float)(seed >> 16 & 0x3ff) / 1024 - 0.45F;
 	}
-	must(weir_run_input(m.run, node, v, n * sizeof(float)));
+	must(weir_convert(dtype, bytes, WEIR_DTYPE_F32, v, n));
+	must(weir_tensor_bytes(weir_node_tensor(node), &size));
+	must(weir_run_input(m.run, node, bytes, size));
 }
 
 static void set_step(int step)
@@ -174,15 +201,11 @@ static void get(const struct weir_node *node, float *to)
 
 static void set_weights(void)
 {
-	static const size_t sizes[6] = { WIDTH,
-					 WIDTH * WIDTH,
-					 KV * HEAD * WIDTH,
-					 KV * HEAD * WIDTH,
-					 WIDTH * WIDTH,
-					 WIDTH };
+	for (unsigned i = 0; i < WEIGHTS; i++) {
+		const struct weir_tensor *t = weir_node_tensor(m.w[i]);
 
-	for (unsigned i = 0; i < 6; i++)
-		set(m.w[i], sizes[i], i + 1);
+		set(m.w[i], (size_t)(t->shape[0] * t->shape[1]), i + 1);
+	}
 }
 
 static void steps(struct seen *seen, uint64_t nodes, uint64_t part)
@@ -278,11 +301,39 @@ static void positions(const char *params)
 	layer_free();
 }
 
+/* A layer with matrices of @dtype, and the first norm of the next one. */
+static void layer(enum weir_dtype dtype, int kernels, int fewer)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	static struct seen plain, fused, parts;
+	int wrong = 0;
+
+	m.dtype = dtype;
+	must(weir_dtype_info(dtype, &info));
+	plain = run_with("CUDA0:fuse=no", 0, false);
+	fused = run_with("CUDA0:fuse=yes", 0, false);
+	ok(memcmp(plain.out[0], plain.out[1], sizeof(plain.out[0])) != 0,
+	   "%s: the steps of a layer compute different numbers", info.name);
+	is_int(plain.kernels, kernels, "%s: kernels of single nodes",
+	       info.name);
+	is_int(fused.kernels, fewer, "%s: kernels of groups", info.name);
+	ok(same(&plain, &fused), "%s: the bits of all results are the same",
+	   info.name);
+	for (uint64_t part = 1; part < 12; part += 2) {
+		parts = run_with("CUDA0:fuse=yes", part, false);
+		wrong += !same(&plain, &parts);
+	}
+	is_int(wrong, 0,
+	       "%s: parts of a few nodes, which cut groups, have the same bits",
+	       info.name);
+	fused = run_with("CUDA0:fuse=yes", 0, true);
+	ok(same(&plain, &fused), "%s: so has a layer whose inside is read",
+	   info.name);
+}
+
 int main(void)
 {
 	struct weir_dev_info info = { .size = sizeof(info) };
-	static struct seen plain, fused, parts;
-	bool differs;
 
 	open_driver();
 	weir = open_cuda();
@@ -291,21 +342,10 @@ int main(void)
 		skip_all("CUDA0 does not compute");
 	weir_close(weir);
 	plan(0);
-	plain = run_with("CUDA0:fuse=no", 0, false);
-	fused = run_with("CUDA0:fuse=yes", 0, false);
-	differs = memcmp(plain.out[0], plain.out[1], sizeof(plain.out[0])) != 0;
-	ok(differs, "the steps of a layer compute different numbers");
-	is_int(plain.kernels - fused.kernels, 9,
-	       "each group of nodes is one launch");
-	ok(same(&plain, &fused), "the bits of all results are the same");
-	for (uint64_t part = 1; part < 12; part += 2) {
-		parts = run_with("CUDA0:fuse=yes", part, false);
-		ok(same(&plain, &parts),
-		   "parts of %d nodes, which cut groups, have the same bits",
-		   (int)part);
-	}
-	fused = run_with("CUDA0:fuse=yes", 0, true);
-	ok(same(&plain, &fused), "so has a layer whose inside is read");
+	layer(WEIR_DTYPE_F32, 22, 10);
+	layer(WEIR_DTYPE_BF16, 22, 10);
+	layer(WEIR_DTYPE_Q8_0, 29, 11);
+	layer(WEIR_DTYPE_Q4_0, 29, 11);
 	positions("CUDA0:fuse=no");
 	positions("CUDA0:fuse=yes");
 	if (on_fake(3)) {

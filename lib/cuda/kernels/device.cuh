@@ -221,6 +221,11 @@ __device__ static inline float slope_of(float max_bias, int64_t h,
 	return fmaxf(exp2f(power), 1.17549435e-38f);
 }
 
+__device__ static inline float silu(float x)
+{
+	return x / (1 + expf(-x));
+}
+
 /* The sink of a head, -infinity if the source was left out. */
 __device__ static inline float sink_of(const operand &sinks, int64_t h)
 {

@@ -2,11 +2,6 @@
 /* Operations on one element at a time, as F32. */
 #include "cuda/kernels/device.cuh"
 
-__device__ static float silu(float x)
-{
-	return x / (1 + expf(-x));
-}
-
 /* x / 2 * (1 + tanh(y)) is x / (1 + exp(-2 * y)). */
 __device__ static float gelu(float x)
 {

@@ -7,6 +7,7 @@
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/indices.cuh"
 #include "cuda/kernels/rotate.cuh"
+#include "cuda/kernels/rounded.cuh"
 
 /*
  * [add,] rms_norm, mul. A block has a row, and an element of all tensors of the
@@ -54,14 +55,42 @@ KERNEL(rms_norm_mul, norm_mul)
 			double x = (double)element_in(
 				p.sum, sum_at + i * p.sum.stride[0]);
 
+			float v;
+
 			element_out(p.norm, to, (float)(x * factor));
-			element_out(p.dst, dst + i * p.dst.stride[0],
-				    element_in(p.norm, to) *
-					    element_in(p.scale,
-						       scale +
-							       i * p.scale.stride
-									[0]));
+			v = element_in(p.norm, to) *
+			    element_in(p.scale,
+				       scale + i * p.scale.stride[0]);
+			element_out(p.dst, dst + i * p.dst.stride[0], v);
+			/* Neighbouring lanes have neighbouring elements. */
+			if (p.rounded.pitch)
+				group_round(v, (unsigned)(i / 32),
+					    p.rounded.order,
+					    workspace + p.rounded.at +
+						    n * p.rounded.pitch);
 		}
+	}
+}
+
+/* swiglu, and its result as bytes. A warp has 32 elements of a row at a time. */
+KERNEL(swiglu_bytes, swiglu)
+{
+	uint64_t groups = (uint64_t)p.columns / 32;
+
+	for (uint64_t i = thread_first() / 32; i < p.rows * groups;
+	     i += thread_step() / 32) {
+		uint64_t row = i / groups, group = i % groups;
+		int64_t k = (int64_t)group * 32 + threadIdx.x % 32;
+		place w = place_of(p.dst, 1, row);
+		const char *a = at_repeated(p.a, w, 1, WEIR__CUDA_DIMS);
+		const char *b = at_repeated(p.b, w, 1, WEIR__CUDA_DIMS);
+		char *dst = at_repeated(p.dst, w, 1, WEIR__CUDA_DIMS);
+		float v = silu(element_in(p.a, a + k * p.a.stride[0])) *
+			  element_in(p.b, b + k * p.b.stride[0]);
+
+		element_out(p.dst, dst + k * p.dst.stride[0], v);
+		group_round(v, (unsigned)group, p.rounded.order,
+			    workspace + p.rounded.at + row * p.rounded.pitch);
 	}
 }
 

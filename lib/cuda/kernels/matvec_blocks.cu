@@ -6,6 +6,7 @@
  * exact. A lane takes two parts of 16 elements, h = 0 and 1, of each 1024.
  */
 #include "cuda/kernels/matvec.cuh"
+#include "cuda/kernels/rounded.cuh"
 
 /* Two parts of a column: bytes, their scale, and the sum of the bytes. */
 struct column_parts {
@@ -278,10 +279,7 @@ MATVECS(matvec_q4_0, blocks<rows_q4_0>, 3)
 MATVECS(matvec_q4_k, blocks<rows_q4_k>, 2)
 MATVECS(matvec_q6_k, blocks<rows_q6_k>, 2)
 
-/*
- * A warp rounds 32 elements of a row of b. If one is infinite or NaN their
- * scale is NaN; the bytes are 0 if the inverse of the scale would be infinite.
- */
+/* A warp rounds 32 elements of a row of b. */
 KERNEL(matvec_bytes, matvec_columns)
 {
 	uint64_t units = (uint64_t)(p.k + MATVEC_UNIT - 1) / MATVEC_UNIT;
@@ -294,33 +292,10 @@ KERNEL(matvec_bytes, matvec_columns)
 		int64_t k = (int64_t)group * 32 + lane;
 		const char *from = at_repeated(p.b, place_of(p.b, 1, row), 1,
 					       WEIR__CUDA_DIMS);
-		char *to = workspace + p.at + row * p.pitch +
-			   group / 32 * MATVEC_UNIT_BYTES;
 		float v = k < p.k ? element_in(p.b, from + k * p.b.stride[0])
 				  : 0;
-		unsigned bits = __reduce_max_sync(
-			~0u, __float_as_uint(v) & 0x7fffffff);
-		float most = __uint_as_float(bits);
-		float factor = most >= 1e-35f && bits < 0x7f800000 ? 127 / most
-								   : 0;
-		unsigned part = (unsigned)(group * 2 + lane / 16) % 64;
-		unsigned h = part >> p.order & 1;
-		unsigned owner = part >> (p.order + 1) << p.order |
-				 (part & ((1 << p.order) - 1));
-		int byte, low, all;
 
-		/* Adding this moves the integer to the lowest bits. */
-		v = factor > 0 ? __fmul_rn(v, factor) : 0;
-		byte = (signed char)__float_as_uint(__fadd_rn(v, 12582912.0f));
-		low = __reduce_add_sync(~0u, lane < 16 ? byte : 0);
-		all = __reduce_add_sync(~0u, byte);
-		to[512 * h + 16 * owner + lane % 16] = (char)byte;
-		if (!lane)
-			*(int2 *)(to + MATVEC_UNIT + 8 * (group % 32)) =
-				make_int2(bits >= 0x7f800000 ? 0x7fffffff
-					  : factor > 0
-						  ? __float_as_int(most / 127)
-						  : 0,
-					  (low & 0xffff) | (all - low) << 16);
+		group_round(v, (unsigned)group, p.order,
+			    workspace + p.at + row * p.pitch);
 	}
 }

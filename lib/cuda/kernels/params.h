@@ -93,6 +93,15 @@ struct weir__cuda_index {
 };
 
 /*
+ * Rows of a result as bytes too, for the mat-vecs that read it: in the
+ * workspace from @at on, as matvec_bytes writes them.
+ */
+struct weir__cuda_rounded {
+	uint64_t at, pitch; /* bytes; of a row; 0: rows are not rounded */
+	uint32_t order;
+};
+
+/*
  * [add,] rms_norm, mul: sum is a + b if b is there; norm is sum normalised;
  * dst is norm * scale, whose rows are repeated.
  */
@@ -101,6 +110,15 @@ struct weir__cuda_norm_mul {
 	int64_t columns;
 	float eps;
 	struct weir__cuda_operand a, b, sum, norm, scale, dst;
+	struct weir__cuda_rounded rounded;
+};
+
+/* swiglu_bytes: rows of F32 of one shape, which are rounded. */
+struct weir__cuda_swiglu {
+	uint64_t rows;
+	int64_t columns; /* a multiple of 32 */
+	struct weir__cuda_operand dst, a, b;
+	struct weir__cuda_rounded rounded;
 };
 
 /* rope of q and k, set_rows of k and v, of one token. */
