@@ -27,6 +27,7 @@ struct weir__cuda;
 	X(matvec_floats)     \
 	X(matvec_blocks)     \
 	X(attention)         \
+	X(attention_chunks)  \
 	X(reduce)            \
 	X(sort)
 
@@ -44,6 +45,13 @@ struct weir__cuda;
 	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_0) \
 	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_k) \
 	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q6_k)
+
+#define WEIR__CUDA_ATTENTIONS(X)                   \
+	X(attention, attention)                    \
+	X(attention_chunks, attention_chunks_f32)  \
+	X(attention_chunks, attention_chunks_f16)  \
+	X(attention_chunks, attention_chunks_bf16) \
+	X(attention_chunks, attention_parts)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)              \
@@ -87,10 +95,7 @@ struct weir__cuda;
 	X(columns, columns)                \
 	X(columns, lists)                  \
 	WEIR__CUDA_MATVECS(X)              \
-	X(attention, attention_f32)        \
-	X(attention, attention_f16)        \
-	X(attention, attention_bf16)       \
-	X(attention, attention_any)        \
+	WEIR__CUDA_ATTENTIONS(X)           \
 	X(reduce, sum)                     \
 	X(reduce, sum_blocks)              \
 	X(reduce, sum_rows)                \

@@ -14,7 +14,8 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/operations.c %D%/operations.h \
 	%D%/operation_copies.c %D%/operation_products.c \
 	%D%/operation_matvec.c %D%/operation_rows.c %D%/operation_sort.c \
-	%D%/operation_tiles.c %D%/operation_elements.c %D%/kernels/params.h
+	%D%/operation_tiles.c %D%/operation_elements.c \
+	%D%/operation_attention.c %D%/kernels/params.h
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	$(CUDA_KERNELS_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products and attention. */
+/* Products. */
 #include "cuda/launches.h"
 #include "cuda/operations.h"
 
@@ -99,83 +99,6 @@ static void mul_mat_id_plan(struct weir__cuda_launches *l,
 			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
-static int attention_supports(const struct weir_backend_node *node)
-{
-	int64_t d = weir__cuda_dim(&node->src[0], 0);
-	int64_t dv = weir__cuda_dim(&node->src[2], 0);
-
-	if (!weir__cuda_whole_rows(&node->src[1]) ||
-	    !weir__cuda_whole_rows(&node->src[2]))
-		return weir__cuda_refuse(node, "rows are not whole blocks");
-	if (d > MOST_HEAD || dv > MOST_HEAD - d)
-		return weir__cuda_refuse(
-			node, "heads of %lld and %lld elements, of at most %d",
-			(long long)d, (long long)dv, MOST_HEAD);
-	return 0;
-}
-
-/* True if rows are arrays, at their addresses and without gaps. */
-static bool is_dense(const struct weir__cuda_operand *t)
-{
-	return !t->unaligned &&
-	       t->stride[0] == (t->dtype == WEIR_DTYPE_F32 ? 4 : 2);
-}
-
-static enum weir__cuda_kernel_id
-attention_kernel(const struct weir__cuda_attention *p)
-{
-	if (p->k.dtype != p->v.dtype || !is_dense(&p->k) || !is_dense(&p->v))
-		return WEIR__CUDA_KERNEL_attention_any;
-	switch (p->k.dtype) {
-	case WEIR_DTYPE_F32:
-		return WEIR__CUDA_KERNEL_attention_f32;
-	case WEIR_DTYPE_F16:
-		return WEIR__CUDA_KERNEL_attention_f16;
-	case WEIR_DTYPE_BF16:
-		return WEIR__CUDA_KERNEL_attention_bf16;
-	default:
-		return WEIR__CUDA_KERNEL_attention_any;
-	}
-}
-
-static void attention_plan(struct weir__cuda_launches *l,
-			   const struct weir_backend_node *node)
-{
-	const struct weir_op_attention *a = node->params;
-	struct weir__cuda_attention p = {
-		.rows = weir__cuda_outer(&node->src[0], 1),
-		.heads = weir__cuda_dim(&node->src[0], 2),
-		.positions = weir__cuda_dim(&node->src[1], 1),
-		.d = weir__cuda_dim(&node->src[0], 0),
-		.dv = weir__cuda_dim(&node->src[2], 0),
-		.scale = a->scale,
-		.max_bias = a->max_bias,
-		.softcap = a->softcap,
-		.causal = a->causal,
-		.window = a->window,
-		.page = a->page,
-		.node = l->n_nodes + 1,
-		.dst = weir__cuda_operand(&node->dst),
-		.q = weir__cuda_source(node, 0),
-		.k = weir__cuda_source(node, 1),
-		.v = weir__cuda_source(node, 2),
-		.mask = weir__cuda_source(node, 3),
-		.sinks = weir__cuda_source(node, 4),
-		.lengths = weir__cuda_source(node, 5),
-		.pages = weir__cuda_source(node, 6),
-	};
-
-	if (!p.dv)
-		return;
-	if (p.pages.data)
-		p.positions = p.pages.dim[0] * (int64_t)p.page;
-	l->checks |= p.lengths.data != 0;
-	weir__cuda_launch_add(l, attention_kernel(&p),
-			      p.rows < MOST_BLOCKS ? p.rows : MOST_BLOCKS, 1,
-			      TILE, (unsigned)(p.d + p.dv) * sizeof(float), &p,
-			      sizeof(p));
-}
-
 #define FLOATS WEIR__CUDA_FLOATS
 #define STORED WEIR__CUDA_STORED
 
@@ -195,14 +118,4 @@ const struct weir__cuda_operation weir__cuda_op_mul_mat_id = {
 	.n_src = 3,
 	.supports = mul_mat_supports,
 	.plan = mul_mat_id_plan,
-};
-
-const struct weir__cuda_operation weir__cuda_op_attention = {
-	.name = "attention",
-	.dst = WEIR__CUDA_F32,
-	.src = { FLOATS, STORED, STORED, FLOATS, WEIR__CUDA_F32, WEIR__CUDA_I32,
-		 WEIR__CUDA_I32 },
-	.n_src = 7,
-	.supports = attention_supports,
-	.plan = attention_plan,
 };

@@ -135,6 +135,7 @@ extern const struct weir__cuda_operation weir__cuda_op_set_rows;
 /* operation_products.c */
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat;
 extern const struct weir__cuda_operation weir__cuda_op_mul_mat_id;
+/* operation_attention.c */
 extern const struct weir__cuda_operation weir__cuda_op_attention;
 /* Bytes of the workspace for columns of b, unless a few need more. */
 #define WEIR__CUDA_ROOM (32 << 20)

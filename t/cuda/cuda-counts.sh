@@ -12,7 +12,7 @@ nvcc=$(sed -n 's/^NVCC = //p' "$builddir/Makefile")
 stored=$srcdir/t/cuda/counts.txt
 resources=$srcdir/lib/cuda/kernels/resources.txt
 
-plan 5
+plan 6
 sh "$srcdir/t/cuda/counts.sh" "$nvcc" "$builddir/t/cuda/counts" \
 	>"$tmp/counts" 2>"$tmp/errors"
 is "$(cat "$tmp/errors"; sed -n '/^1\.\.0/p' "$tmp/counts")" '' \
@@ -40,6 +40,9 @@ is "$(awk '/^matvec_/ && $11 != "-" && $11 < 90' "$tmp/counts")" '' \
 	'mat-vecs use at least 90 % of the sectors of weights that they load'
 is "$(awk '/^matvec_.*_[1248] / && $11 != "-"' "$tmp/counts" | wc -l)" 42 \
 	'mat-vecs of all dtypes and numbers of columns were counted'
+is "$(awk '/^attention_chunks_/ { n++; if ($11 < 90) print }
+	END { if (n != 6) print n }' "$tmp/counts")" '' \
+	'attention uses at least 90 % of the sectors of k and v that it loads'
 
 # Bytes that are on their way to an SM: blocks that fit, warps, and all units
 # but the one that is computed with. kernels/matvec.cuh has the shapes.

@@ -3,50 +3,17 @@
  * Attention, plain: a block has one query and goes over the positions, TILE at
  * a time. It keeps the greatest score so far, the sum of exp(score - greatest),
  * and that sum with each exp times v. The order of the sums depends on nothing
- * but the positions; a position that is hidden changes no bit.
+ * but the positions; a position that is hidden changes no bit. It computes what
+ * attention_chunks.cu does not.
  */
 #include "cuda/kernels/quants.cuh"
 #include "cuda/kernels/sequences.cuh"
 
-#define TILE 128 /* threads of a block: a position of a tile for each */
+#define TILE 128     /* threads of a block: a position of a tile for each */
 #define HIDDEN -1.0f /* instead of an exp, which is not negative */
 
 extern __shared__ float memory[]; /* the query [d], the result [dv] */
 
-/* Elements of k and v: one dtype, aligned and without gaps; or any. */
-struct stored_f32 {
-	__device__ static inline float at(const operand &t, const char *row,
-					  int64_t i)
-	{
-		return ((const float *)row)[i];
-	}
-};
-
-struct stored_f16 {
-	__device__ static inline float at(const operand &t, const char *row,
-					  int64_t i)
-	{
-		return f16_in(((const uint16_t *)row)[i]);
-	}
-};
-
-struct stored_bf16 {
-	__device__ static inline float at(const operand &t, const char *row,
-					  int64_t i)
-	{
-		return bf16_in(((const uint16_t *)row)[i]);
-	}
-};
-
-struct stored_any {
-	__device__ static inline float at(const operand &t, const char *row,
-					  int64_t i)
-	{
-		return stored_in(t, row, i);
-	}
-};
-
-template <typename S>
 __device__ static inline float score_of(const struct weir__cuda_attention &p,
 					const char *row, const char *mask,
 					float slope, int64_t s)
@@ -54,21 +21,19 @@ __device__ static inline float score_of(const struct weir__cuda_attention &p,
 	float hidden = 0, w = 0;
 
 	if (p.mask.data)
-		hidden = slope *
-			 element_in(p.mask, mask + s * p.mask.stride[0]);
+		hidden =
+			slope * element_in(p.mask, mask + s * p.mask.stride[0]);
 	if (hidden == -INFINITY)
 		return hidden;
 	for (int64_t i = 0; i < p.d; i++)
-		w += memory[i] * S::at(p.k, row, i);
+		w += memory[i] * stored_in(p.k, row, i);
 	w *= p.scale;
 	if (p.softcap > 0)
 		w = p.softcap * tanhf(w / p.softcap);
 	return w + hidden;
 }
 
-template <typename S>
-__device__ static inline void attend(const struct weir__cuda_attention &p,
-				     char *workspace)
+KERNEL(attention, attention)
 {
 	__shared__ float part[32], weight[TILE];
 	__shared__ int64_t rows[TILE]; /* of k and v, of the positions */
@@ -104,15 +69,16 @@ __device__ static inline void attend(const struct weir__cuda_attention &p,
 			int64_t left = r.to - tile < TILE ? r.to - tile : TILE;
 			bool is_in = s >= r.from && s < r.to;
 			int64_t row = is_in ? row_of(p, sequence, s) : 0;
-			float score = is_in ? score_of<S>(
-						      p, k + row * p.k.stride[1],
-						      mask, slope, s)
+			float score = is_in ? score_of(p,
+						       k + row * p.k.stride[1],
+						       mask, slope, s)
 					    : -INFINITY;
 			float next = fmaxf(most, block_max(score, part)), old;
 			float e = expf(score - next);
 
 			/* A NaN is not the greatest; the sum becomes NaN. */
-			if (next == -INFINITY && !__syncthreads_or(isnan(score)))
+			if (next == -INFINITY &&
+			    !__syncthreads_or(isnan(score)))
 				continue;
 			if (score == -INFINITY)
 				e = 0;
@@ -125,13 +91,12 @@ __device__ static inline void attend(const struct weir__cuda_attention &p,
 				float more = result[i] * old;
 
 				for (int64_t j = 0; j < left; j++) {
-					const char *at = from +
-							 rows[j] *
-								 p.v.stride[1];
+					const char *at =
+						from + rows[j] * p.v.stride[1];
 
 					if (weight[j] != HIDDEN)
 						more += weight[j] *
-							S::at(p.v, at, i);
+							stored_in(p.v, at, i);
 				}
 				result[i] = more;
 			}
@@ -143,13 +108,3 @@ __device__ static inline void attend(const struct weir__cuda_attention &p,
 		__syncthreads();
 	}
 }
-
-#define ATTENTION(name, type)               \
-	KERNEL(name, attention)             \
-	{                                   \
-		attend<type>(p, workspace); \
-	}
-ATTENTION(attention_f32, stored_f32)
-ATTENTION(attention_f16, stored_f16)
-ATTENTION(attention_bf16, stored_bf16)
-ATTENTION(attention_any, stored_any)

@@ -4,7 +4,7 @@
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
-	%D%/matvec_floats.cu %D%/matvec_blocks.cu
+	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/attention_chunks.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
 	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/matvec.cuh \
@@ -12,7 +12,7 @@ CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
 CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)
-EXTRA_DIST += %D%/README.md %D%/MATVEC.md %D%/compile.sh %D%/resources.sh \
+EXTRA_DIST += %D%/README.md %D%/MATVEC.md %D%/ATTENTION.md %D%/compile.sh %D%/resources.sh \
 	%D%/resources.txt $(CUDA_KERNELS_CU) $(CUDA_KERNELS_H)
 
 if HAVE_NVCC

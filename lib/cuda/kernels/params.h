@@ -274,4 +274,30 @@ struct weir__cuda_attention {
 	struct weir__cuda_operand dst, q, k, v, mask, sinks, lengths, pages;
 };
 
+#define WEIR__CUDA_CHUNK 128       /* positions */
+#define WEIR__CUDA_CHUNK_FOLD 8    /* chunks that are added up before others */
+#define WEIR__CUDA_CHUNK_QUERIES 4 /* of a block */
+#define WEIR__CUDA_CHUNK_HEAD 256  /* most elements of a head */
+#define WEIR__CUDA_CHUNK_SEQUENCES 1024 /* most sequences, if split */
+#define WEIR__CUDA_CHUNK_STATE 4        /* floats before the sums of a part */
+#define WEIR__CUDA_CHUNK_ADDERS 16      /* warps of attention_parts */
+
+/*
+ * attention_chunks: a block for each block of queries that share a head of k;
+ * or, if @parts is not 0, any number of blocks, which write parts to the
+ * workspace. attention_parts, a block for each query, adds them up.
+ */
+struct weir__cuda_attention_chunks {
+	struct weir__cuda_attention a;
+	uint64_t blocks; /* of queries */
+	uint64_t parts;  /* their place in the workspace, or 0 */
+	uint32_t sequences, heads_k;
+	uint32_t rows;       /* queries of a sequence that share a head of k */
+	uint32_t group;      /* heads that share a head of k */
+	uint32_t row_blocks; /* blocks of these queries */
+	uint32_t chunk;      /* positions of a part */
+	uint32_t chunks;     /* of a sequence, at most */
+	uint32_t lanes_k, lanes_v; /* threads that share a row */
+};
+
 #endif

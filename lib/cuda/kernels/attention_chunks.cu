@@ -1,0 +1,870 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention by chunks of positions, in F32. A block computes up to QUERIES
+ * queries that share a head of k, for one chunk at a time: all their scores,
+ * exp(score - greatest) and its sum, then that times v. Rows of k and v are
+ * loaded by 16 bytes: each thread has 8 elements of a row.
+ *
+ * Chunks begin at multiples of CHUNK. FOLD neighbouring ones are added up in
+ * their order, then these sums. A chunk without a position that is attended to
+ * changes no bit. So the bits of a result depend on its query and on the
+ * positions that it attends to, not on who computes which chunk. Split: the
+ * chunks of all sequences that have positions are divided among the blocks, and
+ * attention_parts adds up what they wrote. In turn: a block computes all chunks
+ * of its queries.
+ */
+#include "cuda/kernels/sequences.cuh"
+
+#define CHUNK WEIR__CUDA_CHUNK
+#define FOLD WEIR__CUDA_CHUNK_FOLD
+#define QUERIES WEIR__CUDA_CHUNK_QUERIES
+#define THREADS CHUNK /* one for each position of a chunk */
+#define WARPS (THREADS / 32)
+#define HIDDEN -1.0f /* instead of an exp or a factor, which are not negative */
+
+typedef struct weir__cuda_attention_chunks params;
+
+/*
+ * The 8 elements of a row that a thread has are two quads: neighbours in
+ * halves, of which a load has both; @lanes quads apart in F32. It loads @rows
+ * rows before it computes.
+ */
+struct halves {
+	static const bool has_floats = false;
+	static const unsigned rows = 4;
+	__device__ static inline unsigned quad(unsigned slice, unsigned lanes,
+					       unsigned i)
+	{
+		return 2 * slice + i;
+	}
+};
+
+struct f16 : halves {
+	__device__ static inline float in(uint32_t x)
+	{
+		return f16_in((uint16_t)x);
+	}
+};
+
+struct bf16 : halves {
+	__device__ static inline float in(uint32_t x)
+	{
+		return bf16_in((uint16_t)x);
+	}
+};
+
+struct f32 {
+	static const bool has_floats = true;
+	static const unsigned rows = 2;
+	__device__ static inline unsigned quad(unsigned slice, unsigned lanes,
+					       unsigned i)
+	{
+		return slice + lanes * i;
+	}
+	__device__ static inline float in(uint32_t x)
+	{
+		return __uint_as_float(x);
+	}
+};
+
+template <class E> struct eight {
+	uint4 v[E::has_floats ? 2 : 1];
+
+	/* Elements beyond @n, and those of row -1, are 0. */
+	__device__ inline void load(const char *base, int32_t row,
+				    int64_t stride, unsigned slice,
+				    unsigned lanes, unsigned n)
+	{
+		const char *at = base + row * stride;
+		const uint4 zero = { 0, 0, 0, 0 };
+
+#pragma unroll
+		for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+			unsigned quad = E::quad(slice, lanes, i);
+
+			v[i] = zero;
+			if (row >= 0 && quad * 4 < n)
+				v[i] = *(const uint4 *)(at +
+							quad * (E::has_floats
+									? 16
+									: 8));
+		}
+	}
+
+	__device__ inline float at(unsigned i) const
+	{
+		const uint4 w = v[E::has_floats ? i / 4 : 0];
+		const unsigned k = E::has_floats ? i % 4 : i / 2;
+		const uint32_t x = k == 0   ? w.x
+				   : k == 1 ? w.y
+				   : k == 2 ? w.z
+					    : w.w;
+
+		return E::in(E::has_floats ? x : x >> 16 * (i % 2));
+	}
+};
+
+/* The sum of what is added up so far: its greatest score and its weight. */
+struct folded {
+	float most, weight;
+};
+
+/*
+ * Add a part: what there is is multiplied by the one factor, the part by the
+ * other, which is HIDDEN if the part attends to nothing.
+ */
+__device__ static inline void fold(folded &f, float most, float weight,
+				   float &old_factor, float &factor)
+{
+	float next = fmaxf(f.most, most);
+
+	factor = HIDDEN;
+	if (most == -INFINITY && weight == 0)
+		return;
+	old_factor = f.most == -INFINITY ? 1 : expf(f.most - next);
+	factor = most == -INFINITY ? 1 : expf(most - next);
+	f.most = next;
+	f.weight = __fmaf_rn(weight, factor, __fmul_rn(f.weight, old_factor));
+}
+
+__device__ static inline void fold_value(float &value, float part,
+					 float old_factor, float factor)
+{
+	if (factor != HIDDEN)
+		value = __fmaf_rn(part, factor, __fmul_rn(value, old_factor));
+}
+
+/* A sink is a score without a position. */
+__device__ static inline folded folded_sink(const params &p, int64_t head)
+{
+	float sink = sink_of(p.a.sinks, head);
+	folded f = { sink, sink == -INFINITY ? 0 : expf(sink - sink) };
+
+	return f;
+}
+
+__device__ static inline folded folded_none(void)
+{
+	folded f = { -INFINITY, 0 };
+
+	return f;
+}
+
+/* The queries of a block, and what it knows of their chunk. */
+struct shared {
+	float4 score[CHUNK]; /* of each query: bias, score, then its exp */
+	int32_t row[CHUNK];  /* of k and v; -1: no query attends to it */
+	int32_t from[QUERIES], to[QUERIES];
+	const char *q[QUERIES], *mask[QUERIES], *k, *v;
+	char *dst[QUERIES];
+	float slope[QUERIES];
+	folded chunk[QUERIES], inner[QUERIES], outer[QUERIES];
+	float old_factor[QUERIES], factor[QUERIES];
+};
+
+/*
+ * The queries, times scale: [QUERIES][d]; sums of exp times v: [WARPS][QUERIES]
+ * [dv]; in turn, what was added up so far, inner and outer: [2][QUERIES][dv].
+ */
+extern __shared__ float4 memory[];
+
+__device__ static inline float *sums_at(const params &p)
+{
+	return (float *)memory + QUERIES * (unsigned)p.a.d;
+}
+
+struct item {
+	uint64_t sequence;
+	int64_t head_k;
+	unsigned first, n; /* of the queries that share the head */
+};
+
+/* The place of query @row of those that share head @head_k of a sequence. */
+__device__ static inline place query_at(const params &p, uint64_t sequence,
+					int64_t head_k, unsigned row)
+{
+	place w = place_of(p.a.q, 3, sequence);
+
+	w.i[1] = row / p.group;
+	w.i[2] = head_k * p.group + row % p.group;
+	return w;
+}
+
+/* The address of the result, [.., T, H, Dv]. */
+__device__ static inline char *result_at(const params &p, place w)
+{
+	int64_t head = w.i[2];
+
+	w.i[2] = w.i[1];
+	w.i[1] = head;
+	return at_repeated(p.a.dst, w, 1, WEIR__CUDA_DIMS);
+}
+
+__device__ static inline bool
+length_is_wrong(const params &p, uint64_t sequence, char *workspace)
+{
+	int64_t length = length_of(p.a, sequence);
+
+	if (length >= 0 && length <= p.a.positions)
+		return false;
+	found_sequence(workspace, p.a.node, WEIR__CUDA_FOUND_LENGTH, length,
+		       (int64_t)sequence, p.a.positions, 0);
+	return true;
+}
+
+/* Set what depends on the queries only. @q is times scale. */
+__device__ static inline void item_begin(const params &p, const item &b,
+					 shared &m)
+{
+	float *values = (float *)memory;
+	unsigned d = (unsigned)p.a.d;
+
+	if (threadIdx.x < QUERIES) {
+		unsigned r = threadIdx.x;
+		bool is_query = r < b.n;
+		place w = query_at(p, b.sequence, b.head_k,
+				   b.first + (is_query ? r : 0));
+		attended t = attended_by(p.a, b.sequence, w.i[1], w.i[1] + 1);
+
+		m.from[r] = is_query ? (int32_t)t.from : 0;
+		m.to[r] = is_query ? (int32_t)t.to : 0;
+		m.q[r] = at_repeated(p.a.q, w, 1, WEIR__CUDA_DIMS);
+		m.mask[r] = at_repeated(p.a.mask, w, 1, WEIR__CUDA_DIMS);
+		m.dst[r] = result_at(p, w);
+		m.slope[r] = slope_of(p.a.max_bias, w.i[2], p.a.heads);
+		m.inner[r] = folded_none();
+		m.outer[r] = folded_sink(p, w.i[2]);
+		if (r == 0) {
+			m.k = at_repeated(p.a.k, w, 3, WEIR__CUDA_DIMS) +
+			      b.head_k * p.a.k.stride[2];
+			m.v = at_repeated(p.a.v, w, 3, WEIR__CUDA_DIMS) +
+			      b.head_k * p.a.v.stride[2];
+		}
+	}
+	__syncthreads();
+#pragma unroll 1
+	for (unsigned r = 0; r < QUERIES; r++)
+		for (unsigned i = threadIdx.x; i < d; i += THREADS)
+			values[r * d + i] =
+				p.a.scale *
+				element_in(p.a.q, m.q[r] + i * p.a.q.stride[0]);
+	__syncthreads();
+}
+
+/* The elements of the queries that a thread multiplies. */
+template <class E>
+__device__ static inline void queries_in(const params &p, float q[QUERIES][8])
+{
+	unsigned d = (unsigned)p.a.d;
+
+#pragma unroll
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned quad = E::quad(threadIdx.x % p.lanes_k, p.lanes_k, i);
+
+#pragma unroll
+		for (unsigned r = 0; r < QUERIES; r++) {
+			float4 v = { 0, 0, 0, 0 };
+
+			if (quad * 4 < d)
+				v = memory[r * (d / 4) + quad];
+			q[r][4 * i] = v.x;
+			q[r][4 * i + 1] = v.y;
+			q[r][4 * i + 2] = v.z;
+			q[r][4 * i + 3] = v.w;
+		}
+	}
+}
+
+/* The row of position @s, or -1 if its page is out of range. */
+__device__ static inline int32_t row_checked(const params &p, uint64_t sequence,
+					     uint32_t s, char *workspace)
+{
+	uint32_t page = p.a.page, pages = (uint32_t)p.a.k.dim[1];
+	int64_t at;
+
+	if (!p.a.pages.data)
+		return (int32_t)s;
+	pages /= page;
+	at = page_of(p.a, sequence, s / page);
+	if (at >= 0 && at < pages)
+		return (int32_t)((uint32_t)at * page + s % page);
+	found_sequence(workspace, p.a.node, WEIR__CUDA_FOUND_PAGE, at, s / page,
+		       pages, (int64_t)sequence);
+	return -1;
+}
+
+/*
+ * Set the biases and the rows of the chunk that begins at position @begin.
+ * Returns how many positions of it have to be computed.
+ */
+__device__ static inline unsigned chunk_bias(const params &p, const item &b,
+					     shared &m, uint32_t begin,
+					     char *workspace)
+{
+	float *score = (float *)&m.score[threadIdx.x];
+	int32_t s = (int32_t)(begin + threadIdx.x), end = 0, row = -1;
+	bool is_in = false, is_live = false;
+
+#pragma unroll 1
+	for (unsigned r = 0; r < QUERIES; r++) {
+		float bias = -INFINITY;
+
+		if (m.to[r] > end)
+			end = m.to[r];
+		if (s >= m.from[r] && s < m.to[r]) {
+			is_in = true;
+			bias = 0;
+			if (p.a.mask.data)
+				bias = m.slope[r] *
+				       element_in(
+					       p.a.mask,
+					       m.mask[r] +
+						       s * p.a.mask.stride[0]);
+		}
+		is_live |= bias != -INFINITY;
+		score[r] = bias;
+	}
+	if (is_in)
+		row = row_checked(p, b.sequence, (uint32_t)s, workspace);
+	m.row[threadIdx.x] = is_live ? row : -1;
+	if (!__syncthreads_or(is_live))
+		return 0;
+	end -= (int32_t)begin;
+	return (unsigned)end < CHUNK ? (unsigned)end : CHUNK;
+}
+
+/*
+ * Each of a group of @lanes neighbouring threads has a term of each query. The
+ * group adds them up; a fourth of it gets the sum of query *@ret_r.
+ */
+__device__ static inline float group_sum(const float w[QUERIES], unsigned lanes,
+					 unsigned *ret_r)
+{
+	unsigned o = lanes / 2;
+	bool upper = threadIdx.x & o, odd;
+	float a = upper ? w[2] : w[0], b = upper ? w[3] : w[1], s;
+
+	a += __shfl_xor_sync(~0u, upper ? w[0] : w[2], o);
+	b += __shfl_xor_sync(~0u, upper ? w[1] : w[3], o);
+	o /= 2;
+	odd = threadIdx.x & o;
+	s = odd ? b : a;
+	s += __shfl_xor_sync(~0u, odd ? a : b, o);
+	for (o /= 2; o; o /= 2)
+		s += __shfl_xor_sync(~0u, s, o);
+	*ret_r = 2 * upper + odd;
+	return s;
+}
+
+/* Replace the biases of @end positions by scores. */
+template <class E>
+__device__ static inline void chunk_scores(const params &p, shared &m,
+					   unsigned end)
+{
+	unsigned lanes = p.lanes_k, step = THREADS / lanes;
+	unsigned slice = threadIdx.x % lanes, own = threadIdx.x / lanes;
+	const char *k = m.k;
+	float q[QUERIES][8];
+
+	queries_in<E>(p, q);
+#pragma unroll 1
+	for (unsigned first = 0; first < end; first += E::rows * step) {
+		int32_t row[E::rows];
+		eight<E> x[E::rows];
+
+#pragma unroll
+		for (unsigned l = 0; l < E::rows; l++) {
+			unsigned j = first + l * step + own;
+
+			row[l] = j < CHUNK ? m.row[j] : -1;
+			x[l].load(k, row[l], p.a.k.stride[1], slice, lanes,
+				  (unsigned)p.a.d);
+		}
+#pragma unroll
+		for (unsigned l = 0; l < E::rows; l++) {
+			float w[QUERIES] = { 0, 0, 0, 0 }, s, *at;
+			unsigned r;
+
+#pragma unroll
+			for (unsigned i = 0; i < 8; i++) {
+				float e = x[l].at(i);
+
+#pragma unroll
+				for (r = 0; r < QUERIES; r++)
+					w[r] = __fmaf_rn(q[r][i], e, w[r]);
+			}
+			s = group_sum(w, lanes, &r);
+			if (row[l] < 0 || slice % (lanes / QUERIES))
+				continue;
+			at = (float *)&m.score[first + l * step + own] + r;
+			if (*at == -INFINITY)
+				continue;
+			if (p.a.softcap > 0)
+				s = p.a.softcap * tanhf(s / p.a.softcap);
+			*at += s;
+		}
+	}
+	__syncthreads();
+}
+
+/* Replace scores by exp(score - greatest). A warp for each query. */
+__device__ static inline void chunk_exp(shared &m, unsigned end, bool in_turn)
+{
+	unsigned lane = threadIdx.x % 32, r = threadIdx.x / 32;
+	float s[CHUNK / 32], most = -INFINITY, sum = 0;
+
+#pragma unroll
+	for (unsigned i = 0; i < CHUNK / 32; i++) {
+		unsigned j = lane + 32 * i;
+
+		s[i] = -INFINITY;
+		if (j < end && m.row[j] >= 0)
+			s[i] = ((const float *)&m.score[j])[r];
+		most = fmaxf(most, s[i]);
+	}
+	for (unsigned o = 16; o; o /= 2)
+		most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+#pragma unroll
+	for (unsigned i = 0; i < CHUNK / 32; i++) {
+		float e = HIDDEN;
+
+		if (s[i] != -INFINITY) {
+			e = expf(s[i] - most);
+			sum += e;
+		}
+		((float *)&m.score[lane + 32 * i])[r] = e;
+	}
+	for (unsigned o = 16; o; o /= 2)
+		sum += __shfl_xor_sync(~0u, sum, o);
+	if (lane == 0) {
+		m.chunk[r].most = most;
+		m.chunk[r].weight = sum;
+		if (in_turn)
+			fold(m.inner[r], most, sum, m.old_factor[r],
+			     m.factor[r]);
+	}
+	__syncthreads();
+}
+
+/* The sums of exp times v: those of each warp are in memory. */
+template <class E>
+__device__ static inline void chunk_values(const params &p, const shared &m,
+					   unsigned end)
+{
+	unsigned lanes = p.lanes_v, step = THREADS / lanes;
+	unsigned slice = threadIdx.x % lanes, own = threadIdx.x / lanes;
+	unsigned dv = (unsigned)p.a.dv;
+	float sum[QUERIES][8] = { 0 };
+	const char *v = m.v;
+
+#pragma unroll 1
+	for (unsigned first = 0; first < end; first += E::rows * step) {
+		eight<E> x[E::rows];
+
+#pragma unroll
+		for (unsigned l = 0; l < E::rows; l++) {
+			unsigned j = first + l * step + own;
+
+			x[l].load(v, j < CHUNK ? m.row[j] : -1, p.a.v.stride[1],
+				  slice, lanes, dv);
+		}
+#pragma unroll
+		for (unsigned l = 0; l < E::rows; l++) {
+			unsigned j = first + l * step + own;
+			float4 e4 = { HIDDEN, HIDDEN, HIDDEN, HIDDEN };
+
+			if (j < CHUNK)
+				e4 = m.score[j];
+			const float e[QUERIES] = { e4.x, e4.y, e4.z, e4.w };
+#pragma unroll
+			for (unsigned r = 0; r < QUERIES; r++)
+#pragma unroll
+				for (unsigned i = 0; i < 8; i++)
+					if (e[r] != HIDDEN)
+						sum[r][i] = __fmaf_rn(
+							e[r], x[l].at(i),
+							sum[r][i]);
+		}
+	}
+#pragma unroll
+	for (unsigned r = 0; r < QUERIES; r++) {
+#pragma unroll
+		for (unsigned i = 0; i < 8; i++)
+			for (unsigned o = lanes; o < 32; o *= 2)
+				sum[r][i] += __shfl_xor_sync(~0u, sum[r][i], o);
+#pragma unroll
+		for (unsigned i = 0; i < 2; i++) {
+			unsigned quad = E::quad(slice, lanes, i);
+
+			if (threadIdx.x % 32 < lanes && quad * 4 < dv)
+				((float4 *)sums_at(
+					p))[(threadIdx.x / 32 * QUERIES + r) *
+						    (dv / 4) +
+					    quad] = { sum[r][4 * i],
+						      sum[r][4 * i + 1],
+						      sum[r][4 * i + 2],
+						      sum[r][4 * i + 3] };
+		}
+	}
+	__syncthreads();
+}
+
+/* Element @i of the sums of query @r. */
+__device__ static inline float sum_of(const params &p, unsigned r, unsigned i)
+{
+	const float *sum = sums_at(p);
+	unsigned dv = (unsigned)p.a.dv;
+	float v = 0;
+
+#pragma unroll
+	for (unsigned w = 0; w < WARPS; w++)
+		v += sum[(w * QUERIES + r) * dv + i];
+	return v;
+}
+
+/* Add the inner sums to the outer ones, and begin anew. */
+__device__ static inline void turn_fold(const params &p, shared &m,
+					float *inner, float *outer)
+{
+	unsigned dv = (unsigned)p.a.dv;
+
+	if (threadIdx.x < QUERIES) {
+		unsigned r = threadIdx.x;
+
+		fold(m.outer[r], m.inner[r].most, m.inner[r].weight,
+		     m.old_factor[r], m.factor[r]);
+		m.inner[r] = folded_none();
+	}
+	__syncthreads();
+#pragma unroll 1
+	for (unsigned r = 0; r < QUERIES; r++)
+		for (unsigned i = threadIdx.x; i < dv; i += THREADS) {
+			fold_value(outer[r * dv + i], inner[r * dv + i],
+				   m.old_factor[r], m.factor[r]);
+			inner[r * dv + i] = 0;
+		}
+	__syncthreads();
+}
+
+/* Write the results of the queries of an item. */
+__device__ static inline void results_out(const params &p, const item &b,
+					  const shared &m, const float *outer)
+{
+	unsigned dv = (unsigned)p.a.dv;
+
+#pragma unroll 1
+	for (unsigned r = 0; r < b.n; r++)
+		for (unsigned i = threadIdx.x; i < dv; i += THREADS) {
+			float weight = m.outer[r].weight;
+
+			element_out(p.a.dst, m.dst[r] + i * p.a.dst.stride[0],
+				    weight != 0 ? outer[r * dv + i] / weight
+						: 0);
+		}
+}
+
+/* Add the chunk to the inner sums. */
+__device__ static inline void turn_add(const params &p, const shared &m,
+				       float *inner)
+{
+	unsigned dv = (unsigned)p.a.dv;
+
+#pragma unroll 1
+	for (unsigned r = 0; r < QUERIES; r++)
+		for (unsigned i = threadIdx.x; i < dv; i += THREADS)
+			fold_value(inner[r * dv + i], sum_of(p, r, i),
+				   m.old_factor[r], m.factor[r]);
+}
+
+__device__ static inline item item_of(const params &p, uint64_t sequence,
+				      uint32_t head_k, uint32_t row_block)
+{
+	item b = { sequence, head_k, row_block * QUERIES, QUERIES };
+
+	if (p.rows - b.first < QUERIES)
+		b.n = p.rows - b.first;
+	return b;
+}
+
+/* The number of chunks of the tokens [@token, @end), and the first of them. */
+__device__ static inline uint32_t chunks_of(const params &p, uint64_t sequence,
+					    int64_t token, int64_t end,
+					    uint32_t *ret_first)
+{
+	attended r = attended_by(p.a, sequence, token, end);
+
+	*ret_first = (uint32_t)(r.from / CHUNK);
+	return r.to > r.from ? (uint32_t)((r.to - 1) / CHUNK) - *ret_first + 1
+			     : 0;
+}
+
+/* The part of a chunk for query @row: its state, then the sums. */
+__device__ static inline float *part_at(const params &p, char *workspace,
+					uint64_t sequence, int64_t head_k,
+					unsigned row, uint32_t chunk)
+{
+	uint64_t n = ((sequence * p.heads_k + (uint64_t)head_k) * p.rows +
+		      row) * p.chunks +
+		     chunk;
+
+	return (float *)(workspace + p.parts) +
+	       n * (uint64_t)(p.a.dv + WEIR__CUDA_CHUNK_STATE);
+}
+
+/*
+ * Set before[i] to the number of items of the sequences before i: their chunks,
+ * times the blocks of queries. Sequences with a wrong length have none.
+ */
+__device__ static inline void count_items(const params &p, uint32_t *before,
+					  char *workspace)
+{
+	__shared__ uint32_t of_warp[WARPS];
+	unsigned each = (p.sequences + THREADS - 1) / THREADS;
+	unsigned begin = threadIdx.x * each, lane = threadIdx.x % 32;
+	uint32_t sum = 0, all, first;
+
+	for (unsigned i = begin; i < begin + each && i < p.sequences; i++) {
+		before[i] = sum;
+		if (!length_is_wrong(p, i, workspace))
+			sum += chunks_of(p, i, 0, p.a.q.dim[1], &first) *
+			       p.heads_k * p.row_blocks;
+	}
+	all = sum;
+	for (unsigned o = 1; o < 32; o *= 2) {
+		uint32_t up = __shfl_up_sync(~0u, all, o);
+
+		if (lane >= o)
+			all += up;
+	}
+	if (lane == 31)
+		of_warp[threadIdx.x / 32] = all;
+	__syncthreads();
+	all -= sum;
+	for (unsigned i = 0; i < threadIdx.x / 32; i++)
+		all += of_warp[i];
+	for (unsigned i = begin; i < begin + each && i < p.sequences; i++)
+		before[i] += all;
+	if (threadIdx.x == THREADS - 1)
+		before[p.sequences] = all + sum;
+	__syncthreads();
+}
+
+/* Write the part of the chunk for each query. */
+__device__ static inline void parts_out(const params &p, const item &b,
+					const shared &m, uint32_t chunk,
+					char *workspace)
+{
+	unsigned dv = (unsigned)p.a.dv;
+
+#pragma unroll 1
+	for (unsigned r = 0; r < b.n; r++) {
+		float *part = part_at(p, workspace, b.sequence, b.head_k,
+				      b.first + r, chunk);
+
+		for (unsigned i = threadIdx.x; i < dv; i += THREADS)
+			part[WEIR__CUDA_CHUNK_STATE + i] = sum_of(p, r, i);
+		if (threadIdx.x == 0)
+			*(folded *)part = m.chunk[r];
+	}
+}
+
+/*
+ * The chunks of item @n: of all of its queries in turn, one if they are split.
+ * False: its sequence has a wrong length.
+ */
+__device__ static inline bool item_find(const params &p, const uint32_t *before,
+					uint64_t n, item &b, uint32_t &from,
+					uint32_t &to, char *workspace)
+{
+	uint32_t low = 0, high = p.sequences, first, chunks;
+	uint64_t at = n / p.row_blocks;
+
+	if (!p.parts) {
+		b = item_of(p, at / p.heads_k, (uint32_t)(at % p.heads_k),
+			    (uint32_t)(n % p.row_blocks));
+		if (length_is_wrong(p, b.sequence, workspace))
+			return false;
+		chunks = chunks_of(p, b.sequence, b.first / p.group,
+				   (b.first + b.n - 1) / p.group + 1, &from);
+		to = from + chunks;
+		return true;
+	}
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+
+		if (before[middle] <= n)
+			low = middle;
+		else
+			high = middle;
+	}
+	from = (uint32_t)n - before[low];
+	b = item_of(p, low, from / p.row_blocks % p.heads_k,
+		    from % p.row_blocks);
+	from /= p.row_blocks * p.heads_k;
+	chunks_of(p, low, 0, p.a.q.dim[1], &first);
+	from += first;
+	to = from + 1;
+	return true;
+}
+
+template <class E>
+__device__ static inline void attend(const params &p, char *workspace)
+{
+	__shared__ uint32_t before[WEIR__CUDA_CHUNK_SEQUENCES + 1];
+	__shared__ shared m;
+	const bool in_turn = !p.parts;
+	unsigned dv = (unsigned)p.a.dv;
+	float *inner = sums_at(p) + WARPS * QUERIES * dv;
+	float *outer = inner + QUERIES * dv;
+	uint64_t items = p.blocks;
+
+	if (!in_turn) {
+		count_items(p, before, workspace);
+		items = before[p.sequences];
+	}
+	for (uint64_t n = blockIdx.x; n < items; n += gridDim.x) {
+		uint32_t from, to;
+		item b;
+
+		if (!item_find(p, before, n, b, from, to, workspace))
+			continue;
+		if (in_turn)
+			for (unsigned i = threadIdx.x; i < QUERIES * dv;
+			     i += THREADS)
+				inner[i] = outer[i] = 0;
+		item_begin(p, b, m);
+		for (uint32_t c = from; c < to; c++) {
+			unsigned end =
+				chunk_bias(p, b, m, c * CHUNK, workspace);
+
+			chunk_scores<E>(p, m, end);
+			chunk_exp(m, end, in_turn);
+			chunk_values<E>(p, m, end);
+			if (!in_turn)
+				parts_out(p, b, m, c, workspace);
+			else
+				turn_add(p, m, inner);
+			__syncthreads();
+			if (in_turn && (c % FOLD == FOLD - 1 || c + 1 == to))
+				turn_fold(p, m, inner, outer);
+		}
+		if (in_turn)
+			results_out(p, b, m, outer);
+		__syncthreads();
+	}
+}
+
+/* 5 blocks of an SM have 40 KB on their way. */
+#define ATTENTION(name)                                              \
+	extern "C" __global__ void __launch_bounds__(THREADS, 5)     \
+		weir_kernel_attention_chunks_##name(const params p,  \
+						    char *workspace) \
+	{                                                            \
+		attend<name>(p, workspace);                          \
+	}
+ATTENTION(f32)
+ATTENTION(f16)
+ATTENTION(bf16)
+
+#define ADDERS WEIR__CUDA_CHUNK_ADDERS /* warps, for FOLD chunks each */
+#define MOST_HEAD WEIR__CUDA_CHUNK_HEAD
+
+/*
+ * Add up FOLD parts of a query, of those in [@from, @to): a warp. Returns the
+ * state; each lane writes its elements to @ret.
+ */
+__device__ static inline folded parts_add(const params &p, const float *part,
+					  uint32_t first, uint32_t from,
+					  uint32_t to, float4 *ret)
+{
+	unsigned lane = threadIdx.x % 32, quads = (unsigned)p.a.dv / 4;
+	float4 v[2] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } }, x[FOLD][2];
+	folded f = folded_none(), of[FOLD];
+	uint64_t pitch = quads + WEIR__CUDA_CHUNK_STATE / 4;
+
+#pragma unroll
+	for (unsigned c = 0; c < FOLD; c++) {
+		const float4 *at = (const float4 *)part + (first + c) * pitch;
+
+		of[c] = folded_none();
+		x[c][0] = x[c][1] = { 0, 0, 0, 0 };
+		if (first + c < from || first + c >= to)
+			continue;
+		of[c] = *(const folded *)at;
+		at += WEIR__CUDA_CHUNK_STATE / 4 + lane;
+		if (lane < quads)
+			x[c][0] = at[0];
+		if (lane + 32 < quads)
+			x[c][1] = at[32];
+	}
+#pragma unroll
+	for (unsigned c = 0; c < FOLD; c++) {
+		float a = 1, b;
+
+		fold(f, of[c].most, of[c].weight, a, b);
+#pragma unroll
+		for (unsigned i = 0; i < 2; i++) {
+			fold_value(v[i].x, x[c][i].x, a, b);
+			fold_value(v[i].y, x[c][i].y, a, b);
+			fold_value(v[i].z, x[c][i].z, a, b);
+			fold_value(v[i].w, x[c][i].w, a, b);
+		}
+	}
+	if (lane < quads)
+		ret[lane] = v[0];
+	if (lane + 32 < quads)
+		ret[lane + 32] = v[1];
+	return f;
+}
+
+/* A block for each query: its parts, in their order. */
+KERNEL(attention_parts, attention_chunks)
+{
+	__shared__ float4 values[ADDERS][MOST_HEAD / 4];
+	__shared__ folded states[ADDERS];
+	unsigned dv = (unsigned)p.a.dv, warp = threadIdx.x / 32;
+
+	for (uint64_t n = blockIdx.x; n < p.a.rows; n += gridDim.x) {
+		unsigned row = (unsigned)(n % p.rows);
+		uint64_t at = n / p.rows, sequence = at / p.heads_k;
+		int64_t head_k = (int64_t)(at % p.heads_k);
+		place w = query_at(p, sequence, head_k, row);
+		folded f = folded_sink(p, w.i[2]);
+		uint32_t from, to;
+		float value = 0;
+		attended r;
+
+		if (length_is_wrong(p, sequence, workspace))
+			continue;
+		r = attended_by(p.a, sequence, w.i[1], w.i[1] + 1);
+		from = (uint32_t)r.from / p.chunk;
+		to = r.to > r.from ? (uint32_t)(r.to - 1) / p.chunk + 1 : from;
+		for (uint32_t first = from / FOLD * FOLD; first < to;
+		     first += ADDERS * FOLD) {
+			folded g = parts_add(
+				p,
+				part_at(p, workspace, sequence, head_k, row, 0),
+				first + warp * FOLD, from, to, values[warp]);
+
+			if (threadIdx.x % 32 == 0)
+				states[warp] = g;
+			__syncthreads();
+			for (unsigned i = 0; i < ADDERS; i++) {
+				float a = 1, b;
+
+				fold(f, states[i].most, states[i].weight, a, b);
+				if (threadIdx.x < dv)
+					fold_value(value,
+						   ((const float *)values[i])
+							   [threadIdx.x],
+						   a, b);
+			}
+			__syncthreads();
+		}
+		if (threadIdx.x < dv)
+			element_out(p.a.dst,
+				    result_at(p, w) +
+					    threadIdx.x * p.a.dst.stride[0],
+				    f.weight != 0 ? value / f.weight : 0);
+	}
+}

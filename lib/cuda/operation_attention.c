@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention: by chunks of positions if rows of k and v can be loaded by 16
+ * bytes, else by the plain kernel.
+ */
+#include "cuda/launches.h"
+#include "cuda/operations.h"
+
+#define MOST_BLOCKS 0x7fffffffu
+#define THREADS 128u        /* of attention.cu */
+#define MOST_HEAD 8192      /* elements of a row of q and of v: shared memory */
+#define LEAST_CHUNK_HEAD 32 /* elements of a row: 4 threads */
+#define BLOCKS_OF_SM 5u     /* of attention_chunks, that are resident at once */
+#define MOST_PARTS ((uint64_t)64 << 20) /* bytes */
+
+static int attention_supports(const struct weir_backend_node *node)
+{
+	int64_t d = weir__cuda_dim(&node->src[0], 0);
+	int64_t dv = weir__cuda_dim(&node->src[2], 0);
+
+	if (!weir__cuda_whole_rows(&node->src[1]) ||
+	    !weir__cuda_whole_rows(&node->src[2]))
+		return weir__cuda_refuse(node, "rows are not whole blocks");
+	if (d > MOST_HEAD || dv > MOST_HEAD - d)
+		return weir__cuda_refuse(
+			node, "heads of %lld and %lld elements, of at most %d",
+			(long long)d, (long long)dv, MOST_HEAD);
+	return 0;
+}
+
+/* The bytes of an element; 0: quantised. */
+static int64_t element_bytes(const struct weir__cuda_operand *t)
+{
+	switch (t->dtype) {
+	case WEIR_DTYPE_F32:
+		return 4;
+	case WEIR_DTYPE_F16:
+	case WEIR_DTYPE_BF16:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/* True if rows can be loaded by 16 bytes, and have as many as chunks take. */
+static bool has_wide_rows(const struct weir__cuda_operand *t)
+{
+	int64_t n = t->dim[0], bytes = element_bytes(t);
+	uint64_t all = t->data;
+
+	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++)
+		if (t->dim[i] > 1)
+			all |= (uint64_t)t->stride[i];
+	return bytes && !t->unaligned && t->stride[0] == bytes &&
+	       all % 16 == 0 && n * bytes % 16 == 0 && n >= LEAST_CHUNK_HEAD &&
+	       n <= WEIR__CUDA_CHUNK_HEAD && t->dim[1] <= INT32_MAX;
+}
+
+static bool takes_chunks(const struct weir__cuda_attention *p)
+{
+	return p->k.dtype == p->v.dtype && has_wide_rows(&p->k) &&
+	       has_wide_rows(&p->v) && p->positions <= INT32_MAX;
+}
+
+static enum weir__cuda_kernel_id chunks_kernel(uint32_t dtype)
+{
+	switch (dtype) {
+	case WEIR_DTYPE_F32:
+		return WEIR__CUDA_KERNEL_attention_chunks_f32;
+	case WEIR_DTYPE_F16:
+		return WEIR__CUDA_KERNEL_attention_chunks_f16;
+	default:
+		return WEIR__CUDA_KERNEL_attention_chunks_bf16;
+	}
+}
+
+/* How many threads share a row of @n elements: a power of two. */
+static uint32_t lanes_of(int64_t n)
+{
+	uint32_t lanes = LEAST_CHUNK_HEAD / 8;
+
+	while (lanes * 8 < n)
+		lanes *= 2;
+	return lanes;
+}
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+	return n < most ? n : most;
+}
+
+/* What chunks need, but for the parts. */
+static struct weir__cuda_attention_chunks
+chunks_of(const struct weir__cuda_attention *a)
+{
+	const uint64_t chunk = WEIR__CUDA_CHUNK;
+	const uint64_t queries = WEIR__CUDA_CHUNK_QUERIES;
+	uint64_t group = (uint64_t)(a->heads / a->k.dim[2]);
+	uint64_t rows = group * (uint64_t)a->q.dim[1];
+	struct weir__cuda_attention_chunks p = {
+		.a = *a,
+		.heads_k = (uint32_t)a->k.dim[2],
+		.rows = (uint32_t)rows,
+		.group = (uint32_t)group,
+		.row_blocks = (uint32_t)((rows + queries - 1) / queries),
+		.chunk = (uint32_t)chunk,
+		.chunks = (uint32_t)(((uint64_t)a->positions + chunk - 1) /
+				     chunk),
+		.lanes_k = lanes_of(a->d),
+		.lanes_v = lanes_of(a->dv),
+	};
+
+	p.blocks = a->rows / rows * p.row_blocks;
+	return p;
+}
+
+/*
+ * True if chunks are worth splitting, and their parts have room. The bits of
+ * results are the same either way.
+ */
+static bool splits(const struct weir__cuda_launches *l,
+		   const struct weir__cuda_attention_chunks *p, uint64_t part)
+{
+	uint64_t sequences = p->blocks / p->row_blocks / p->heads_k;
+
+	return p->chunks > 1 && p->blocks < 2 * BLOCKS_OF_SM * l->sms &&
+	       p->chunks <= MOST_PARTS / part / p->a.rows &&
+	       sequences <= WEIR__CUDA_CHUNK_SEQUENCES;
+}
+
+static void chunks_add(struct weir__cuda_launches *l,
+		       const struct weir__cuda_attention *a)
+{
+	const unsigned queries = WEIR__CUDA_CHUNK_QUERIES;
+	struct weir__cuda_attention_chunks p = chunks_of(a);
+	uint64_t part =
+		(uint64_t)(a->dv + WEIR__CUDA_CHUNK_STATE) * sizeof(float);
+	unsigned dv = (unsigned)a->dv, shared = (unsigned)a->d + 4 * dv;
+	uint64_t blocks = at_most(p.blocks, MOST_BLOCKS);
+
+	p.sequences = (uint32_t)(p.blocks / p.row_blocks / p.heads_k);
+	if (splits(l, &p, part)) {
+		p.parts = weir__cuda_workspace(l, part * a->rows * p.chunks);
+		blocks = at_most(p.blocks * p.chunks,
+				 2 * BLOCKS_OF_SM * (uint64_t)l->sms);
+	} else {
+		shared += 2 * dv; /* what was added up so far */
+	}
+	weir__cuda_launch_add(l, chunks_kernel(a->k.dtype), blocks, 1,
+			      WEIR__CUDA_CHUNK,
+			      shared * queries * (unsigned)sizeof(float), &p,
+			      sizeof(p));
+	if (p.parts)
+		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention_parts,
+				      at_most(a->rows, MOST_BLOCKS), 1,
+				      WEIR__CUDA_CHUNK_ADDERS * 32, 0, &p,
+				      sizeof(p));
+}
+
+/* True if the node has source @i, whose address may not be known yet. */
+static bool has_source(const struct weir_backend_node *node, uint32_t i)
+{
+	return i < node->n_src && node->src[i].ndim;
+}
+
+static void attention_plan(struct weir__cuda_launches *l,
+			   const struct weir_backend_node *node)
+{
+	const struct weir_op_attention *a = node->params;
+	struct weir__cuda_attention p = {
+		.rows = weir__cuda_outer(&node->src[0], 1),
+		.heads = weir__cuda_dim(&node->src[0], 2),
+		.positions = weir__cuda_dim(&node->src[1], 1),
+		.d = weir__cuda_dim(&node->src[0], 0),
+		.dv = weir__cuda_dim(&node->src[2], 0),
+		.scale = a->scale,
+		.max_bias = a->max_bias,
+		.softcap = a->softcap,
+		.causal = a->causal,
+		.window = a->window,
+		.page = a->page,
+		.node = l->n_nodes + 1,
+		.dst = weir__cuda_operand(&node->dst),
+		.q = weir__cuda_source(node, 0),
+		.k = weir__cuda_source(node, 1),
+		.v = weir__cuda_source(node, 2),
+		.mask = weir__cuda_source(node, 3),
+		.sinks = weir__cuda_source(node, 4),
+		.lengths = weir__cuda_source(node, 5),
+		.pages = weir__cuda_source(node, 6),
+	};
+
+	if (!weir__cuda_outer(&node->dst, 0))
+		return;
+	if (has_source(node, 6))
+		p.positions = p.pages.dim[0] * (int64_t)p.page;
+	l->checks |= has_source(node, 5);
+	if (takes_chunks(&p)) {
+		chunks_add(l, &p);
+		return;
+	}
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention,
+			      at_most(p.rows, MOST_BLOCKS), 1, THREADS,
+			      (unsigned)(p.d + p.dv) * sizeof(float), &p,
+			      sizeof(p));
+}
+
+#define FLOATS WEIR__CUDA_FLOATS
+#define STORED WEIR__CUDA_STORED
+
+const struct weir__cuda_operation weir__cuda_op_attention = {
+	.name = "attention",
+	.dst = WEIR__CUDA_F32,
+	.src = { FLOATS, STORED, STORED, FLOATS, WEIR__CUDA_F32, WEIR__CUDA_I32,
+		 WEIR__CUDA_I32 },
+	.n_src = 7,
+	.supports = attention_supports,
+	.plan = attention_plan,
+};
