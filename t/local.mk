@@ -35,10 +35,12 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md t/tap.inc 
 
 # A module, and two that the registry refuses.
 check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
-	%D%/modules/weir-unresolved.la
+	%D%/modules/weir-unresolved.la %D%/modules/weir-source-x.la
 T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 %C%_modules_weir_test_la_SOURCES = t/modules/test.c
 %C%_modules_weir_test_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_source_x_la_SOURCES = t/modules/source.c
+%C%_modules_weir_source_x_la_LDFLAGS = $(T_MODULE_LDFLAGS)
 %C%_modules_weir_none_la_SOURCES = t/modules/none.c
 %C%_modules_weir_none_la_LDFLAGS = $(T_MODULE_LDFLAGS)
 %C%_modules_weir_unresolved_la_SOURCES = t/modules/unresolved.c

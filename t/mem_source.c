@@ -169,7 +169,7 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		    struct weir_source_info *ret_info,
 		    char why[WEIR_SOURCE_WHY])
 {
-	char path[4096];
+	char path[4096], *to = path;
 	int r;
 
 	if (self != &mem)
@@ -178,12 +178,22 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		snprintf(why, WEIR_SOURCE_WHY, "the test refuses it");
 		return mem.open_fails;
 	}
-	snprintf(path, sizeof(path), "%.*s", (int)strcspn(url + 6, "?"),
-		 url + 6);
+	for (const char *c = url + 6; *c && *c != '?'; c++) {
+		unsigned code;
+
+		if (*c == '%' && sscanf(c + 1, "%2x", &code) == 1) {
+			*to++ = (char)code;
+			c += 2;
+		} else {
+			*to++ = *c;
+		}
+	}
+	*to = '\0';
+	mem.queries += strstr(url, "?key=secret") != NULL;
 	r = mem_object(path, ret_object, ret_info);
 	if (r < 0)
 		snprintf(why, WEIR_SOURCE_WHY, "there is no such object");
-	return r == -EISDIR ? -ENOENT : r;
+	return r == -EISDIR || r == -ENOTDIR ? -ENOENT : r;
 }
 
 static void mem_close(void *object)
@@ -253,9 +263,15 @@ static int mem_list(void *self, const char *url, weir_source_found_fn *found,
 		    void *arg, char why[WEIR_SOURCE_WHY])
 {
 	struct dirent **entry;
-	int n = scandir(url + 6, &entry, NULL, alphasort), r = 0;
+	char path[4096];
+	int n, r = 0;
 
 	(void)self;
+	if (mem.no_list)
+		return -EOPNOTSUPP;
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(url + 6, "?"),
+		 url + 6);
+	n = scandir(path, &entry, NULL, alphasort);
 	if (n < 0) {
 		snprintf(why, WEIR_SOURCE_WHY, "there is no such folder");
 		return -ENOENT;
@@ -319,6 +335,8 @@ void mem_reset(void)
 	mem.inside = mem.hold = mem.deaf = mem.no_cancel = mem.trickle = false;
 	mem.fail = mem.stale = mem.open_fails = 0;
 	mem.request_bytes = 0;
+	mem.queries = 0;
+	mem.no_list = false;
 	mem.opened = mem.closed = mem.stopped = 0;
 	mem.reads = mem.cancels = mem.most = 0;
 	mem.bytes = mem.wrong = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A source for tests: "mem://PATH" is the file PATH, which is read into memory
+ * A source for tests: "mem://PATH" is the file PATH (encoded), which is read into memory
  * when it is opened. Its reads end on two threads, in a random order; a test
  * can make them slow, fail, or never end, and sees what was requested.
  */
@@ -27,9 +27,11 @@ extern struct mem_source {
 	_Atomic int stale;      /* check returns it */
 	_Atomic int open_fails; /* open returns it */
 	_Atomic uint64_t request_bytes;
+	_Atomic bool no_list; /* list says that it cannot */
 
 	/* What has happened. */
 	_Atomic uint32_t opened, closed, stopped;
+	_Atomic uint32_t queries;              /* URLs with ?key=secret */
 	_Atomic uint32_t reads, cancels, most; /* most: in flight at once */
 	_Atomic uint64_t bytes, wrong; /* wrong: reads that break a rule */
 	_Atomic uint32_t in_flight;

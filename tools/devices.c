@@ -326,6 +326,7 @@ static json_t *backends_json(const json_t *devices)
 static json_t *refused_json(struct weir *weir)
 {
 	json_t *list = json_array();
+	struct weir_source_desc source = { .size = sizeof(source) };
 	const char *path, *why;
 
 	for (unsigned i = 0; weir_module_refused(weir, i, &path, &why) == 0;
@@ -333,6 +334,28 @@ static json_t *refused_json(struct weir *weir)
 		json_array_append_new(list, json_pack("{s:o, s:o}", "module",
 						      text_or_null(path), "why",
 						      text_or_null(why)));
+	for (unsigned i = 0; weir_source_describe(weir, i, &source) == 0; i++)
+		if (*source.why)
+			json_array_append_new(
+				list,
+				json_pack("{s:o, s:o}", "module",
+					  text_or_null(source.module), "why",
+					  text_or_null(source.why)));
+	return list;
+}
+
+static json_t *sources_json(struct weir *weir)
+{
+	json_t *list = json_array();
+	struct weir_source_desc source = { .size = sizeof(source) };
+
+	for (unsigned i = 0; weir_source_describe(weir, i, &source) == 0; i++)
+		if (!*source.why)
+			json_array_append_new(
+				list, json_pack("{s:s, s:s, s:o}", "name",
+						source.name, "schemes",
+						source.schemes, "module",
+						text_or_null(source.module)));
 	return list;
 }
 
@@ -345,11 +368,11 @@ static json_t *system_json(struct weir *weir)
 		if (dev)
 			json_array_append_new(devices, dev);
 	}
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 			 weir_version_string(), "backends",
 			 backends_json(devices), "devices", devices, "reserved",
-			 reserved_json(), "refused", refused_json(weir), "io",
-			 io_json(weir));
+			 reserved_json(), "sources", sources_json(weir),
+			 "refused", refused_json(weir), "io", io_json(weir));
 }
 
 static void put_string(const json_t *object, const char *key)
@@ -481,6 +504,19 @@ static void show_io(const json_t *io)
 	}
 }
 
+static void show_source(const json_t *source)
+{
+	fputs("URLs of ", stdout);
+	put_string(source, "schemes");
+	fputs("by ", stdout);
+	put_string(source, "name");
+	if (has_text(source, "module")) {
+		fputs(", ", stdout);
+		put_string(source, "module");
+	}
+	putchar('\n');
+}
+
 static void show_refused(const json_t *refused)
 {
 	put_string(refused, "module");
@@ -491,12 +527,14 @@ static void show_refused(const json_t *refused)
 
 static void show(const json_t *all)
 {
-	json_t *dev, *refused;
+	json_t *dev, *source, *refused;
 	size_t i;
 
 	json_array_foreach(json_object_get(all, "devices"), i, dev)
 		show_device(dev);
 	reserved_show(json_object_get(all, "reserved"));
+	json_array_foreach(json_object_get(all, "sources"), i, source)
+		show_source(source);
 	json_array_foreach(json_object_get(all, "refused"), i, refused)
 		show_refused(refused);
 	show_io(json_object_get(all, "io"));

@@ -112,7 +112,8 @@ struct weir_model_info {
  * Open a model and read its headers, not its tensors. @path is a safetensors
  * or GGUF file, an index of safetensors shards (*.index.json), any file of a
  * split GGUF model (NAME-00001-of-00003.gguf), or a directory that contains
- * one model. Every number in a header is checked before it is used.
+ * one model; or the URL of one of these, where shards and parts are beside an
+ * index. Every number in a header is checked before it is used.
  *
  * Blocks. If a file was written to just before, it waits a few milliseconds
  * (2 s on file systems that store whole seconds; three times as long at most

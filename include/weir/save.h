@@ -60,7 +60,8 @@ WEIR__DECLARE_OPTS_INIT(weir_save_opts)
  * NAME.gguf, NAME-00001-of-00003.gguf ....
  *
  * -EINVAL: no file name, an unknown format, a path whose ending says none, or a
- * name of one file of a split GGUF model. -ENAMETOOLONG. -ENOMEM.
+ * name of one file of a split GGUF model. -EROFS: @path is a URL.
+ * -ENAMETOOLONG. -ENOMEM.
  */
 WEIR_API int weir_save_new(struct weir *weir, const char *path,
 			   const struct weir_save_opts *opts,

@@ -373,47 +373,6 @@ int weir__object_unchanged(const struct weir_file *file)
 
 /* URLs. */
 
-/* Bytes before "://", or 0. */
-static size_t scheme_len(const char *path)
-{
-	size_t n = 0;
-
-	while (is_lower(path[n]) || (path[n] >= 'A' && path[n] <= 'Z') ||
-	       (n && path[n] && strchr("0123456789+-.", path[n])))
-		n++;
-	return n && !strncmp(path + n, "://", 3) ? n : 0;
-}
-
-bool weir__is_url(const char *path)
-{
-	return scheme_len(path) > 0;
-}
-
-/* A URL in a sentence: without a query, or a name and password. */
-static const char *safe(const char *url, char *text, size_t room)
-{
-	size_t n = scheme_len(url), host = n + 3, end, at;
-
-	end = host + strcspn(url + host, "?#");
-	at = host + strcspn(url + host, "/?#");
-	for (size_t i = host; i < at; i++)
-		if (url[i] == '@')
-			host = i + 1;
-	snprintf(text, room, "%.*s://%s", (int)n, url,
-		 weir__quote(url + host, end - host));
-	return text;
-}
-
-int weir__refuse_url(const char *path, const char *what)
-{
-	char text[512];
-
-	if (!weir__is_url(path))
-		return 0;
-	return weir__fail(-EROFS, "%s: only a file of this machine %s",
-			  safe(path, text, sizeof(text)), what);
-}
-
 /* Load the module for a scheme. The lock is held. */
 static struct weir__source_entry *
 load_for(struct weir *weir, struct weir__sources *s, const char *scheme)
@@ -474,12 +433,12 @@ int weir__object_open(struct weir *weir, const char *url,
 	void *object = NULL;
 	int r;
 
-	safe(url, name, sizeof(name));
+	weir__url_shown(url, name, sizeof(name));
 	if (!strncmp(url, "file://", 7))
 		return weir__fail(
 			-EINVAL,
 			"%s: give the path of the file, without file://", name);
-	r = find_for(weir, url, scheme_len(url), &e);
+	r = find_for(weir, url, weir__url_scheme(url), &e);
 	if (r < 0)
 		return weir__fail_for(r, "%s", name);
 	r = e->ops.open(e->self, url, &object, &info, why);
@@ -500,9 +459,9 @@ int weir__url_list(struct weir *weir, const char *url,
 {
 	char why[WEIR_SOURCE_WHY] = "", name[512];
 	struct weir__source_entry *e;
-	int r = find_for(weir, url, scheme_len(url), &e);
+	int r = find_for(weir, url, weir__url_scheme(url), &e);
 
-	safe(url, name, sizeof(name));
+	weir__url_shown(url, name, sizeof(name));
 	if (r < 0)
 		return weir__fail_for(r, "%s", name);
 	if (!e->ops.list)
@@ -514,34 +473,11 @@ int weir__url_list(struct weir *weir, const char *url,
 	return r < 0 ? fail_of(r, name, why) : 0;
 }
 
-/* Replace what follows @keep bytes of the path; the query stays. */
-static char *join(const char *url, size_t keep, const char *slash,
-		  const char *name)
+bool weir__url_has_source(struct weir *weir, const char *url)
 {
-	const char *query = url + strcspn(url, "?#");
-	size_t n = keep + strlen(slash) + strlen(name) + strlen(query) + 1;
-	char *to = weir__malloc(n);
+	struct weir__source_entry *e;
 
-	if (to)
-		snprintf(to, n, "%.*s%s%s%s", (int)keep, url, slash, name,
-			 query);
-	return to;
-}
-
-char *weir__url_beside(const char *url, const char *name)
-{
-	size_t n = strcspn(url, "?#"), least = scheme_len(url) + 3;
-
-	while (n > least && url[n - 1] != '/')
-		n--;
-	return join(url, n, "", name);
-}
-
-char *weir__url_inside(const char *url, const char *name)
-{
-	size_t n = strcspn(url, "?#");
-
-	return join(url, n, n && url[n - 1] == '/' ? "" : "/", name);
+	return find_for(weir, url, weir__url_scheme(url), &e) >= 0;
 }
 
 int weir_source_configure(struct weir *weir, const char *scheme,

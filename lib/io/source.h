@@ -24,6 +24,8 @@ struct weir__object {
 	char *url; /* as it was opened, with its query; NULL: none */
 };
 
+/* The bytes of the scheme of @path, before "://"; 0: it is no URL. */
+size_t weir__url_scheme(const char *path);
 /*
  * True if @path is a URL: it begins with a scheme, as in "https://". A file
  * whose name begins so is opened as "./https://...".
@@ -40,7 +42,14 @@ int weir__refuse_url(const char *path, const char *what);
  */
 int weir__object_open(struct weir *weir, const char *url,
 		      struct weir_file **ret_file);
-/* The file with the name @name beside that of @url. NULL: no memory. */
+/* True if there is a source for the scheme of @url. */
+bool weir__url_has_source(struct weir *weir, const char *url);
+/* @url in a sentence, in @text: without a query, or a name and password. */
+const char *weir__url_shown(const char *url, char *text, size_t room);
+/*
+ * The file with the name @name beside that of @url, with the same query. NULL:
+ * no memory.
+ */
 char *weir__url_beside(const char *url, const char *name);
 /* The file with the name @name in the folder @url. NULL: no memory. */
 char *weir__url_inside(const char *url, const char *name);

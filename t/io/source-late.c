@@ -115,7 +115,7 @@ static bool loads(struct weir_model *m)
 	return r >= 0;
 }
 
-/* Reads of a cancelled load end, although they would never end by themselves. */
+/* Reads of a cancelled load end, although they never would by themselves. */
 static void cancel(void)
 {
 	struct weir_model *m;

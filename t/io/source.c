@@ -127,6 +127,15 @@ static void converted(struct weir_model *m)
 	weir_weights_free(w);
 }
 
+static size_t rows_of(struct weir_model *m)
+{
+	size_t i = 0;
+
+	while (strcmp(entry_of(m, i).name, "rows") != 0)
+		i++;
+	return i;
+}
+
 static void sliced(struct weir_model *m, unsigned dim, int64_t start, int64_t n,
 		   uint64_t requests, uint64_t bytes, const char *what)
 {
@@ -134,15 +143,11 @@ static void sliced(struct weir_model *m, unsigned dim, int64_t start, int64_t n,
 	const struct weir_slice slice = slice_of(dim, start, n);
 	struct weir_weights *w;
 	uint64_t reads = mem.reads, before = mem.bytes;
-	struct weir_entry e;
-	size_t i = 0;
 
-	do
-		e = entry_of(m, i++);
-	while (strcmp(e.name, "rows") != 0);
 	o.slice = &slice;
 	is_int(load(m, "rows", &o, &w, NULL), 0, "%s: is loaded", what);
-	is_int(w ? slice_differs(weir_weights_get(w, 0), m, i - 1, dim, start)
+	is_int(w ? slice_differs(weir_weights_get(w, 0), m, rows_of(m), dim,
+				 start)
 		 : 1,
 	       0, "%s: has its elements", what);
 	is_int(mem.reads - reads, requests, "%s: %llu requests", what,
@@ -169,6 +174,34 @@ static void slices(void)
 	sliced(m, 1, 0, 4, 1, 511 * 4096 + 16,
 	       "columns, if a request costs 5000 bytes");
 	weir_model_close(m);
+}
+
+/* Save some tensors to a file, from there. */
+static void saved(struct weir_model *m)
+{
+	char to[] = "/var/tmp/weir-saved-XXXXXX";
+	struct weir_weights *w;
+	struct weir_model *copy;
+	struct weir_save *s;
+	struct weir_save_opts o = WEIR_SAVE_OPTS_INIT;
+
+	close(mkstemp(to));
+	o.format = "safetensors";
+	if (weir_save_new(weir, to, &o, &s) < 0)
+		bail("%s", weir_error());
+	for (size_t i = 0; i < weir_model_count(m); i++)
+		if (weir_save_copy(s, entry_of(m, i).name, m, i, NULL, 0) < 0)
+			bail("%s", weir_error());
+	is_int(weir_save_start(s, NULL), 0, "a save reads tensors of a URL");
+	is_int(weir_save_wait(s, -1), 0, "and writes them");
+	weir_save_free(s);
+	copy = model_of(to);
+	is_int(load(copy, "rows", NULL, &w, NULL), 0, "the file is a model");
+	is_int(slice_differs(weir_weights_get(w, 0), m, rows_of(m), 0, 0), 0,
+	       "with the bytes");
+	weir_weights_free(w);
+	weir_model_close(copy);
+	unlink(to);
 }
 
 static int sink_chunk(void *arg, size_t i, uint64_t off, const void *data,
@@ -220,6 +253,7 @@ static void files(void)
 	struct weir_file_info info = { .size = sizeof(info) };
 	uint8_t of_url[32], of_path[32];
 	struct weir_file *f, *local;
+	struct weir_save *save;
 	struct weir_buft *mapped;
 	struct weir_dev *cpu;
 	struct weir_buf *b;
@@ -251,6 +285,10 @@ static void files(void)
 	is_err(weir_file_open(weir, "mem:///a/b?key=secret", &write, &f),
 	       -EROFS, "mem:///a/b: only a file of this machine is written",
 	       "nor written, and its query is in no sentence");
+	is_err(weir_save_new(weir, "mem:///a/b.safetensors?key=secret", NULL,
+			     &save),
+	       -EROFS, "mem:///a/b.safetensors: only a file of this machine",
+	       "a model is not saved to a URL");
 	is_err(weir_file_open(weir, "mem:///nowhere/x?key=secret", NULL, &f),
 	       -ENOENT, "mem:///nowhere/x: there is no such object",
 	       "one that does not exist is not opened");
@@ -319,7 +357,7 @@ static void failures(struct weir_model *m)
 	mem.stale = 0;
 	mem.open_fails = -EACCES;
 	is_err(weir_model_open(weir, "mem:///x", NULL, &m), -EACCES,
-	       "mem:///x: the test refuses it", "an open that fails");
+	       "the test refuses it", "an open that fails");
 	mem.open_fails = 0;
 }
 
@@ -336,6 +374,7 @@ static void round_of(const char *name, enum weir_io io, bool inside)
 	whole(m);
 	converted(m);
 	sinks(m);
+	saved(m);
 	failures(m);
 	weir_model_close(m);
 	slices();

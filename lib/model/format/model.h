@@ -134,6 +134,15 @@ int weir__model_read_front(struct weir_file *file, void *buf, size_t n);
  * files that are there. Blocks.
  */
 int weir__model_find_in(const char *dir, char **ret_path);
+/* True if the URL ends in the name of a file of a format, or an index. */
+bool weir__url_names_model(const char *url);
+/*
+ * Open the file to read first of the model in the folder @url. First names that
+ * nearly all models have are tried, then the source lists the folder; at last
+ * @url is opened as a file.
+ */
+int weir__model_open_folder(struct weir *weir, const char *url,
+			    struct weir_file **ret_file);
 
 /* Ask whether m->held bytes are allowed. -ENOMEM, with m->held_refused. */
 int weir__model_claim(struct weir_model *m);

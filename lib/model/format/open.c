@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * weir_model_open: the path is a file, an index of shards, one file of a split
- * model, or a directory that has one of them. weir_model_open_fds: the files
- * are open. Every file is read by the reader of its format.
+ * model, or a directory that has one of them; or the URL of one of these.
+ * weir_model_open_fds: the files are open. Every file is read by the reader of
+ * its format.
  */
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "io/source.h"
 #include "model/format/format.h"
 #include "model/format/shard_index.h"
 #include "model/format/split_files.h"
@@ -154,6 +156,12 @@ static int open_path(struct weir *weir, const char *path,
 	int r;
 
 	weir__error_save(&saved);
+	if (weir__is_url(path) && !weir__url_names_model(path)) {
+		r = weir__model_open_folder(weir, path, ret_file);
+		if (r >= 0)
+			weir__error_restore(&saved);
+		return r;
+	}
 	r = weir__model_file(weir, path, ret_file);
 	if (r != -EISDIR)
 		return r;

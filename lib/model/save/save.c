@@ -26,6 +26,7 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
+#include "io/source.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
@@ -195,6 +196,9 @@ int weir_save_new(struct weir *weir, const char *path,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__refuse_url(path, "is saved to");
+	if (r < 0)
+		return r;
 	r = weir__opts_in(&o, sizeof(o), opts);
 	if (r >= 0 && (o.flags & ~known))
 		r = weir__fail(-EINVAL, "unknown flags %#x", o.flags & ~known);

@@ -2,7 +2,7 @@
 T_MODEL_FORMAT_C = %D%/json.t %D%/head.t %D%/safetensors.t %D%/gguf.t \
 	%D%/index.t %D%/model-open.t %D%/model-fds.t %D%/model-index.t \
 	%D%/model-format.t %D%/model-gguf.t %D%/model-memory.t \
-	%D%/every-byte.t %D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t %D%/fuzz-manifest.t
+	%D%/model-url.t %D%/every-byte.t %D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t %D%/fuzz-manifest.t
 T_MODEL_FORMAT_SH = %D%/interop.sh
 check_PROGRAMS += $(T_MODEL_FORMAT_C)
 dist_check_SCRIPTS += $(T_MODEL_FORMAT_SH)
@@ -13,6 +13,8 @@ TESTS += $(T_MODEL_FORMAT_C) $(T_MODEL_FORMAT_SH)
 %C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_url_t_SOURCES = %D%/model-url.c $(T_MEM_SOURCE) $(T_SAMPLE) \
+	$(T_FILES)
 %C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
 %C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_fds_t_LDADD = $(T_STATIC)
