@@ -27,6 +27,7 @@ include lib/kernels/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk
 include lib/cuda/local.mk
+include lib/http/local.mk
 
 %C%_libweir_la_SOURCES =
 %C%_libweir_la_LIBADD = %D%/libweir-core.la

@@ -15,7 +15,7 @@ dist_man_MANS = \
 	%D%/weir_sched.3 %D%/weir_sched_pin.3 %D%/weir_source_add.3 %D%/weir_stream.3 \
 	%D%/weir_tensor.3 %D%/weir_trace.3 %D%/weir_weights.3 %D%/weir_weights_park.3 %D%/weir_weights_share.3 \
 	%D%/weir-manifest.5 \
-	%D%/weir.7 %D%/weir-backend.7 %D%/weir-hooks.7 %D%/weir-io.7 %D%/weir-source.7
+	%D%/weir.7 %D%/weir-backend.7 %D%/weir-hooks.7 %D%/weir-http.7 %D%/weir-io.7 %D%/weir-source.7
 EXTRA_DIST += %D%/links %D%/README.md
 
 install-data-hook:

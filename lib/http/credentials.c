@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/credentials.h"
+#include "http/profile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#define NONE 60  /* seconds that it stays so if there are none */
+#define SOON 120 /* seconds before their end credentials are not used */
+
+/* A bucket whose region a server has said. */
+struct weir__http_bucket {
+	struct weir__http_bucket *next;
+	char name[256];
+	char region[40];
+};
+
+/* The lock guards all; it is held while credentials are fetched. */
+struct weir__http_cloud {
+	pthread_mutex_t lock;
+	struct weir__http_keys keys;
+	bool kept;
+	int64_t none_until; /* none were found; not looked for until then */
+	struct weir__http_bucket *buckets;
+};
+
+const char *weir__http_env(const char *name)
+{
+	const char *value = secure_getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+char *weir__http_file(const char *path, size_t max)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = fd < 0 ? NULL : malloc(max + 1);
+	size_t n = 0;
+	ssize_t got = 0;
+
+	while (text && n < max && (got = read(fd, text + n, max - n)) > 0)
+		n += (size_t)got;
+	if (fd >= 0)
+		close(fd);
+	if (!text || got < 0) {
+		free(text);
+		return NULL;
+	}
+	while (n && isspace((unsigned char)text[n - 1]))
+		n--;
+	text[n] = '\0';
+	return text;
+}
+
+static void wipe(char **secret)
+{
+	if (*secret)
+		explicit_bzero(*secret, strlen(*secret));
+	free(*secret);
+	*secret = NULL;
+}
+
+void weir__http_keys_clear(struct weir__http_keys *k)
+{
+	wipe(&k->id);
+	wipe(&k->secret);
+	wipe(&k->token);
+	k->until = 0;
+}
+
+int64_t weir__http_time(const char *text)
+{
+	struct tm tm = { 0 };
+
+	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon,
+		   &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+		return 0;
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	return timegm(&tm);
+}
+
+char *weir__http_xml(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	const char *p = text, *end;
+
+	while ((p = strchr(p, '<'))) {
+		p++;
+		if (strncmp(p, name, len) || p[len] != '>')
+			continue;
+		p += len + 1;
+		end = strchr(p, '<');
+		return end ? strndup(p, (size_t)(end - p)) : NULL;
+	}
+	return NULL;
+}
+
+static int keys_check(struct weir__http_keys *k, const char *from, char *why)
+{
+	if (k->id && *k->id && k->secret && *k->secret)
+		return 0;
+	weir__http_keys_clear(k);
+	snprintf(why, WEIR__HTTP_WHY,
+		 "the answer of %s has no AccessKeyId and SecretAccessKey",
+		 from);
+	return -EBADMSG;
+}
+
+static char *json_text(const json_t *object, const char *key)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	return value ? strdup(value) : NULL;
+}
+
+int weir__http_keys_json(struct weir__http_keys *k, const char *text,
+			 const char *from, char why[static WEIR__HTTP_WHY])
+{
+	json_t *object = json_loads(text, 0, NULL);
+	const char *until;
+
+	if (!json_is_object(object)) {
+		json_decref(object);
+		snprintf(why, WEIR__HTTP_WHY, "the answer of %s is no JSON",
+			 from);
+		return -EBADMSG;
+	}
+	k->id = json_text(object, "AccessKeyId");
+	k->secret = json_text(object, "SecretAccessKey");
+	k->token = json_text(object, "SessionToken");
+	if (!k->token)
+		k->token = json_text(object, "Token");
+	until = json_string_value(json_object_get(object, "Expiration"));
+	k->until = until ? weir__http_time(until) : 0;
+	json_decref(object);
+	return keys_check(k, from, why);
+}
+
+int weir__http_keys_xml(struct weir__http_keys *k, const char *text,
+			const char *from, char why[static WEIR__HTTP_WHY])
+{
+	char *until = weir__http_xml(text, "Expiration");
+
+	k->id = weir__http_xml(text, "AccessKeyId");
+	k->secret = weir__http_xml(text, "SecretAccessKey");
+	k->token = weir__http_xml(text, "SessionToken");
+	k->until = until ? weir__http_time(until) : 0;
+	free(until);
+	return keys_check(k, from, why);
+}
+
+struct weir__http_cloud *weir__http_cloud_new(void)
+{
+	struct weir__http_cloud *cloud = calloc(1, sizeof(*cloud));
+
+	if (cloud)
+		pthread_mutex_init(&cloud->lock, NULL);
+	return cloud;
+}
+
+void weir__http_cloud_free(struct weir__http_cloud *cloud)
+{
+	struct weir__http_bucket *b;
+
+	if (!cloud)
+		return;
+	while ((b = cloud->buckets)) {
+		cloud->buckets = b->next;
+		free(b);
+	}
+	weir__http_keys_clear(&cloud->keys);
+	pthread_mutex_destroy(&cloud->lock);
+	free(cloud);
+}
+
+/* The region that variables or the profile name; else us-east-1. */
+static void default_region(char region[static 40])
+{
+	const char *given = weir__http_env("AWS_REGION");
+	struct weir__http_profiles p;
+	char *value = NULL;
+
+	if (!given)
+		given = weir__http_env("AWS_DEFAULT_REGION");
+	if (!given) {
+		weir__http_profiles_read(&p);
+		value = weir__http_profile_get(&p, weir__http_profile_name(),
+					       "region");
+		weir__http_profiles_clear(&p);
+		given = value;
+	}
+	snprintf(region, 40, "%s", given && *given ? given : "us-east-1");
+	free(value);
+}
+
+char *weir__http_profile_endpoint(void)
+{
+	struct weir__http_profiles p;
+	char *value;
+
+	weir__http_profiles_read(&p);
+	value = weir__http_profile_get(&p, weir__http_profile_name(),
+				       "endpoint_url");
+	weir__http_profiles_clear(&p);
+	return value;
+}
+
+void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
+			     char region[static 40])
+{
+	pthread_mutex_lock(&r->cloud->lock);
+	for (struct weir__http_bucket *b = r->cloud->buckets; b; b = b->next)
+		if (!strcmp(b->name, bucket)) {
+			memcpy(region, b->region, sizeof(b->region));
+			pthread_mutex_unlock(&r->cloud->lock);
+			return;
+		}
+	pthread_mutex_unlock(&r->cloud->lock);
+	default_region(region);
+}
+
+bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
+			    const char *region)
+{
+	char before[40];
+	struct weir__http_bucket *b;
+
+	weir__http_cloud_region(r, bucket, before);
+	if (!strcmp(before, region) || !*region)
+		return false;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return false;
+	snprintf(b->name, sizeof(b->name), "%s", bucket);
+	snprintf(b->region, sizeof(b->region), "%s", region);
+	pthread_mutex_lock(&r->cloud->lock);
+	b->next = r->cloud->buckets;
+	r->cloud->buckets = b;
+	pthread_mutex_unlock(&r->cloud->lock);
+	return true;
+}
+
+static int keys_copy(struct weir__http_keys *k, const char *id,
+		     const char *secret, const char *token)
+{
+	k->id = strdup(id);
+	k->secret = strdup(secret);
+	k->token = token ? strdup(token) : NULL;
+	return k->id && k->secret && (k->token || !token) ? 1 : -ENOMEM;
+}
+
+/* These functions fill in @k and return 1; 0: there are none; or -errno. */
+static int by_environment(struct weir__http_keys *k)
+{
+	const char *id = weir__http_env("AWS_ACCESS_KEY_ID");
+	const char *secret = weir__http_env("AWS_SECRET_ACCESS_KEY");
+
+	return id && secret ? keys_copy(k, id, secret,
+					weir__http_env("AWS_SESSION_TOKEN"))
+			    : 0;
+}
+
+static int by_web_identity(struct weir__http_remote *r, const char *region,
+			   struct weir__http_keys *k, char *why)
+{
+	struct weir__http_role role = {
+		.arn = weir__http_env("AWS_ROLE_ARN"),
+		.session = weir__http_env("AWS_ROLE_SESSION_NAME"),
+		.token_file = weir__http_env("AWS_WEB_IDENTITY_TOKEN_FILE"),
+		.region = region,
+	};
+
+	return role.arn && role.token_file ? weir__http_sts(r, &role, k, why)
+					   : 0;
+}
+
+static int by_profile(struct weir__http_remote *r,
+		      const struct weir__http_profiles *p, const char *name,
+		      const char *region, unsigned depth,
+		      struct weir__http_keys *k, char *why);
+
+/* A role of the profile: by a file with a token, or by another profile. */
+static int by_role(struct weir__http_remote *r,
+		   const struct weir__http_profiles *p, const char *name,
+		   const char *arn, const char *region, unsigned depth,
+		   struct weir__http_keys *k, char *why)
+{
+	char *file = weir__http_profile_get(p, name, "web_identity_token_file");
+	char *source = weir__http_profile_get(p, name, "source_profile");
+	char *session = weir__http_profile_get(p, name, "role_session_name");
+	struct weir__http_role role = { .arn = arn,
+					.session = session,
+					.token_file = file,
+					.region = region };
+	struct weir__http_keys by = { 0 };
+	int err = 0;
+
+	if (!file && source && depth < 4) {
+		err = by_profile(r, p, source, region, depth + 1, &by, why);
+		if (err > 0) {
+			char *user =
+				weir__http_print("%s:%s", by.id, by.secret);
+
+			role.by = user ? weir__http_auth_new(
+						 WEIR__HTTP_AUTH_AWS, user,
+						 by.token, region, "sts")
+				       : NULL;
+			wipe(&user);
+			err = role.by ? 0 : -ENOMEM;
+		}
+	}
+	if (!err && (file || role.by))
+		err = weir__http_sts(r, &role, k, why);
+	weir__http_auth_put(role.by);
+	weir__http_keys_clear(&by);
+	free(file);
+	free(source);
+	free(session);
+	return err;
+}
+
+static int by_profile(struct weir__http_remote *r,
+		      const struct weir__http_profiles *p, const char *name,
+		      const char *region, unsigned depth,
+		      struct weir__http_keys *k, char *why)
+{
+	char *id = weir__http_profile_get(p, name, "aws_access_key_id");
+	char *secret = weir__http_profile_get(p, name, "aws_secret_access_key");
+	char *token = weir__http_profile_get(p, name, "aws_session_token");
+	char *command = weir__http_profile_get(p, name, "credential_process");
+	char *arn = weir__http_profile_get(p, name, "role_arn");
+	char *text;
+	int err = 0;
+
+	if (arn)
+		err = by_role(r, p, name, arn, region, depth, k, why);
+	if (!err && id && secret)
+		err = keys_copy(k, id, secret, token);
+	if (!err && command) {
+		err = weir__http_command(command, &text, why);
+		if (!err) {
+			err = weir__http_keys_json(k, text,
+						   "credential_process", why);
+			wipe(&text);
+			err = err < 0 ? err : 1;
+		}
+	}
+	wipe(&id);
+	wipe(&secret);
+	wipe(&token);
+	free(command);
+	free(arn);
+	return err;
+}
+
+static int find_keys(struct weir__http_remote *r, const char *region,
+		     struct weir__http_keys *k, char *why)
+{
+	struct weir__http_profiles p;
+	int err = by_environment(k);
+
+	if (!err)
+		err = by_web_identity(r, region, k, why);
+	if (!err) {
+		weir__http_profiles_read(&p);
+		err = by_profile(r, &p, weir__http_profile_name(), region, 0, k,
+				 why);
+		weir__http_profiles_clear(&p);
+	}
+	if (!err)
+		err = weir__http_container(r, k, why);
+	if (!err)
+		err = weir__http_instance(r, k, why);
+	return err;
+}
+
+static bool is_good(const struct weir__http_cloud *cloud)
+{
+	const struct weir__http_keys *k = &cloud->keys;
+
+	return cloud->kept && k->id &&
+	       (!k->until || k->until - time(NULL) > SOON);
+}
+
+int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
+			  bool anew, struct weir__http_auth **ret_auth,
+			  char why[static WEIR__HTTP_WHY])
+{
+	struct weir__http_cloud *cloud = r->cloud;
+	char *user;
+	int err = 0;
+
+	*ret_auth = NULL;
+	*why = '\0';
+	pthread_mutex_lock(&cloud->lock);
+	if ((anew || !is_good(cloud)) && weir__http_now() > cloud->none_until) {
+		weir__http_keys_clear(&cloud->keys);
+		err = find_keys(r, region, &cloud->keys, why);
+		cloud->kept = err > 0;
+		if (!err)
+			cloud->none_until =
+				weir__http_now() + NONE * WEIR__HTTP_SECOND;
+	}
+	if (cloud->kept) {
+		user = weir__http_print("%s:%s", cloud->keys.id,
+					cloud->keys.secret);
+		if (user)
+			*ret_auth = weir__http_auth_new(WEIR__HTTP_AUTH_AWS,
+							user, cloud->keys.token,
+							region, "s3");
+		wipe(&user);
+		if (*ret_auth)
+			(*ret_auth)->until = cloud->keys.until;
+		err = *ret_auth ? 0 : -ENOMEM;
+	}
+	pthread_mutex_unlock(&cloud->lock);
+	if (err < 0 && !*why)
+		snprintf(why, WEIR__HTTP_WHY, "no memory");
+	return err;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Credentials of AWS, looked for in the order of AWS's own clients:
+ * environment, web identity, profile, container, instance. They are kept until
+ * two minutes before they end.
+ */
+#ifndef HTTP_CREDENTIALS_H
+#define HTTP_CREDENTIALS_H
+
+#include "http/remote.h"
+
+struct weir__http_cloud *weir__http_cloud_new(void);
+void weir__http_cloud_free(struct weir__http_cloud *cloud);
+
+/*
+ * Get credentials for S3 in @region. Blocks. @anew: the kept ones were refused.
+ * *@ret_auth is NULL if there are none; -errno with a sentence: there are some,
+ * and they cannot be had.
+ */
+int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
+			  bool anew, struct weir__http_auth **ret_auth,
+			  char why[static WEIR__HTTP_WHY]);
+
+/* The region of a bucket; @region is what AWS_REGION and others say. */
+void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
+			     char region[static 40]);
+/* A server said that the region of @bucket is another one. */
+bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
+			    const char *region);
+
+/* The endpoint_url of the profile, in memory of malloc, or NULL. */
+char *weir__http_profile_endpoint(void);
+
+/* The variable's value; NULL: not set, or empty. */
+const char *weir__http_env(const char *name);
+/* Read a small file, without white space at its end; NULL: it cannot be. */
+char *weir__http_file(const char *path, size_t max);
+
+/* What a provider of credentials gives. Strings are of malloc, or NULL. */
+struct weir__http_keys {
+	char *id, *secret, *token;
+	int64_t until;
+};
+void weir__http_keys_clear(struct weir__http_keys *k);
+/* Read {"AccessKeyId": ...}; -EBADMSG with a sentence that begins with @from */
+int weir__http_keys_json(struct weir__http_keys *k, const char *text,
+			 const char *from, char why[static WEIR__HTTP_WHY]);
+/* Read the answer of STS. */
+int weir__http_keys_xml(struct weir__http_keys *k, const char *text,
+			const char *from, char why[static WEIR__HTTP_WHY]);
+/* "2026-11-28T15:02:00Z" in seconds; 0: it is no time. */
+int64_t weir__http_time(const char *text);
+
+/* The text between <@name> and </@name>, in memory of malloc, or NULL. */
+char *weir__http_xml(const char *text, const char *name);
+
+/*
+ * Credentials of web identity and of roles, of containers, and of instances:
+ * 1 if @k is filled in, 0 if this machine has none of the kind, or -errno.
+ */
+struct weir__http_role {
+	const char *arn, *session, *token_file; /* of web identity */
+	const char *region;
+	struct weir__http_auth *by; /* AssumeRole instead, signed by it */
+};
+int weir__http_sts(struct weir__http_remote *r,
+		   const struct weir__http_role *role,
+		   struct weir__http_keys *k, char why[static WEIR__HTTP_WHY]);
+int weir__http_container(struct weir__http_remote *r, struct weir__http_keys *k,
+			 char why[static WEIR__HTTP_WHY]);
+int weir__http_instance(struct weir__http_remote *r, struct weir__http_keys *k,
+			char why[static WEIR__HTTP_WHY]);
+
+#endif

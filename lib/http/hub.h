@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* hf://: models of a hub of Hugging Face. */
+#ifndef HTTP_HUB_H
+#define HTTP_HUB_H
+
+#include "http/remote.h"
+
+struct weir__http_hub *weir__http_hub_new(void);
+void weir__http_hub_free(struct weir__http_hub *hub);
+
+int weir__http_hub_begin(struct weir__http_remote *r,
+			 const struct weir__http_url *u,
+			 struct weir__http_start *s,
+			 char why[static WEIR__HTTP_WHY]);
+int weir__http_hub_list(struct weir__http_remote *r,
+			const struct weir__http_url *u,
+			weir_source_found_fn *found, void *arg,
+			char why[static WEIR__HTTP_WHY]);
+/*
+ * An answer about @u named its commit: other files of the model are taken from
+ * it too, for 15 minutes from the last use. -ESTALE: another one was pinned.
+ */
+int weir__http_hub_pin(struct weir__http_remote *r,
+		       const struct weir__http_url *u, const char *commit,
+		       char why[static WEIR__HTTP_WHY]);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/credentials.h"
+#include "http/profile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FILE_MAX (1u << 20)
+#define OUTPUT_MAX (64u << 10)
+#define COMMAND_SECONDS 60
+
+extern char **environ;
+
+static char *read_home(const char *variable, const char *beside)
+{
+	const char *path = weir__http_env(variable);
+	const char *home = weir__http_env("HOME");
+	char *full, *text;
+
+	if (path)
+		return weir__http_file(path, FILE_MAX);
+	if (!home)
+		return NULL;
+	full = weir__http_print("%s/%s", home, beside);
+	text = full ? weir__http_file(full, FILE_MAX) : NULL;
+	free(full);
+	return text;
+}
+
+void weir__http_profiles_read(struct weir__http_profiles *p)
+{
+	p->credentials =
+		read_home("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
+	p->config = read_home("AWS_CONFIG_FILE", ".aws/config");
+}
+
+void weir__http_profiles_clear(struct weir__http_profiles *p)
+{
+	if (p->credentials)
+		explicit_bzero(p->credentials, strlen(p->credentials));
+	free(p->credentials);
+	free(p->config);
+	p->credentials = p->config = NULL;
+}
+
+const char *weir__http_profile_name(void)
+{
+	const char *name = weir__http_env("AWS_PROFILE");
+
+	return name ? name : "default";
+}
+
+/* A line without white space around it. */
+static size_t trim(const char **line, size_t n)
+{
+	while (n && isspace((unsigned char)**line)) {
+		(*line)++;
+		n--;
+	}
+	while (n && isspace((unsigned char)(*line)[n - 1]))
+		n--;
+	return n;
+}
+
+static bool is_section(const char *line, size_t n, const char *section)
+{
+	if (n < 2 || line[n - 1] != ']')
+		return false;
+	line++;
+	n = trim(&line, n - 2);
+	return n == strlen(section) && !memcmp(line, section, n);
+}
+
+/* The value in a line "key = value" of @key. */
+static char *value_of(const char *line, size_t n, const char *key)
+{
+	const char *equals = memchr(line, '=', n), *value;
+	const char *name = line;
+	size_t len;
+
+	if (!equals)
+		return NULL;
+	len = trim(&name, (size_t)(equals - line));
+	if (len != strlen(key) || memcmp(name, key, len))
+		return NULL;
+	value = equals + 1;
+	len = trim(&value, n - (size_t)(value - line));
+	return strndup(value, len);
+}
+
+char *weir__http_ini_get(const char *text, const char *section, const char *key)
+{
+	bool inside = false;
+
+	while (text && *text) {
+		size_t n = strcspn(text, "\n"), len;
+		const char *line = text;
+		/* Lines that begin with a space belong to the key before. */
+		bool nested = isspace((unsigned char)*text);
+		char *value;
+
+		text += n + (text[n] == '\n');
+		len = trim(&line, n);
+		if (!len || *line == '#' || *line == ';')
+			continue;
+		if (*line == '[') {
+			inside = is_section(line, len, section);
+		} else if (inside && !nested) {
+			value = value_of(line, len, key);
+			if (value)
+				return value;
+		}
+	}
+	return NULL;
+}
+
+char *weir__http_profile_get(const struct weir__http_profiles *p,
+			     const char *name, const char *key)
+{
+	char *value = weir__http_ini_get(p->credentials, name, key);
+	char *section;
+
+	if (value || !p->config)
+		return value;
+	if (!strcmp(name, "default")) {
+		value = weir__http_ini_get(p->config, name, key);
+		if (value)
+			return value;
+	}
+	section = weir__http_print("profile %s", name);
+	if (section)
+		value = weir__http_ini_get(p->config, section, key);
+	free(section);
+	return value;
+}
+
+static int spawn(const char *command, int out, pid_t *ret_pid)
+{
+	char shell[] = "/bin/sh", flag[] = "-c";
+	char *text = strdup(command);
+	char *argv[] = { shell, flag, text, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, out, 1);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawnattr_init(&attr);
+	/* The threads of this module block all signals. */
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+						POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawn(ret_pid, shell, &files, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	free(text);
+	return -r;
+}
+
+/* Read until the end. Returns the bytes, or -errno. */
+static ssize_t read_output(int fd, char *text)
+{
+	int64_t until = weir__http_now() + COMMAND_SECONDS * WEIR__HTTP_SECOND;
+	size_t n = 0;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int64_t left = (until - weir__http_now()) / WEIR__HTTP_MS;
+		ssize_t got;
+
+		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+			return -ETIMEDOUT;
+		got = read(fd, text + n, OUTPUT_MAX - n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : (ssize_t)n;
+		n += (size_t)got;
+		if (n == OUTPUT_MAX)
+			return -EMSGSIZE;
+	}
+}
+
+static int fail_command(char *why, const char *what)
+{
+	snprintf(why, WEIR__HTTP_WHY,
+		 "the credential_process of profile '%.64s' %s",
+		 weir__http_profile_name(), what);
+	return -EACCES;
+}
+
+int weir__http_command(const char *command, char **ret_text,
+		       char why[static WEIR__HTTP_WHY])
+{
+	char *text = malloc(OUTPUT_MAX + 1);
+	int pipes[2], status = 0, r;
+	ssize_t n;
+	pid_t pid;
+
+	if (!text)
+		return fail_command(why, "cannot be started: no memory");
+	if (pipe2(pipes, O_CLOEXEC)) {
+		free(text);
+		return fail_command(why, "cannot be started: no pipe");
+	}
+	r = spawn(command, pipes[1], &pid);
+	close(pipes[1]);
+	n = r < 0 ? r : read_output(pipes[0], text);
+	close(pipes[0]);
+	if (!r) {
+		if (n < 0)
+			kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (r < 0 || n < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {
+		explicit_bzero(text, OUTPUT_MAX);
+		free(text);
+		return fail_command(
+			why, r < 0               ? "cannot be started"
+			     : n == -ETIMEDOUT   ? "did not end in 60 seconds"
+			     : n == -EMSGSIZE    ? "writes more than 64 KiB"
+			     : WIFEXITED(status) ? "failed: run it by hand"
+						 : "was killed");
+	}
+	text[n] = '\0';
+	*ret_text = text;
+	return 0;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/s3.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_MAX (8u << 20) /* 1000 keys of 1 KiB, in XML */
+#define PAGES 1000
+
+/* Buckets that can be a name of a host in a certificate of AWS. */
+static bool is_host_name(const char *bucket)
+{
+	for (const char *p = bucket; *p; p++)
+		if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
+		      *p == '-'))
+			return false;
+	return strlen(bucket) <= 63;
+}
+
+/* The endpoint that variables or the profile name, in malloc; NULL: none. */
+static char *given_endpoint(const struct weir__http_url *u)
+{
+	const char *given;
+
+	if (u->scheme == WEIR__HTTP_GS) {
+		given = weir__http_env("STORAGE_EMULATOR_HOST");
+		if (given && !strstr(given, "://"))
+			return weir__http_print("http://%s", given);
+		return given ? strdup(given) : NULL;
+	}
+	given = weir__http_env("AWS_ENDPOINT_URL_S3");
+	if (!given)
+		given = weir__http_env("AWS_ENDPOINT_URL");
+	return given ? strdup(given) : weir__http_profile_endpoint();
+}
+
+/* The URL of the bucket, with '/' at its end; NULL: no memory. */
+static char *bucket_url(const struct weir__http_url *u, const char *region)
+{
+	char *given = given_endpoint(u), *url;
+	const char *cn = strncmp(region, "cn-", 3) ? "" : ".cn";
+	size_t n;
+
+	if (given) {
+		n = strlen(given);
+		while (n && given[n - 1] == '/')
+			n--;
+		url = weir__http_print("%.*s/%s/", (int)n, given, u->host);
+	} else if (u->scheme == WEIR__HTTP_GS) {
+		url = weir__http_print("https://storage.googleapis.com/%s/",
+				       u->host);
+	} else if (is_host_name(u->host)) {
+		url = weir__http_print("https://%s.s3.%s.amazonaws.com%s/",
+				       u->host, region, cn);
+	} else {
+		url = weir__http_print("https://s3.%s.amazonaws.com%s/%s/",
+				       region, cn, u->host);
+	}
+	free(given);
+	return url;
+}
+
+/* A bearer, keys of HMAC, or nothing for public buckets. */
+static int auth_google(struct weir__http_auth **ret, char *why)
+{
+	const char *token = weir__http_env("CLOUDSDK_AUTH_ACCESS_TOKEN");
+	const char *id = weir__http_env("GS_ACCESS_KEY_ID");
+	const char *secret = weir__http_env("GS_SECRET_ACCESS_KEY");
+	char *user;
+
+	*ret = NULL;
+	if (token) {
+		*ret = weir__http_auth_new(WEIR__HTTP_AUTH_BEARER, NULL, token,
+					   NULL, NULL);
+	} else if (id && secret) {
+		user = weir__http_print("%s:%s", id, secret);
+		if (user) {
+			*ret = weir__http_auth_new(WEIR__HTTP_AUTH_AWS, user,
+						   NULL, "auto", "s3");
+			explicit_bzero(user, strlen(user));
+		}
+		free(user);
+	} else {
+		return 0;
+	}
+	if (*ret)
+		return 0;
+	snprintf(why, WEIR__HTTP_WHY, "no memory");
+	return -ENOMEM;
+}
+
+/* Begin a request for @tail, which follows the bucket's URL. */
+static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
+		 bool anew, const char *tail, struct weir__http_start *s,
+		 char *why)
+{
+	char region[40] = "auto", *url, *text;
+	int err;
+
+	s->s3 = true;
+	weir__http_url_show(u, s->q.shown);
+	if (u->scheme == WEIR__HTTP_GS) {
+		err = auth_google(&s->q.auth, why);
+	} else {
+		weir__http_cloud_region(r, u->host, region);
+		err = weir__http_cloud_auth(r, region, anew, &s->q.auth, why);
+	}
+	if (err < 0)
+		return err;
+	url = bucket_url(u, region);
+	text = url ? weir__http_print("%s%s", url, tail) : NULL;
+	free(url);
+	if (!text) {
+		snprintf(why, WEIR__HTTP_WHY, "no memory");
+		return -ENOMEM;
+	}
+	err = weir__http_url_parse(text, &s->u, why);
+	if (!err && s->u.scheme > WEIR__HTTP_HTTPS) {
+		snprintf(why, WEIR__HTTP_WHY,
+			 "the endpoint of S3 is no URL of http or https");
+		err = -EINVAL;
+	}
+	s->q.url = text;
+	return err;
+}
+
+int weir__http_s3_begin(struct weir__http_remote *r,
+			const struct weir__http_url *u, bool anew,
+			struct weir__http_start *s,
+			char why[static WEIR__HTTP_WHY])
+{
+	char *key = weir__http_encode(u->path, "/");
+	int err;
+
+	if (!key || !*key) {
+		weir__http_url_show(u, s->q.shown);
+		snprintf(why, WEIR__HTTP_WHY, "%s: it names no key",
+			 s->q.shown);
+		free(key);
+		return -EINVAL;
+	}
+	err = begin(r, u, anew, key, s, why);
+	free(key);
+	return err;
+}
+
+/* Replace the entities of XML, in place. */
+static void decode_entities(char *text)
+{
+	static const struct {
+		const char *name;
+		char c;
+	} known[] = {
+		{ "&amp;", '&' },  { "&lt;", '<' },    { "&gt;", '>' },
+		{ "&quot;", '"' }, { "&apos;", '\'' }, { "&#34;", '"' },
+		{ "&#39;", '\'' }, { "&#13;", '\r' },  { "&#10;", '\n' },
+	};
+	char *to = text;
+
+	while (*text) {
+		size_t i = 0, n = sizeof(known) / sizeof(*known);
+
+		while (i < n &&
+		       strncmp(text, known[i].name, strlen(known[i].name)))
+			i++;
+		if (i < n) {
+			*to++ = known[i].c;
+			text += strlen(known[i].name);
+		} else {
+			*to++ = *text++;
+		}
+	}
+	*to = '\0';
+}
+
+/* One <Contents>. */
+static int found_key(const char *text, const char *prefix,
+		     weir_source_found_fn *found, void *arg)
+{
+	char *key = weir__http_xml(text, "Key");
+	char *size = weir__http_xml(text, "Size");
+	size_t n = strlen(prefix);
+	int err = 0;
+
+	if (key && size) {
+		decode_entities(key);
+		if (!strncmp(key, prefix, n) && key[n] && !strchr(key + n, '/'))
+			err = found(arg, key + n, strtoull(size, NULL, 10));
+	}
+	free(key);
+	free(size);
+	return err;
+}
+
+int weir__http_s3_page(const char *text, const char *prefix,
+		       weir_source_found_fn *found, void *arg, char **ret_next,
+		       char why[static WEIR__HTTP_WHY])
+{
+	const char *p = text, *end;
+	int err = 0;
+
+	*ret_next = NULL;
+	if (!strstr(text, "<ListBucketResult")) {
+		snprintf(why, WEIR__HTTP_WHY,
+			 "a list of keys was asked for, something else came");
+		return -EBADMSG;
+	}
+	while (!err && (p = strstr(p, "<Contents>"))) {
+		char *one;
+
+		end = strstr(p, "</Contents>");
+		if (!end) {
+			snprintf(why, WEIR__HTTP_WHY,
+				 "the list of keys is cut short");
+			return -EBADMSG;
+		}
+		one = strndup(p, (size_t)(end - p));
+		err = one ? found_key(one, prefix, found, arg) : -ENOMEM;
+		free(one);
+		p = end;
+	}
+	if (err < 0)
+		return err;
+	*ret_next = weir__http_xml(text, "NextContinuationToken");
+	if (*ret_next)
+		decode_entities(*ret_next);
+	return 0;
+}
+
+/* The query, with its names in order: a signature needs that. */
+static char *list_query(const char *prefix, const char *next)
+{
+	char *p = weir__http_encode(prefix, "");
+	char *t = weir__http_encode(next ? next : "", "");
+	char *query = NULL;
+
+	if (p && t)
+		query = weir__http_print(
+			"?%s%s%sdelimiter=%%2F&list-type=2&prefix=%s",
+			next ? "continuation-token=" : "", t, next ? "&" : "",
+			p);
+	free(p);
+	free(t);
+	return query;
+}
+
+static int list_page(struct weir__http_remote *r,
+		     const struct weir__http_url *u, const char *query,
+		     struct weir__http_body *body, char *why)
+{
+	struct weir__http_start s = { 0 };
+	struct weir__http_call call = { .to = body };
+	int err = begin(r, u, false, query, &s, why);
+
+	if (!err) {
+		call.f.q = s.q;
+		memset(&s.q, 0, sizeof(s.q));
+		body->max = PAGE_MAX;
+		err = weir__http_perform(r->client, &s.u, &call, why);
+		if (err < 0 &&
+		    weir__http_cloud_learn(r, u->host, call.f.a.region))
+			err = -EAGAIN;
+		if (err == 2) {
+			snprintf(why, WEIR__HTTP_WHY,
+				 "%s: the list is somewhere else",
+				 call.f.q.shown);
+			err = -EBADMSG;
+		}
+	}
+	weir__http_call_clear(&call);
+	weir__http_start_clear(&s);
+	return err;
+}
+
+int weir__http_s3_list(struct weir__http_remote *r,
+		       const struct weir__http_url *u,
+		       weir_source_found_fn *found, void *arg,
+		       char why[static WEIR__HTTP_WHY])
+{
+	char *next = NULL;
+	int err = 0;
+
+	for (unsigned page = 0; page < PAGES && !err; page++) {
+		struct weir__http_body body = { 0 };
+		char *query = list_query(u->path, next);
+
+		free(next);
+		next = NULL;
+		err = query ? list_page(r, u, query, &body, why) : -ENOMEM;
+		/* The bucket is in another region, which is known now. */
+		if (err == -EAGAIN)
+			err = list_page(r, u, query, &body, why);
+		free(query);
+		if (!err)
+			err = weir__http_s3_page(body.data ? body.data : "",
+						 u->path, found, arg, &next,
+						 why);
+		weir__http_body_clear(&body);
+		if (!next)
+			break;
+	}
+	free(next);
+	return err;
+}
