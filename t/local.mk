@@ -171,13 +171,14 @@ include t/text/local.mk
 include t/cli/local.mk
 include t/house/local.mk
 include t/cuda/local.mk
+include t/http/local.mk
 include t/python/local.mk
 
 # The tests of one folder and of those in it, and nothing else, are built and run:
 # `make check-heap`, `make check-load`. Single tests: `make check-tests TESTS=...`.
 CHECK_AREAS = check-alloc check-cli check-compare check-compile check-core \
 	check-cpu check-cuda check-dev check-exec check-fakecuda check-format \
-	check-graph check-heap check-house check-io check-kernels check-load \
+	check-graph check-heap check-house check-http check-io check-kernels check-load \
 	check-mem check-model check-place check-prefetch check-python \
 	check-races \
 	check-stream check-text

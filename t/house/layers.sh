@@ -7,7 +7,7 @@
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
 layers='core races dev mem place alloc io stream heap interop graph model'
-backends='kernels cpu cuda'
+backends='kernels cpu cuda http'
 # The folders in lib/graph, from the lowest; they include lib/graph itself.
 rooms='prefetch compile exec compare'
 folders="$layers $backends"
@@ -109,7 +109,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 37
+plan 38
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -157,6 +157,8 @@ is "$(uses cpu '[a-z]+/' | grep -vE \
 is "$(uses cuda '[a-z]+/' | grep -vE \
 	':((cuda|sys|weir)/.*|dev/backend\.h|interop/cuda_ext\.h)$')" '' \
 	'lib/cuda includes weir/backend.h, interop/cuda_ext.h and itself'
+is "$(uses http '[a-z]+/' | grep -vE ':((http|sys|arpa|netinet|curl)/.*|weir/source\.h)$')" '' \
+	'lib/http includes weir/source.h and itself'
 is "$(includes lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] | grep -E ':(.*/)?cuda_ext\.h' |
 	grep -vE '^lib/(interop|cuda)/[^:]*:interop/cuda_ext\.h$')" '' \
 	'only lib/interop and lib/cuda include lib/interop/cuda_ext.h'

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* lib/http: s3://, gs:// and hf://, credentials and lists. */
+#include "serving.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tap.h"
+#include "http/credentials.h"
+#include "http/profile.h"
+
+static void fails(const char *url, int err, const char *part, const char *title)
+{
+	int r = serving_load(url, 1, 1);
+
+	if (r == err && strstr(serving_why, part))
+		ok(true, "%s", title);
+	else
+		ok(false, "%s: %d, '%s'", title, r, serving_why);
+}
+
+static char listed[4096];
+
+static int on_found(void *arg, const char *name, uint64_t bytes)
+{
+	size_t n = strlen(listed);
+
+	(void)arg;
+	snprintf(listed + n, sizeof(listed) - n, "%s:%llu ", name,
+		 (unsigned long long)bytes);
+	return 0;
+}
+
+static int list(const char *url)
+{
+	*listed = '\0';
+	return serving_source->list(serving_self, url, on_found, NULL,
+				    serving_why);
+}
+
+/* The name of the access key by which a new root signs. */
+static void signs_as(const char *key, const char *title)
+{
+	char part[100];
+	const char *log;
+	int r;
+
+	serving_again("patience-ms=5000");
+	serving_log();
+	r = serving_load("s3://bucket/k", 300000, 300000);
+	log = serving_log();
+	snprintf(part, sizeof(part), "Credential=%s/", key);
+	if (r)
+		ok(false, "%s: %d, '%s'", title, r, serving_why);
+	else
+		ok(strstr(log, part), "%s", title);
+}
+
+static void test_s3(void)
+{
+	const char *log;
+
+	setenv("AWS_ENDPOINT_URL_S3", serving_url("/"), 1);
+	fails("s3://bucket/k", -EACCES, "AccessDenied",
+	      "without credentials a request is not signed");
+	setenv("AWS_ACCESS_KEY_ID", "one", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "very secret", 1);
+	setenv("AWS_SESSION_TOKEN", "session", 1);
+	setenv("AWS_REGION", "eu-west-1", 1);
+	serving_again("");
+	serving_log();
+	is_int(serving_load("s3://bucket/a b+c/\xc3\xa9~(1)", 300000, 100000),
+	       0, "an object of a bucket is read");
+	log = serving_log();
+	has_str(log, "GET /bucket/a%20b%2Bc/%C3%A9~%281%29 ",
+		"its key is encoded");
+	has_str(log, "/eu-west-1/s3/aws4_request",
+		"the signature is for the region");
+	has_str(log, "token=session", "the token of the session is sent");
+	ok(!strstr(log, "very secret"), "the secret is not");
+	is_int(list("s3://bucket/dir/"), 0, "a prefix is listed");
+	is_str(listed, "a.json:16 b&c.safetensors:29 ",
+	       "its keys, without those of folders");
+	log = serving_log();
+	has_str(log, "?delimiter=%2F&list-type=2&prefix=dir%2F ",
+		"the query is in order");
+	has_str(log, "?continuation-token=t%2F1%3D%3D&delimiter",
+		"all pages are asked for");
+	fails("s3://bucket/", -EINVAL, "names no key", "a bucket alone");
+	setenv("AWS_ACCESS_KEY_ID", "old", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EACCES, "have ended",
+	      "credentials that have ended");
+	unsetenv("AWS_ACCESS_KEY_ID");
+	unsetenv("AWS_SESSION_TOKEN");
+}
+
+static void test_credentials(void)
+{
+	char text[600];
+
+	serving_file("jwt", "jwt+/=\n");
+	snprintf(text, sizeof(text), "%s/jwt", serving_dir);
+	setenv("AWS_WEB_IDENTITY_TOKEN_FILE", text, 1);
+	setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+	setenv("AWS_ENDPOINT_URL_STS", serving_url("/sts"), 1);
+	signs_as("web", "a web identity becomes a role");
+	unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
+
+	setenv("AWS_CONFIG_FILE",
+	       serving_file("config",
+			    "# comment\n[default]\nregion = x\n"
+			    "[profile tool]\ncredential_process = "
+			    "echo '{\"AccessKeyId\":\"tool\","
+			    "\"SecretAccessKey\":\"s\"}'\n"
+			    "[profile broken]\ncredential_process = false\n"
+			    "[profile role]\nrole_arn = a\n"
+			    "source_profile = plain\n"),
+	       1);
+	setenv("AWS_SHARED_CREDENTIALS_FILE",
+	       serving_file("credentials", "[plain]\naws_access_key_id = file\n"
+					   "aws_secret_access_key = s=/+\n"),
+	       1);
+	setenv("AWS_PROFILE", "plain", 1);
+	signs_as("file", "the file of credentials is read");
+	setenv("AWS_PROFILE", "tool", 1);
+	signs_as("tool", "credential_process is run");
+	setenv("AWS_PROFILE", "role", 1);
+	signs_as("assumed", "a profile may assume a role by another one");
+	setenv("AWS_PROFILE", "broken", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EACCES,
+	      "credential_process of profile 'broken'",
+	      "a credential_process that fails");
+	unsetenv("AWS_PROFILE");
+	unsetenv("AWS_CONFIG_FILE");
+	unsetenv("AWS_SHARED_CREDENTIALS_FILE");
+
+	setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", serving_url("/keys"), 1);
+	setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container", 1);
+	signs_as("container", "a container's service is asked");
+	setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://10.0.0.1/x", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EPERM, "neither https",
+	      "its token goes to no other host");
+	unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	unsetenv("AWS_EC2_METADATA_DISABLED");
+	setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", serving_url("/"), 1);
+	signs_as("instance", "an instance's service is asked, by IMDSv2");
+	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+}
+
+static void test_google(void)
+{
+	char host[64];
+
+	snprintf(host, sizeof(host), "127.0.0.1:%u", serving_port);
+	setenv("STORAGE_EMULATOR_HOST", host, 1);
+	setenv("GS_ACCESS_KEY_ID", "GOOG1", 1);
+	setenv("GS_SECRET_ACCESS_KEY", "s", 1);
+	serving_log();
+	is_int(serving_load("gs://bucket/k", 300000, 300000), 0,
+	       "an object of Google is read by HMAC keys");
+	has_str(serving_log(), "Credential=GOOG1/", "that sign its requests");
+	setenv("CLOUDSDK_AUTH_ACCESS_TOKEN", "ya29", 1);
+	fails("gs://bucket/k", -EACCES, "403", "a token is used before them");
+	has_str(serving_log(), "auth=Bearer ya29", "as a bearer");
+}
+
+static void test_hub(void)
+{
+	struct weir_source_info info;
+	const char *log;
+	void *object;
+
+	setenv("HF_ENDPOINT", serving_url("/"), 1);
+	setenv("HF_TOKEN", "good", 1);
+	serving_again("");
+	serving_log();
+	is_int(serving_load("hf://me/gated/700000", 700000, 700000), 0,
+	       "a file of a hub is read");
+	log = serving_log();
+	has_str(log, "/me/gated/resolve/main/700000 ", "by resolve");
+	is_int(serving_count(log, "resolve"), 1, "once");
+	is_int(serving_load("hf://me/gated/700001", 700001, 700001), 0,
+	       "another file");
+	has_str(serving_log(),
+		"/resolve/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/",
+		"is asked for by the commit of the first");
+	if (serving_open("hf://me/m/700000", &object, &info))
+		bail("%s", serving_why);
+	has_str(info.identity,
+		"sha256:cccccccccccccccccccccccccccccccccccccccccccccccccc",
+		"the hub's SHA-256 is the identity");
+	serving_source->close(object);
+	if (serving_open("hf://me/m@v2/config.json", &object, &info))
+		bail("%s", serving_why);
+	has_str(info.identity, "commit:bbbb", "or the commit");
+	is_int(info.bytes, 23, "a small file comes whole");
+	serving_source->close(object);
+	serving_log();
+	is_int(serving_load("hf://me/elsewhere/7000", 7000, 7000), 0,
+	       "a file that is on another host");
+	log = serving_log();
+	is_int(serving_count(log, "auth=Bearer good"), 1,
+	       "is read there without the token");
+	fails("hf://me/liar/7000", -EBADMSG, "the hub says 7001",
+	      "a size that is not the hub's is refused");
+	is_int(serving_load("hf://me/moving/1", 1, 1), 0,
+	       "a hub that answers for another commit later");
+	fails("hf://me/moving/1", -ESTALE, "other files of the model were of",
+	      "is refused");
+	is_int(list("hf://me/m/"), 0, "the files of a model are listed");
+	is_str(listed, "config.json:23 model.safetensors:7000 ",
+	       "from all pages, without folders");
+	setenv("HF_TOKEN", "bad", 1);
+	fails("hf://me/gated/7000", -EACCES, "must be granted",
+	      "a gated model says so");
+	ok(!strstr(serving_why, "bad"), "without the token: %s", serving_why);
+	setenv("HF_HUB_OFFLINE", "1", 1);
+	serving_log();
+	fails("hf://me/m/7000", -ENETDOWN, "HF_HUB_OFFLINE",
+	      "HF_HUB_OFFLINE is kept");
+	is_int(serving_count(serving_log(), "resolve"), 0, "nothing is asked");
+}
+
+static void test_files(void)
+{
+	char *value = weir__http_ini_get("[a]\nk=1\n s3 =\n  k = 2\n[ b ]\n"
+					 "k = 3 = 4\n",
+					 "b", "k");
+
+	is_str(value, "3 = 4", "a value may have '='");
+	free(value);
+	ok(!weir__http_ini_get("[a]\nx =\n  k = 2\n", "a", "k"),
+	   "a nested value is not one of the section");
+	is_int(weir__http_time("2026-11-28T15:02:00Z"), 1795878120,
+	       "times of AWS are read");
+	is_int(weir__http_time("soon"), 0, "other text is none");
+}
+
+int main(void)
+{
+	plan(0);
+	if (!serving_start(false, "patience-ms=5000"))
+		skip_all("python3 cannot run the server");
+	test_files();
+	test_s3();
+	test_credentials();
+	test_google();
+	test_hub();
+	serving_stop();
+	return done_testing();
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* lib/http: redirects, credentials in them, signed URLs that end. */
+#include "serving.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tap.h"
+
+static void fails(const char *url, int err, const char *part, const char *title)
+{
+	int r = serving_load(url, 1, 1);
+
+	if (r == err && strstr(serving_why, part))
+		ok(true, "%s", title);
+	else
+		ok(false, "%s: %d, '%s'", title, r, serving_why);
+}
+
+static void test_limits(void)
+{
+	is_int(serving_load(serving_url("/hops/4/300000"), 300000, 50000), 0,
+	       "five redirects are followed");
+	fails(serving_url("/hops/5/300000"), -ELOOP, "more than 5 redirects",
+	      "six are not");
+	fails(serving_url("/loop"), -ELOOP, "302", "nor is a loop");
+	fails(serving_url("/to?file:///etc/passwd"), -EPERM, "refused",
+	      "a redirect to file:// is refused");
+	fails(serving_url("/to?ftp://127.0.0.1/x"), -EPERM, "refused",
+	      "a redirect to another scheme is refused");
+	fails(serving_url("/to?http://169.254.169.254/latest/"), -EPERM,
+	      "inner network", "a redirect to the metadata of an instance");
+	fails(serving_url("/to?http://[fe80::1]/x"), -EPERM, "inner network",
+	      "a redirect to an address of the link");
+}
+
+static void test_moved(void)
+{
+	const char *log;
+
+	serving_log();
+	is_int(serving_load(serving_url("/hops/0/9000000"), 9000000, 3000000),
+	       0, "an object that has moved is read");
+	log = serving_log();
+	is_int(serving_count(log, "GET /hops"), 1,
+	       "its redirect is asked for once, not for each range");
+	is_int(serving_load(serving_url("/signed/9000000"), 9000000, 1000000),
+	       0, "a signed URL that ends is asked for again");
+	log = serving_log();
+	ok(serving_count(log, "GET /signed") > 1 &&
+		   serving_count(log, "GET /ending/0") <= 20,
+	   "%u times", serving_count(log, "GET /signed"));
+}
+
+static void test_credentials(void)
+{
+	char url[400];
+	const char *log;
+
+	snprintf(url, sizeof(url), "http://user:word@127.0.0.1:%u/plain/9",
+		 serving_port);
+	serving_log();
+	is_int(serving_load(url, 9, 9), 0, "a URL may have a password");
+	ok(strstr(serving_log(), "auth=Basic"), "its host gets it");
+	snprintf(url, sizeof(url),
+		 "http://user:word@127.0.0.1:%u/to?http://localhost:%u/plain/9",
+		 serving_port, serving_port);
+	is_int(serving_load(url, 9, 9), 0, "after a redirect to another host");
+	log = serving_log();
+	ok(strstr(log, "GET /to") && serving_count(log, "auth=Basic") == 1,
+	   "that one does not get it");
+	snprintf(url, sizeof(url), "http://user:word@127.0.0.1:%u/status/404",
+		 serving_port);
+	fails(url, -ENOENT, "404", "an error");
+	ok(!strstr(serving_why, "word"), "does not have it: %s", serving_why);
+}
+
+/* The host is public: only the proxy finds its address. */
+static void test_proxy(void)
+{
+	char proxy[64];
+
+	snprintf(proxy, sizeof(proxy), "http://127.0.0.1:%u", serving_port);
+	setenv("http_proxy", proxy, 1);
+	setenv("no_proxy", "127.0.0.1", 1);
+	serving_log();
+	is_int(serving_load("http://model.example/plain/400000", 400000, 50000),
+	       0, "http_proxy is used");
+	ok(strstr(serving_log(), "host=model.example"),
+	   "and asked for the host");
+	fails("http://metadata.example/x", -EPERM, "inner network",
+	      "a public host that leads to this machine is refused");
+	is_int(serving_load(serving_url("/plain/9"), 9, 9), 0,
+	       "no_proxy is kept");
+	unsetenv("http_proxy");
+	unsetenv("no_proxy");
+}
+
+int main(void)
+{
+	plan(0);
+	if (!serving_start(false, "stall-ms=2000,patience-ms=20000"))
+		skip_all("python3 cannot run the server");
+	test_limits();
+	test_moved();
+	test_credentials();
+	test_proxy();
+	serving_stop();
+	return done_testing();
+}
