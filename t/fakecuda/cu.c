@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "../tap.h"
@@ -88,6 +89,58 @@ void *cu_pinned(size_t bytes)
 	if (cu.cuMemHostAlloc(&p, bytes, 0))
 		bail("no page-locked memory");
 	return p;
+}
+
+char *cu_ptx(const char *name)
+{
+	const char *dir = getenv("srcdir");
+	char path[4096], *text;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/t/fakecuda/ptx/%s", dir ? dir : "..",
+		 name);
+	file = fopen(path, "r");
+	if (!file)
+		return NULL;
+	text = calloc(1, 1 << 20);
+	n = fread(text, 1, (1 << 20) - 1, file);
+	fclose(file);
+	text[n] = '\0';
+	return text;
+}
+
+CUmodule cu_load(const char *name)
+{
+	char *text = cu_ptx(name);
+	CUmodule module;
+
+	if (!text)
+		bail("%s cannot be read", name);
+	if (cu.cuModuleLoadData(&module, text))
+		bail("%s: %s", name, cu.fakecuda_finding());
+	free(text);
+	return module;
+}
+
+CUdeviceptr cu_upload(const void *bytes, size_t n)
+{
+	CUdeviceptr p = cu_device(n);
+
+	if (cu.cuMemcpyHtoD(p, bytes, n))
+		bail("no copy");
+	return p;
+}
+
+int cu_launch(CUmodule module, const char *name, unsigned grid, unsigned block,
+	      unsigned shared, void **params)
+{
+	CUfunction f;
+
+	if (cu.cuModuleGetFunction(&f, module, name))
+		bail("no kernel %s", name);
+	return cu.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, NULL,
+				 params, NULL);
 }
 
 struct fakecuda_counts cu_counts(void)

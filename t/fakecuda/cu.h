@@ -82,6 +82,16 @@ CUstream cu_stream(void);
 CUdeviceptr cu_device(size_t bytes);
 void *cu_pinned(size_t bytes);
 
+/*
+ * The text of ptx/NAME, or NULL; a module of it; a copy of @bytes in device
+ * memory; a launch of one dimension. They bail out, except for a launch.
+ */
+char *cu_ptx(const char *name);
+CUmodule cu_load(const char *name);
+CUdeviceptr cu_upload(const void *bytes, size_t n);
+int cu_launch(CUmodule module, const char *name, unsigned grid, unsigned block,
+	      unsigned shared, void **params);
+
 /* The stand-in's counts now. */
 struct fakecuda_counts cu_counts(void);
 

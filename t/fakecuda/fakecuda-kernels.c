@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The stand-in driver: kernels. The results of ptx/kernels.cu are compared
- * with what C computes, and those of ptx/faults.cu with words.
+ * with what C computes; fakecuda-checks.c has the kernels with faults.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,64 +13,12 @@
 
 static CUmodule kernels;
 
-static char *text_of(const char *name)
-{
-	const char *dir = getenv("srcdir");
-	char path[4096], *text;
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof(path), "%s/t/fakecuda/ptx/%s", dir ? dir : "..",
-		 name);
-	file = fopen(path, "r");
-	if (!file)
-		return NULL;
-	text = calloc(1, 1 << 20);
-	n = fread(text, 1, (1 << 20) - 1, file);
-	fclose(file);
-	text[n] = '\0';
-	return text;
-}
-
-static CUmodule load(const char *name)
-{
-	char *text = text_of(name);
-	CUmodule module;
-
-	if (!text)
-		bail("%s cannot be read", name);
-	if (cu.cuModuleLoadData(&module, text))
-		bail("%s: %s", name, cu.fakecuda_finding());
-	free(text);
-	return module;
-}
-
-static CUdeviceptr upload(const void *bytes, size_t n)
-{
-	CUdeviceptr p = cu_device(n);
-
-	if (cu.cuMemcpyHtoD(p, bytes, n))
-		bail("no copy");
-	return p;
-}
-
-static int launch(CUmodule module, const char *name, unsigned grid,
-		  unsigned block, unsigned shared, void **params)
-{
-	CUfunction f;
-
-	if (cu.cuModuleGetFunction(&f, module, name))
-		bail("no kernel %s", name);
-	return cu.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, NULL,
-				 params, NULL);
-}
-
 /* Run a kernel with pointers as parameters, and read @n bytes of the last. */
 static void compute(const char *name, unsigned grid, unsigned block,
 		    unsigned shared, void *result, size_t n, void **params,
 		    CUdeviceptr from)
 {
-	if (launch(kernels, name, grid, block, shared, params) ||
+	if (cu_launch(kernels, name, grid, block, shared, params) ||
 	    cu.cuMemcpyDtoH(result, from, n))
 		bail("%s: %s", name, cu.fakecuda_finding());
 }
@@ -107,7 +54,7 @@ static void rms_norm(void)
 
 	for (int i = 0; i < 300; i++)
 		x[i] = real();
-	dx = upload(x, sizeof(x));
+	dx = cu_upload(x, sizeof(x));
 	compute("rms_norm", 3, 64, 0, y, sizeof(y), params, dy);
 	for (int r = 0; r < 3; r++) {
 		double sum = 0;
@@ -177,7 +124,7 @@ static void integers(void)
 		r[14] = (int)reversed(u);
 		r[15] = (v > -5 ? v : -5) < w ? (v > -5 ? v : -5) : w;
 	}
-	da = upload(a, sizeof(a));
+	da = cu_upload(a, sizeof(a));
 	compute("integers", 1, 32, 0, y, sizeof(y), params, dy);
 	is_mem(y, want, sizeof(y),
 	       "integers, votes, shuffles and sums of a warp have exact results");
@@ -208,7 +155,7 @@ static void floats(void)
 
 	for (int i = 0; i < 32; i++)
 		x[i] = real() + 0.01f;
-	dx = upload(x, sizeof(x));
+	dx = cu_upload(x, sizeof(x));
 	compute("floats", 1, 32, 0, y, sizeof(y), params, dy);
 	for (int i = 0; i < 32; i++) {
 		const float *r = y + 16 * i;
@@ -276,8 +223,8 @@ static void pairs(void)
 		a[i] = half_bits(half(real() + 0.01f));
 		b[i] = bf16_bits(bf16(real() + 0.01f));
 	}
-	da = upload(a, sizeof(a));
-	db = upload(b, sizeof(b));
+	da = cu_upload(a, sizeof(a));
+	db = cu_upload(b, sizeof(b));
 	compute("pairs", 1, 32, 0, y, sizeof(y), params, dy);
 	cu.cuMemcpyDtoH(z, dz, sizeof(z));
 	for (int i = 0; i < 64; i++) {
@@ -312,8 +259,8 @@ static void product(const char *name, uint16_t (*bits)(float))
 		fb[i] = (float)(int)(draw() % 17) / 4 - 2;
 		b[i] = bits(fb[i]);
 	}
-	da = upload(a, sizeof(a));
-	db = upload(b, sizeof(b));
+	da = cu_upload(a, sizeof(a));
+	db = cu_upload(b, sizeof(b));
 	compute(name, 1, 32, 0, c, sizeof(c), params, dc);
 	for (int i = 0; i < 16; i++) {
 		for (int j = 0; j < 8; j++) {
@@ -339,8 +286,8 @@ static void product_s8(void)
 		a[i] = (int8_t)draw();
 	for (int i = 0; i < 256; i++)
 		b[i] = (int8_t)draw();
-	da = upload(a, sizeof(a));
-	db = upload(b, sizeof(b));
+	da = cu_upload(a, sizeof(a));
+	db = cu_upload(b, sizeof(b));
 	compute("product_s8", 1, 32, 0, c, sizeof(c), params, dc);
 	for (int i = 0; i < 16; i++) {
 		for (int j = 0; j < 8; j++) {
@@ -352,6 +299,44 @@ static void product_s8(void)
 		}
 	}
 	ok(same, "mma.sync computes a product of bytes");
+}
+
+/* Lane i copies i / 2 bytes of its 16, at most 16. */
+static void async_zeros(void)
+{
+	unsigned char x[512], y[512], want[512];
+	int n[32];
+	CUdeviceptr dx, dn, dy = cu_device(sizeof(y));
+	void *params[] = { &dx, &dy, &dn };
+
+	for (int i = 0; i < 512; i++)
+		x[i] = (unsigned char)(i + 1);
+	for (int i = 0; i < 32; i++) {
+		n[i] = i < 4 ? 0 : i / 2 + 1;
+		for (int k = 0; k < 16; k++)
+			want[16 * i + k] = k < n[i] ? x[16 * i + k] : 0;
+	}
+	dx = cu_upload(x, sizeof(x));
+	dn = cu_upload(n, sizeof(n));
+	compute("async_zeros", 1, 32, 0, y, sizeof(y), params, dy);
+	is_mem(y, want, sizeof(y),
+	       "cp.async fills with zeros what it does not read, also all 16 bytes");
+}
+
+static void strong(unsigned seed)
+{
+	int y[5] = { 0 };
+	CUdeviceptr dy = cu_upload(y, sizeof(y));
+	void *params[] = { &dy };
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", seed);
+	cu.fakecuda_set("ORDER", text);
+	compute("strong", 2, 64, 0, y, sizeof(y), params, dy);
+	cu.fakecuda_set("ORDER", "0");
+	is_int(y[4], 7,
+	       "order %u: what was written before a release is seen after the acquire",
+	       seed);
 }
 
 static float horner(float a, int n)
@@ -389,8 +374,8 @@ static void last_block(unsigned seed)
 
 	for (int i = 0; i < 40 * 32; i++)
 		want += (unsigned)(x[i] = (int)draw());
-	dx = upload(x, sizeof(x));
-	ticket = upload(&zero, 4);
+	dx = cu_upload(x, sizeof(x));
+	ticket = cu_upload(&zero, 4);
 	snprintf(text, sizeof(text), "%u", seed);
 	cu.fakecuda_set("ORDER", text);
 	compute("last_block", 40, 32, 0, &got, 4, params, dy);
@@ -400,89 +385,16 @@ static void last_block(unsigned seed)
 	       seed);
 }
 
-struct fault {
-	const char *kernel;
-	unsigned grid, block;
-	int n;
-	int result;
-	const char *words;
-};
-
-/* Each in a context of its own, since it may not survive. */
-static void fault(const struct fault *f)
-{
-	unsigned long before;
-	CUdeviceptr x, y;
-	CUcontext ctx;
-	CUmodule module;
-	int n = f->n, result;
-	float zeros[512] = { 0 };
-	void *params[] = { &y, &n };
-	void *two[] = { &x, &y };
-	bool sources = !strcmp(f->kernel, "unwritten_global") ||
-		       !strcmp(f->kernel, "async_too_early");
-
-	if (cu.cuCtxCreate(&ctx, NULL, 0, 0))
-		bail("no context");
-	module = load("faults.ptx");
-	y = upload(zeros, sizeof(zeros));
-	x = f->n ? upload(zeros, sizeof(zeros)) : cu_device(sizeof(zeros));
-	before = cu_counts().findings;
-	launch(module, f->kernel, f->grid, f->block, 0, sources ? two : params);
-	result = (int)cu.cuCtxSynchronize();
-	ok(cu_counts().findings > before, "%s: there is a finding", f->kernel);
-	has_str(cu.fakecuda_finding(), f->words, "%s: it says what is wrong",
-		f->kernel);
-	has_str(cu.fakecuda_finding(), f->kernel, "%s: it names the kernel",
-		f->kernel);
-	is_int(result, f->result, "%s: the context fails as a GPU's does",
-	       f->kernel);
-	cu.cuCtxDestroy(ctx);
-}
-
-static const struct fault faults[] = {
-	{ "out_of_bounds", 1, 32, 500, CUDA_ERROR_ILLEGAL_ADDRESS,
-	  "thread (12,0,0): writes 4 bytes" },
-	{ "misaligned", 1, 1, 1, CUDA_ERROR_MISALIGNED_ADDRESS,
-	  "which is no multiple of 16" },
-	{ "beyond_shared", 1, 32, 1, CUDA_ERROR_ILLEGAL_ADDRESS,
-	  "bytes beyond the end of" },
-	{ "unwritten_shared", 1, 32, 32, 0,
-	  "of shared memory, which was never written" },
-	{ "unwritten_global", 1, 32, 0, 0,
-	  "of global memory, which was never written" },
-	{ "race_warps", 1, 64, 1, 0, "of another warp" },
-	{ "race_lanes", 1, 32, 1, 0, "of the same warp, read in line" },
-	{ "race_blocks", 2, 32, 1, 0, "of another block wrote in line" },
-	{ "shuffle_in_branch", 1, 32, 16, 0,
-	  "lanes 0xffff0000 do not: they have ended" },
-	{ "barrier_in_branch", 1, 32, 16, CUDA_ERROR_LAUNCH_TIMEOUT,
-	  "threads wait at barrier" },
-	{ "async_too_early", 1, 32, 1, 0, "its group was not awaited" },
-	{ "unwritten_register", 1, 32, 1, 0,
-	  "uses a register that was never written" },
-	{ "endless", 1, 32, 1, CUDA_ERROR_LAUNCH_TIMEOUT,
-	  "the launch has not ended after" },
-};
-
-static void all_faults(void)
-{
-	cu.fakecuda_set("KERNELLIMIT", "100000");
-	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
-		fault(&faults[i]);
-	cu.fakecuda_set("KERNELLIMIT", "2e9");
-}
-
 static void counters(void)
 {
 	struct fakecuda_kernel k = { 0 };
-	CUmodule module = load("faults.ptx");
+	CUmodule module = cu_load("faults.ptx");
 	float x[256] = { 0 };
-	CUdeviceptr dx = upload(x, sizeof(x)), dy = cu_device(sizeof(x));
+	CUdeviceptr dx = cu_upload(x, sizeof(x)), dy = cu_device(sizeof(x));
 	void *params[] = { &dx, &dy };
 
 	cu.fakecuda_watch(dx + 16, 512);
-	launch(module, "strided", 1, 32, 0, params);
+	cu_launch(module, "strided", 1, 32, 0, params);
 	cu.cuCtxSynchronize();
 	cu.fakecuda_watch(0, 0);
 	is_int(cu.fakecuda_kernel("strided", &k), 0,
@@ -497,32 +409,6 @@ static void counters(void)
 	is_int(cu.fakecuda_kernel("none", &k), -1,
 	       "a kernel that was not launched has no counts");
 	cu.cuModuleUnload(module);
-}
-
-static void refused(void)
-{
-	CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER,
-				   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-	char log[200] = "";
-	void *values[] = { log, (void *)(uintptr_t)sizeof(log) };
-	CUmodule module;
-
-	is_int(cu.cuModuleLoadDataEx(
-		       &module,
-		       ".version 7.4\n.target sm_80\n.address_size 64\n"
-		       ".entry k()\n{\n\twgmma.fence.sync.aligned;\n}\n",
-		       2, options, values),
-	       CUDA_ERROR_INVALID_PTX,
-	       "a module with an unknown instruction is refused");
-	has_str(log, "line 6: wgmma.fence.sync.aligned: ",
-		"the log names the line and the instruction");
-	is_int(cu.cuModuleLoadData(&module, ".version 9.9\n.target sm_80\n"),
-	       CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-	       "PTX that is newer than the driver is refused");
-	is_int(cu.cuModuleLoadData(&module, ".version 7.4\n.target sm_120\n"),
-	       CUDA_ERROR_NO_BINARY_FOR_GPU, "PTX for a newer GPU is refused");
-	is_int(cu.cuModuleLoadData(&module, "\177ELF"),
-	       CUDA_ERROR_NO_BINARY_FOR_GPU, "an image of a GPU is refused");
 }
 
 static void order(void)
@@ -564,9 +450,9 @@ static void order(void)
 
 static void library(void)
 {
-	char *text = text_of("kernels.ptx");
+	char *text = cu_ptx("kernels.ptx");
 	int x[32] = { 0 }, n = 32;
-	CUdeviceptr dx = upload(x, sizeof(x));
+	CUdeviceptr dx = cu_upload(x, sizeof(x));
 	void *params[] = { &dx, &n };
 	CUlibrary library;
 	CUkernel kernel;
@@ -670,7 +556,7 @@ static void graphs(void)
 
 int main(void)
 {
-	char *text = text_of("kernels.ptx");
+	char *text = cu_ptx("kernels.ptx");
 	unsigned long misuse;
 
 	if (!text)
@@ -678,7 +564,7 @@ int main(void)
 	free(text);
 	plan(0);
 	cu_start();
-	kernels = load("kernels.ptx");
+	kernels = cu_load("kernels.ptx");
 	rms_norm();
 	integers();
 	floats();
@@ -686,7 +572,10 @@ int main(void)
 	product("product_f16", half_bits);
 	product("product_bf16", bf16_bits);
 	product_s8();
+	async_zeros();
 	control();
+	for (unsigned seed = 0; seed < 3; seed++)
+		strong(seed);
 	for (unsigned seed = 0; seed < 4; seed++)
 		last_block(seed);
 	misuse = cu_counts().misuse;
@@ -697,8 +586,6 @@ int main(void)
 	order();
 	library();
 	graphs();
-	refused();
-	all_faults();
 	counters();
 	is_int(cu.cuModuleUnload(kernels), 0, "a module is unloaded");
 	return done_testing();

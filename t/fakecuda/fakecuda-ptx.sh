@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The PTX of the stand-in's test kernels is what the compiler makes of their
-# sources. Only with the nvcc that made it: NVCC, or the one in PATH.
+# The PTX of the stand-in's test kernels, and of a bench, is what the compiler
+# makes of their sources. Only with the nvcc that made it: NVCC, or the one in PATH.
 . "${0%/*}/../tap.inc"
 
 ptx=$srcdir/t/fakecuda/ptx
@@ -12,10 +12,11 @@ here=$("$nvcc" --version | sed -n 's/^Cuda compilation.* V//p')
 test "$here" = "$made" ||
 	skip_all "the PTX was made by nvcc $made, and here is $here"
 
-plan 2
-for name in kernels faults; do
-	sh "$ptx/compile.sh" "$nvcc" "$ptx/$name.cu" >"$tmp/$name.ptx" 2>&1
+plan 3
+for file in "$ptx/kernels" "$ptx/faults" "$srcdir/bench/read"; do
+	name=${file##*/}
+	sh "$ptx/compile.sh" "$nvcc" "$file.cu" >"$tmp/$name.ptx" 2>&1
 	check "$name.ptx is what nvcc makes of $name.cu" \
-		cmp "$tmp/$name.ptx" "$ptx/$name.ptx"
+		cmp "$tmp/$name.ptx" "$file.ptx"
 done
 finish

@@ -12,11 +12,17 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
 	%D%/kernel.h %D%/module.c %D%/launch.c %D%/graph.c \
 	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
-%C%_libcuda_la_SOURCES += %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
+FAKECUDA_PTX = %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
 	%D%/ptx/operations.inc %D%/ptx/module.c \
 	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \
 	%D%/ptx/float.c %D%/ptx/access.c %D%/ptx/exchange.c %D%/ptx/mma.c \
 	%D%/ptx/check.c
+%C%_libcuda_la_SOURCES += $(FAKECUDA_PTX)
+# By hand: which PTX of others is read (ptx/README.md).
+EXTRA_PROGRAMS += %D%/ptx/survey
+%C%_ptx_survey_SOURCES = %D%/ptx/survey.c $(FAKECUDA_PTX)
+%C%_ptx_survey_LDADD = -lm
+CLEANFILES += %D%/ptx/survey
 %C%_libcuda_la_LIBADD = -lm
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
@@ -27,7 +33,8 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 
 FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
 	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t \
-	%D%/fakecuda-export.t %D%/fakecuda-kernels.t
+	%D%/fakecuda-export.t %D%/fakecuda-kernels.t \
+	%D%/fakecuda-checks.t
 dist_check_SCRIPTS += %D%/fakecuda-ptx.sh
 TESTS += %D%/fakecuda-ptx.sh
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
@@ -46,6 +53,9 @@ TESTS += $(FAKECUDA_TESTS)
 %C%_fakecuda_kernels_t_SOURCES = %D%/fakecuda-kernels.c $(FAKECUDA_CU)
 %C%_fakecuda_kernels_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_kernels_t_LDADD = t/libtap.la -lm
+%C%_fakecuda_checks_t_SOURCES = %D%/fakecuda-checks.c $(FAKECUDA_CU)
+%C%_fakecuda_checks_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+%C%_fakecuda_checks_t_LDADD = t/libtap.la
 %C%_fakecuda_faults_t_SOURCES = %D%/fakecuda-faults.c $(FAKECUDA_CU)
 %C%_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_fakecuda_faults_t_LDADD = t/libtap.la

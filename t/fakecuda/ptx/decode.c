@@ -50,7 +50,10 @@ struct decoder {
 	} m;
 	char base[32];
 	char *sentence;
-	jmp_buf failed;
+	jmp_buf *failed; /* where refuse() goes */
+	/* For a survey: called with what is refused; NULL: it ends decoding. */
+	ptx_refused *refused;
+	void *arg;
 };
 
 static void __attribute__((noreturn, format(printf, 2, 3)))
@@ -65,7 +68,7 @@ refuse(struct decoder *d, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(d->sentence + n, PTX_SENTENCE - (size_t)n, fmt, args);
 	va_end(args);
-	longjmp(d->failed, 1);
+	longjmp(*d->failed, 1);
 }
 
 /* Rows are aligned to 32 bytes, for vectors of the host. */
@@ -603,6 +606,7 @@ static void decode(struct decoder *d)
 			   : b[0] == 'e' || d->f->entry ? I_EXIT
 							: I_RETURN;
 	} else if (any(b, "membar fence")) {
+		need_words(d, 0, 0);
 		operands(d, 0, 0);
 		in->fn = ptx_do_fence;
 	} else if (any(b, "activemask")) {
@@ -770,6 +774,22 @@ static void place_variables(struct decoder *d)
 	}
 }
 
+static void instruction(struct decoder *d)
+{
+	jmp_buf here, *outer = d->failed;
+
+	if (!d->refused) {
+		decode(d);
+		return;
+	}
+	d->failed = &here;
+	if (setjmp(here))
+		d->refused(d->arg, d->s->op, d->sentence);
+	else
+		decode(d);
+	d->failed = outer;
+}
+
 static void function(struct decoder *d)
 {
 	struct function *f = d->f;
@@ -789,7 +809,7 @@ static void function(struct decoder *d)
 	for (i = 0; i < f->n_body; i++) {
 		d->s = &f->body[i];
 		d->in = &k->code[k->n_code++];
-		decode(d);
+		instruction(d);
 	}
 	/* The end of the text is the end of the function. */
 	d->in = &k->code[k->n_code++];
@@ -819,16 +839,21 @@ static void fix_jumps(struct decoder *d, size_t from)
 }
 
 struct ptx_kernel *ptx_decode(struct ptx_module *module, struct function *f,
+			      ptx_refused *refused, void *arg,
 			      char sentence[PTX_SENTENCE])
 {
 	struct decoder *d = ptx_alloc(module, sizeof(*d));
 	struct ptx_kernel *k = ptx_alloc(module, sizeof(*k));
+	jmp_buf failed;
 	size_t i, n = 0;
 
 	d->module = module;
 	d->kernel = k;
 	d->sentence = sentence;
-	if (setjmp(d->failed))
+	d->refused = refused;
+	d->arg = arg;
+	d->failed = &failed;
+	if (setjmp(failed))
 		return NULL;
 	k->module = module;
 	k->function = f;

@@ -226,4 +226,44 @@ __global__ void add_one(int *x, int n)
 	if (i < n)
 		x[i]++;
 }
+
+/* The first @n bytes of each unit; the others become zero. x is not read for
+ * lanes whose n is 0, wherever it points. */
+__global__ void async_zeros(const float4 *x, float4 *y, const int *n)
+{
+	__shared__ float4 a[32];
+	int i = threadIdx.x, bytes = n[i];
+	unsigned p = (unsigned)__cvta_generic_to_shared(a + i);
+
+	a[i] = make_float4(9, 9, 9, 9);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(p),
+		     "l"(bytes ? x + i : x + (1 << 30)), "r"(bytes));
+	asm volatile("cp.async.commit_group;");
+	asm volatile("cp.async.wait_group 0;" ::: "memory");
+	y[i] = a[i];
+}
+
+/* Strong accesses, of which no two race; and a value that one block hands to
+ * another by a release and an acquire. */
+__global__ void strong(int *y)
+{
+	int there = 0;
+
+	*(volatile int *)(y + 2) = 5;
+	atomicMax(y + 3, blockIdx.x);
+	if (threadIdx.x)
+		return;
+	if (blockIdx.x == 0) {
+		y[1] = 7;
+		asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(y)
+			     : "memory");
+		return;
+	}
+	while (!there)
+		asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+			     : "=r"(there)
+			     : "l"(y)
+			     : "memory");
+	y[4] = y[1];
+}
 }

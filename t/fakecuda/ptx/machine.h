@@ -356,8 +356,8 @@ struct ptx_kernel {
 
 /* decode.c. NULL with a sentence. */
 struct ptx_kernel *ptx_decode(struct ptx_module *module,
-			      struct function *function,
-			      char sentence[PTX_SENTENCE]);
+			      struct function *function, ptx_refused *refused,
+			      void *arg, char sentence[PTX_SENTENCE]);
 
 /* run.c: a block that runs. */
 

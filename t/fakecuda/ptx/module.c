@@ -46,9 +46,29 @@ size_t ptx_module_variables(struct ptx_module *module,
 	return module->n_shown;
 }
 
-int ptx_module_link(struct ptx_module *module, char sentence[PTX_SENTENCE])
+static int decode_all(struct ptx_module *module, ptx_refused *refused,
+		      void *arg, char sentence[PTX_SENTENCE])
 {
 	struct ptx_kernel *kernel;
+	size_t i;
+
+	for (i = 0; i < module->n_functions; i++) {
+		if (!module->functions[i].entry ||
+		    !module->functions[i].defined)
+			continue;
+		kernel = ptx_decode(module, &module->functions[i], refused, arg,
+				    sentence);
+		if (!kernel)
+			return -1;
+		module->kernels = ptx_more(module, module->kernels,
+					   module->n_kernels, sizeof(kernel));
+		module->kernels[module->n_kernels++] = kernel;
+	}
+	return 0;
+}
+
+int ptx_module_link(struct ptx_module *module, char sentence[PTX_SENTENCE])
+{
 	size_t i, shown = 0;
 
 	for (i = 0; i < module->n_globals; i++) {
@@ -56,17 +76,20 @@ int ptx_module_link(struct ptx_module *module, char sentence[PTX_SENTENCE])
 			module->globals[i].offset =
 				module->shown[shown++].address;
 	}
-	for (i = 0; i < module->n_functions; i++) {
-		if (!module->functions[i].entry ||
-		    !module->functions[i].defined)
-			continue;
-		kernel = ptx_decode(module, &module->functions[i], sentence);
-		if (!kernel)
-			return -1;
-		module->kernels = ptx_more(module, module->kernels,
-					   module->n_kernels, sizeof(kernel));
-		module->kernels[module->n_kernels++] = kernel;
-	}
+	return decode_all(module, NULL, NULL, sentence);
+}
+
+int ptx_module_survey(struct ptx_module *module, ptx_refused *refused,
+		      void *arg, size_t *ret_instructions,
+		      char sentence[PTX_SENTENCE])
+{
+	size_t i;
+
+	*ret_instructions = 0;
+	if (decode_all(module, refused, arg, sentence) < 0)
+		return -1;
+	for (i = 0; i < module->n_functions; i++)
+		*ret_instructions += module->functions[i].n_body;
 	return 0;
 }
 

@@ -316,6 +316,11 @@ static void word(struct parser *p, struct word *ret)
 			ret->value += p->at[0] == '+'
 					      ? (p->at++, (int64_t)integer(p))
 					      : (int64_t)integer(p);
+		/* The coordinates of a tensor. */
+		if (take(p, ',')) {
+			ret->second = ptx_alloc(p->module, sizeof(*ret));
+			word(p, ret->second);
+		}
 		expect(p, ']');
 		return;
 	}
@@ -512,7 +517,7 @@ static void registers(struct parser *p)
 
 	t = token(p, &n);
 	type = *t == '.' ? ptx_type_of(t + 1, n - 1) : T_NONE;
-	if (!type || ptx_type_bytes(type) > 8)
+	if (!type)
 		fail(p, "registers of type '%.*s' are not supported", (int)n,
 		     t);
 	do {

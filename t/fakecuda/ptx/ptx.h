@@ -36,6 +36,17 @@ size_t ptx_module_variables(struct ptx_module *module,
 int ptx_module_link(struct ptx_module *module, char sentence[PTX_SENTENCE]);
 void ptx_module_free(struct ptx_module *module);
 
+/*
+ * Instead of linking: decode all kernels, and report each instruction that is
+ * not executed, with the sentence that linking would fail with. 0 with the
+ * number of instructions of the text, or -1 with @sentence if a kernel is
+ * refused as a whole. Nothing can be launched.
+ */
+typedef void ptx_refused(void *arg, const char *op, const char *sentence);
+int ptx_module_survey(struct ptx_module *module, ptx_refused *refused,
+		      void *arg, size_t *ret_instructions,
+		      char sentence[PTX_SENTENCE]);
+
 /* The version and the target of the text, such as 74 and 80. */
 void ptx_module_version(const struct ptx_module *module, unsigned *ret_version,
 			unsigned *ret_target);
