@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """decode_llama.py REPACK MODEL THREADS: llama.cpp's side of bench/decode.
 
+REPACK "gpu": the model is on the GPU, for bench/decode_gpu. Without MODEL it
+only finds out whether llama.cpp can do that.
+
 The commands of decode_weir.c, without read and load. REPACK 1: weights are
 repacked where llama.cpp chooses to, which is its default; 0: they are not.
 """
@@ -19,7 +22,10 @@ class Llama:
         self.c = llama_cpp
         silence(llama_cpp)
         llama_cpp.llama_backend_init()
-        self.repack = repack
+        self.gpu = repack == "gpu"
+        if self.gpu and not llama_cpp.llama_supports_gpu_offload():
+            raise SystemExit("llama.cpp was built without a GPU")
+        self.repack = repack == "1"
         self.path = path.encode()
         self.threads = threads
         self.model = self.context = None
@@ -33,7 +39,7 @@ class Llama:
     def open(self):
         self.close()
         params = self.c.llama_model_default_params()
-        params.n_gpu_layers = 0
+        params.n_gpu_layers = 999 if self.gpu else 0
         params.use_extra_bufts = self.repack
         self.model = self.c.llama_model_load_from_file(self.path, params)
         params = self.c.llama_context_default_params()
@@ -78,8 +84,10 @@ class Llama:
         return time.perf_counter() - begun
 
 
-def main(repack, path, threads):
-    llama = Llama(repack == "1", path, int(threads))
+def main(repack, path="", threads="1"):
+    llama = Llama(repack, path, int(threads))
+    if not path:
+        return
     for line in sys.stdin:
         name, n = line.split()
         begun = time.perf_counter()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/decode_weir MODEL THREADS [BUDGET]: weir's side of bench/decode, with
- * the code of llama/, and the limits of the machine. Commands on standard
- * input; each is answered by a line: seconds, seconds in kernels, and bytes
- * that were read from memory.
+ * bench/decode_weir MODEL THREADS [BUDGET [DEVICES]]: weir's side of
+ * bench/decode and bench/decode_gpu, with the code of llama/, and the limits of
+ * the machine. Commands on standard input; each is answered by a line: seconds,
+ * seconds in kernels, and bytes that were read from memory.
  *
  *	load       open the model and load it; nothing is computed
  *	first N    open it, and read N tokens while it is loaded
@@ -13,8 +13,9 @@
  *	prefetch N read N MiB of the file by a stream, to memory that is used
  *	           in turn
  *
- * BUDGET limits the bytes of weights that stay in memory. With it, prompt and
- * decode report the bytes that were prefetched.
+ * BUDGET limits the bytes of weights that stay in memory; 0: no limit. With it,
+ * prompt and decode report the bytes that were prefetched. On DEVICES, such as
+ * CUDA0, read is of no use: their memory is not the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ struct bench {
 	const char *path;
 	unsigned threads;
 	int64_t budget;
+	struct weir_dev **devs; /* NULL: the CPU */
+	unsigned n_devs;
 	struct llama llama;
 	int32_t token[CONTEXT];
 	float *logits;
@@ -55,6 +58,8 @@ static void open_model(struct bench *b)
 	opts.context = CONTEXT;
 	opts.threads = b->threads;
 	opts.budget = b->budget;
+	opts.devs = b->devs;
+	opts.n_devs = b->n_devs;
 	llama_close(&b->llama);
 	free(b->logits);
 	check(llama_open(b->weir, b->path, &b->llama));
@@ -119,6 +124,8 @@ static void read_weights(struct bench *b, int64_t n)
 	(void)n;
 	if (!range)
 		die("no memory");
+	if (b->devs)
+		die("read: the weights are in the memory of devices");
 	for (size_t i = 0; i < w->n; i++) {
 		range[i].at = weir_tensor_data(&w->tensor[i]);
 		check(weir_tensor_bytes(&w->tensor[i], &range[i].bytes));
@@ -201,20 +208,23 @@ int main(int argc, char **argv)
 	struct bench b = { .llama = { .opts = { 0 } } };
 	char line[64];
 
-	if (argc < 3 || argc > 4 || (b.threads = (unsigned)atoi(argv[2])) < 1 ||
+	if (argc < 3 || argc > 5 || (b.threads = (unsigned)atoi(argv[2])) < 1 ||
 	    b.threads > MAX_THREADS)
-		die("usage: decode_weir MODEL THREADS [BUDGET] <COMMANDS");
+		die("usage: decode_weir MODEL THREADS [BUDGET [DEVICES]] <COMMANDS");
 	b.path = argv[1];
 	if (argc > 3)
 		b.budget = atoll(argv[3]);
 	for (int32_t i = 0; i < CONTEXT; i++)
 		b.token[i] = i * 7 % 320;
 	check(weir_open(NULL, &b.weir));
+	if (argc > 4)
+		check(llama_devices(b.weir, argv[4], &b.devs, &b.n_devs));
 	while (fgets(line, sizeof(line), stdin))
 		if (!command(&b, line))
 			die("not a command: %s", line);
 	llama_close(&b.llama);
 	free(b.logits);
+	free(b.devs);
 	weir_close(b.weir);
 	return 0;
 }

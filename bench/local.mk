@@ -65,6 +65,17 @@ EXTRA_PROGRAMS += %D%/matmul
 bench: %D%/matmul
 CLEANFILES += %D%/matmul
 
+# Products on a GPU, against a kernel that only reads.
+EXTRA_PROGRAMS += %D%/products
+%C%_products_SOURCES = %D%/products.c %D%/read_gpu.c %D%/read_gpu.h \
+	%D%/bus.c %D%/bus.h $(BENCH_RESULT)
+%C%_products_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DREAD_PTX='"$(abs_top_srcdir)/bench/read.ptx"'
+%C%_products_LDADD = lib/libweir.la $(URING_LIBS) -ldl
+bench: %D%/products
+EXTRA_DIST += %D%/read.cu %D%/read.ptx
+CLEANFILES += %D%/products
+
 # Heaps, against other allocators.
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
@@ -136,5 +147,6 @@ EXTRA_PROGRAMS += %D%/decode_weir
 	%D%/reading.c %D%/reading.h
 %C%_decode_weir_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/decode_weir
-EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/DECODE.md
+EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/decode_gpu \
+	%D%/DECODE.md
 CLEANFILES += %D%/decode_weir

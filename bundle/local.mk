@@ -11,8 +11,9 @@ BUNDLE_LEAVE_OUT = t/house/tap.sh t/house/bootstrap.sh t/house/headers.sh t/hous
 	t/io/env-ring.sh t/alloc/env-memory.sh t/io/env-files.sh $(T_PY_SH)
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/gguf.py \
 	t/corpus \
-	$(BENCH_PEERS)
-bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir
+	bench/decode_gpu bench/decode_llama.py $(BENCH_PEERS)
+bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir \
+	bench/products bench/decode_weir
 	@NAME='$(BUNDLE)' LIMIT='$(BUNDLE_LIMIT)' \
 		PROGRAMS='$(BUNDLE_ALSO)' TESTS='$(TESTS)' \
 		FILES='$(BUNDLE_FILES)' LEAVE_OUT='$(BUNDLE_LEAVE_OUT)' \
@@ -21,7 +22,8 @@ bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir
 		SANITIZER='$(enable_sanitizer)' \
 		$(SHELL) $(top_srcdir)/%D%/pack '$(bundledir)'
 .PHONY: bundle
-BUNDLE_ALSO = bench/load bench/engine bench/peer_weir examples/load \
+BUNDLE_ALSO = bench/load bench/engine bench/peer_weir bench/products \
+	bench/decode_weir examples/load \
 	examples/arrive examples/queue
 
 # The other loaders, as wheels for the Python of the other machine.

@@ -87,14 +87,22 @@ def up(n):
     return -(-n // ALIGN) * ALIGN
 
 
+def head(n_tensors, pairs):
+    return struct.pack("<4sIQQ", b"GGUF", 3, n_tensors, len(pairs)) + b"".join(
+        pair(*p) for p in pairs)
+
+
+def header_of(name, dtype, shape, offset):
+    return string(name) + struct.pack("<I", len(shape)) + b"".join(
+        struct.pack("<Q", dim) for dim in reversed(shape)) + struct.pack(
+            "<IQ", TYPES[dtype][0], offset)
+
+
 def write_file(path, pairs, tensors):
-    header = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(pairs))
-    parts = [header] + [pair(*p) for p in pairs]
+    parts = [head(len(tensors), pairs)]
     offset = 0
     for name, dtype, shape in tensors:
-        parts.append(string(name) + struct.pack("<I", len(shape)) + b"".join(
-            struct.pack("<Q", dim) for dim in reversed(shape)) +
-            struct.pack("<IQ", TYPES[dtype][0], offset))
+        parts.append(header_of(name, dtype, shape, offset))
         offset += up(size_of(dtype, shape))
     header = b"".join(parts)
     with open(path, "wb") as f:

@@ -168,8 +168,8 @@ forget()
 
 some_tests()
 {
-	printf 't/%s\n' core/error.t bad.sh cuda/cuda-stream.t cuda/cuda-files.t \
-		>"$top/t/list"
+	printf 't/%s\n' core/error.t bad.sh cuda/cuda-stream.t \
+		cuda/cuda-files.t cuda/cuda-compute.t >"$top/t/list"
 }
 
 all_steps()
@@ -182,18 +182,37 @@ all_steps()
 		'the summary names the failed test'
 	has "$(summary tests bad.sh)" ': 2 this fails |' \
 		'the summary has the failed check'
-	has "$(summary tests '3 tests')" 'ok | ' \
+	has "$(summary tests '4 tests')" 'ok | ' \
 		'the summary has the number of tests that passed' ||
 		sed 's/^/# /' "$tmp/all/summary.md"
 	is "$(summary machine 'GPU 1')" 'absent | no such device |' \
 		'the summary has a line for what the machine lacks'
-	has "$(summary sanitizer cuda-stream.t)" 'ok | ' \
-		'tests of copies run under compute-sanitizer'
+	has "$(summary sanitizer '4 tests')" 'ok | ' \
+		'tests of kernels and copies run under compute-sanitizer'
+	is "$(sed -n 's/^sanitizer\/\([^	]*\)	.*/\1/p' "$tmp/all/results.tsv" |
+		paste -sd ' ' -)" "memcheck:cuda-compute.t \
+memcheck:cuda-stream.t memcheck:cuda-files.t racecheck:cuda-compute.t" \
+		'those of kernels first, for accesses and for races'
 	has "$(summary device 'min(disk, bus)')" 'ok | ' \
 		'the summary has rows of the bench'
+	if test "$computes"; then
+		has "$(summary products matvec-q4_0)" 'of a kernel that reads' \
+			'the summary has products beside a kernel that reads'
+		has "$(summary products prompt-bf16)" ' TFLOPS |' \
+			'the summary has products of many columns'
+		has "$(summary decode 'decode Q4_0')" ' tokens/s ' \
+			'the summary has the tokens a second of a model'
+		has "$(summary decode llama.cpp)" 'absent | ' \
+			'a llama.cpp that is not installed is a line'
+	else
+		is "$(summary products products)" \
+			'absent | no device computes |' \
+			'without kernels there are no products'
+		skip 3 'built without nvcc'
+	fi
 	is "$(run_all --fake | tail -n 1)" 'status 1' \
 		'run-all with nothing left to do returns the same status'
-	is "$(cut -f 1 "$tmp/all/results.tsv" | grep -c ^tests/)" 4 \
+	is "$(cut -f 1 "$tmp/all/results.tsv" | grep -c ^tests/)" 5 \
 		'run-all runs no test twice'
 	cp "$tmp/all/results.tsv" "$tmp/before"
 	forget error.t
@@ -203,7 +222,8 @@ all_steps()
 		'the next run-all runs the tests that a killed one did not finish'
 	is "$(cd "$tmp/copy" && ls)" "$(cd "$tmp/all" && ls)" \
 		'run-all copies all results to $OUT'
-	is "$(ls "$tmp/all" | paste -sd ' ' -)" "device.jsonl log.txt \
+	is "$(ls "$tmp/all" | grep -vx products.jsonl | paste -sd ' ' -)" \
+		"device.jsonl log.txt \
 machine.txt peers.json results.tsv summary.md summary.svg" \
 		'run-all writes these results and no others'
 	a_test own 1..1 "ok 1\" && echo \$WEIR_T_TIMEOUT >$tmp/own; echo \""
@@ -244,7 +264,7 @@ peers()
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
-plan 52
+plan 57
 check 'an archive that is too large is refused and removed' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -312,6 +332,9 @@ if test "$fake"; then
 	write_sanitizer
 	cp "$tmp"/wheels/torch*.whl "$top/wheels" 2>/dev/null
 	some_tests
+	computes=$(LD_LIBRARY_PATH=$top/t/fakecuda/.libs "$top/tools/weir" \
+		devices | grep -c 'computes nothing')
+	test "$computes" != 0 && computes= || computes=1
 	all_steps
 	if test "$python"; then
 		peers
@@ -319,6 +342,6 @@ if test "$fake"; then
 		skip 7 'no python3'
 	fi
 else
-	skip 23 'built without CUDA'
+	skip 28 'built without CUDA'
 fi
 finish

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench/products --device CUDA0: products on a GPU. One column (decode) against
+ * a kernel that only reads as much memory, in turn in the same process; 512
+ * columns (a prompt) without a limit. See COMPUTE.md.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir.h>
+#include <weir/ops.h>
+
+#include "bus.h"
+#include "must.h"
+#include "raw.h"
+#include "read_gpu.h"
+#include "result.h"
+
+#define MATRICES 4u /* so that none of a matrix is left in a cache */
+#define ROUNDS 8u   /* of the matrices in a run */
+#define MAX_PAIRS 101u
+#define RANDOM ((size_t)16 << 20)
+
+static const struct row {
+	const char *name;
+	enum weir_dtype dtype;
+	double goal; /* of the rate of the read kernel; 0: none */
+} rows[] = {
+	{ "matvec-bf16", WEIR_DTYPE_BF16, 0.88 },
+	{ "matvec-q8_0", WEIR_DTYPE_Q8_0, 0.85 },
+	{ "matvec-q4_0", WEIR_DTYPE_Q4_0, 0.80 },
+	{ "matvec-q4_k", WEIR_DTYPE_Q4_K, 0.80 },
+	{ "matvec-q6_k", WEIR_DTYPE_Q6_K, 0 },
+	{ "matvec-f16", WEIR_DTYPE_F16, 0.88 },
+	{ "matvec-f32", WEIR_DTYPE_F32, 0.88 },
+	{ "prompt-bf16", WEIR_DTYPE_BF16, 0 },
+	{ "prompt-q8_0", WEIR_DTYPE_Q8_0, 0 },
+	{ "prompt-q4_0", WEIR_DTYPE_Q4_0, 0 },
+	{ "prompt-q4_k", WEIR_DTYPE_Q4_K, 0 },
+	{ "prompt-q6_k", WEIR_DTYPE_Q6_K, 0 },
+	{ "prompt-f16", WEIR_DTYPE_F16, 0 },
+};
+#define N_ROWS (sizeof(rows) / sizeof(*rows))
+
+static struct {
+	const char *device, *row, *json;
+	unsigned pairs;
+	bool tiny;
+} args = { .device = "CUDA0", .row = "", .pairs = 15 };
+
+static struct weir *weir;
+static struct weir_dev *dev;
+static unsigned char *noise;
+
+/* Products of @matrices [m, k] with @columns columns, as one run. */
+struct work {
+	struct weir_tensor weight[MATRICES];
+	struct weir_buf *buf;
+	struct weir_sched *sched;
+	struct weir_exec *exec;
+	struct weir_run *run;
+	size_t each; /* bytes of a matrix */
+	unsigned n;  /* products */
+	double flops;
+};
+
+static void fill_noise(void)
+{
+	uint64_t x = 88172645463325252u;
+
+	noise = malloc(RANDOM);
+	if (!noise)
+		die("no memory");
+	for (size_t i = 0; i < RANDOM; i += 8) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		memcpy(noise + i, &x, 8);
+	}
+}
+
+/* A GPU takes more power to read random bytes than equal ones. */
+static void weights_new(struct work *w, enum weir_dtype dtype, int64_t m,
+			int64_t k)
+{
+	const int64_t shape[] = { m, k };
+	struct weir_buft *buft;
+
+	for (unsigned i = 0; i < MATRICES; i++)
+		must(weir_tensor_init(&w->weight[i], dtype, 2, shape));
+	must(weir_tensor_bytes(&w->weight[0], &w->each));
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
+	must(weir_tensors_alloc(buft, w->weight, MATRICES, &w->buf));
+	for (unsigned i = 0; i < MATRICES; i++) {
+		for (size_t at = 0, n; at < w->each; at += n) {
+			n = w->each - at < RANDOM ? w->each - at : RANDOM;
+			must(weir_tensor_set(&w->weight[i], at, noise, n));
+		}
+	}
+}
+
+static void work_new(struct work *w, enum weir_dtype dtype, int64_t m,
+		     int64_t k, int64_t columns, unsigned rounds)
+{
+	struct weir_sched_opts o = { .size = sizeof(o) };
+	const int64_t shape[] = { columns, k };
+	float *x = calloc((size_t)(columns * k), sizeof(*x));
+	struct weir_graph *g;
+	struct weir_node *in;
+
+	if (!x)
+		die("no memory");
+	for (int64_t i = 0; i < columns * k; i++)
+		x[i] = (float)(i % 113) / 113 - 0.5f;
+	memset(w, 0, sizeof(*w));
+	weights_new(w, dtype, m, k);
+	must(weir_graph_new(&g));
+	in = weir_graph_input(g, "x", WEIR_DTYPE_F32, 2, shape);
+	w->n = MATRICES * rounds;
+	for (unsigned i = 0; i < w->n; i++) {
+		struct weir_node *a =
+			weir_graph_leaf(g, &w->weight[i % MATRICES], NULL);
+
+		weir_graph_output(g, weir_mul_mat(g, a, in));
+	}
+	must(weir_graph_error(g, NULL));
+	must(weir_sched_new(&dev, 1, &o, &w->sched));
+	must(weir_exec_new(w->sched, g, &w->exec));
+	must(weir_run_new(w->exec, &w->run));
+	must(weir_run_input(w->run, in, x, (size_t)(columns * k) * sizeof(*x)));
+	weir_graph_free(g);
+	free(x);
+	w->flops = 2.0 * (double)m * (double)k * (double)columns * w->n;
+}
+
+static void work_free(struct work *w)
+{
+	weir_run_free(w->run);
+	weir_exec_free(w->exec);
+	weir_sched_free(w->sched);
+	weir_buf_free(w->buf);
+}
+
+static double work_time(struct work *w)
+{
+	double begun = raw_now();
+
+	must(weir_run_start(w->run));
+	must(weir_run_wait(w->run, -1));
+	return raw_now() - begun;
+}
+
+/* The second run builds a CUDA graph. */
+static void warm_up(struct work *w)
+{
+	for (int i = 0; i < 3; i++)
+		work_time(w);
+}
+
+static void matvec(const struct row *row)
+{
+	const int64_t k = args.tiny ? 512 : 4096;
+	const size_t bytes = args.tiny ? 65536 : (size_t)512 << 20;
+	static double limit[MAX_PAIRS], value[MAX_PAIRS], ratio[MAX_PAIRS];
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	struct result r = { .unit = "GB/s",
+			    .limit = "a kernel that reads",
+			    .judged = row->goal ? GOAL_RATIO : GOAL_NONE,
+			    .goal = row->goal };
+	struct work w;
+	int64_t m;
+
+	must(weir_dtype_info(row->dtype, &info));
+	m = (int64_t)(bytes / (size_t)(k / info.block * info.bytes)) / 32 * 32;
+	work_new(&w, row->dtype, m, k, 1, args.tiny ? 1 : ROUNDS);
+	read_gpu_open(args.device, w.each / 16 * 16, MATRICES, noise, RANDOM);
+	warm_up(&w);
+	for (unsigned i = 0; i < args.pairs; i++) {
+		double own, read, total = (double)w.each * w.n / 1e9;
+
+		/* In turn, and the other way round. */
+		if (i % 2) {
+			own = work_time(&w);
+			read = read_gpu(w.n);
+		} else {
+			read = read_gpu(w.n);
+			own = work_time(&w);
+		}
+		limit[i] = total / read;
+		value[i] = total / own;
+		ratio[i] = read / own;
+	}
+	printf("# %s: %u matrices of %lld x %lld; the limit has %s\n",
+	       row->name, MATRICES, (long long)m, (long long)k,
+	       read_gpu_grid());
+	snprintf(r.name, sizeof(r.name), "%s", row->name);
+	r.limit_value = spread_of(limit, args.pairs).mid;
+	r.value = spread_of(value, args.pairs).mid;
+	r.low = spread_of(ratio, args.pairs).low;
+	r.ratio = ratio[args.pairs / 2];
+	r.high = ratio[args.pairs - 1];
+	result_add(&r);
+	read_gpu_close();
+	work_free(&w);
+}
+
+static void prompt(const struct row *row)
+{
+	const int64_t k = args.tiny ? 256 : 4096, m = args.tiny ? 64 : 14336;
+	static double value[MAX_PAIRS];
+	struct result r = { .unit = "TFLOPS" };
+	struct work w;
+
+	work_new(&w, row->dtype, m, k, args.tiny ? 32 : 512, 1);
+	warm_up(&w);
+	for (unsigned i = 0; i < args.pairs; i++)
+		value[i] = w.flops / work_time(&w) / 1e12;
+	snprintf(r.name, sizeof(r.name), "%s", row->name);
+	r.value = spread_of(value, args.pairs).mid;
+	result_add(&r);
+	work_free(&w);
+}
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: products [--device CUDA0] [--row PREFIX] [--pairs N] [--tiny]\n"
+		"                [--json FILE]\n"
+		"rows:");
+	for (size_t i = 0; i < N_ROWS; i++)
+		fprintf(to, " %s", rows[i].name);
+	fprintf(to, "\n");
+	exit(to == stderr ? 2 : 0);
+}
+
+static void take_args(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (!strcmp(argv[i], "--help"))
+			usage(stdout);
+		if (!strcmp(argv[i], "--tiny")) {
+			args.tiny = true;
+			continue;
+		}
+		i++;
+		if (!next)
+			usage(stderr);
+		else if (!strcmp(argv[i - 1], "--device"))
+			args.device = next;
+		else if (!strcmp(argv[i - 1], "--row"))
+			args.row = next;
+		else if (!strcmp(argv[i - 1], "--json"))
+			args.json = next;
+		else if (!strcmp(argv[i - 1], "--pairs"))
+			args.pairs = (unsigned)atoi(next);
+		else
+			usage(stderr);
+	}
+	if (args.pairs < 1 || args.pairs > MAX_PAIRS)
+		die("--pairs 1 to %u", MAX_PAIRS);
+}
+
+int main(int argc, char **argv)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	unsigned n = 0;
+
+	take_args(argc, argv);
+	bus_open(args.device);
+	must(weir_open(NULL, &weir));
+	must(weir_dev_find(weir, args.device, &dev));
+	must(weir_dev_info(dev, &info));
+	if (!(info.caps & WEIR_CAP_COMPUTE))
+		die("%s does not compute: weir devices says why", args.device);
+	if (args.tiny || bus_is_stand_in())
+		result_judge_nothing();
+	printf("# %s\n", bus_name());
+	fill_noise();
+	result_head();
+	for (size_t i = 0; i < N_ROWS; i++) {
+		if (strncmp(rows[i].name, args.row, strlen(args.row)))
+			continue;
+		n++;
+		if (!strncmp(rows[i].name, "matvec", 6))
+			matvec(&rows[i]);
+		else
+			prompt(&rows[i]);
+	}
+	if (!n)
+		usage(stderr);
+	if (args.json)
+		result_write_json(args.json);
+	free(noise);
+	weir_close(weir);
+	return result_all_ok() ? 0 : 1;
+}
