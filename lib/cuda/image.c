@@ -151,7 +151,7 @@ static int refuse(struct weir__cuda *c, CUresult r, const char *image,
 		snprintf(
 			c->loaded.refused, sizeof(c->loaded.refused),
 			"the driver (CUDA %d.%d) refuses the kernels '%s' (PTX " PTX_VERSION
-			") for this GPU (sm_%d): %s%s%.60s",
+			") for this GPU (sm_%d): %s%s%.120s",
 			drv.version / 1000, drv.version % 1000 / 10, image, gpu,
 			words, *log ? ": " : "", log);
 	atomic_store(&c->loaded.is_refused, true);

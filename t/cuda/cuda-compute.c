@@ -287,9 +287,68 @@ static void refused(void)
 	end();
 }
 
+/* The driver has to compile them, and says why it cannot. */
+static void not_compiled(void)
+{
+	begin();
+	sched_make();
+	fake.set(
+		"JIT",
+		"ptxas application ptx input, line 9; fatal   : Unsupported .version 7.4; current version is '7.3'\nptxas fatal   : Ptx assembly aborted due to errors\n");
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
+	       "for this GPU (sm_90): CUDA_ERROR_INVALID_PTX",
+	       "kernels that the driver cannot compile are an error");
+	is_err(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), -EOPNOTSUPP,
+	       "Unsupported .version 7.4; current version is '7.3'",
+	       "it has what the compiler says");
+	fake.set("JIT", "");
+	end();
+}
+
+/* Code for the GPU does not exist: the driver compiles the PTX. */
+static void newer_gpu(void)
+{
+	struct weir_node *x, *y;
+	struct weir_run *run;
+
+	fake.set("CAPABILITY", "130");
+	begin();
+	sched_make();
+	x = vector("x", WEIR_DTYPE_F32, N);
+	y = weir_sqr(g, x);
+	run = run_of(y);
+	floats_in(run, x, 3);
+	is_int(run_once(run), 0,
+	       "a GPU that is newer than the kernels computes");
+	ok(first_out(run, y) == 9, "its result is right");
+	weir_run_free(run);
+	end();
+	fake.set("CAPABILITY", "90");
+}
+
+static void older_gpu(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_tensor t;
+
+	fake.set("CAPABILITY", "75");
+	begin();
+	is_err(weir_sched_new(&cuda, 1, &o, &sched), -EOPNOTSUPP,
+	       "the kernels need a GPU of compute capability 8.0; this one has 7.5",
+	       "a GPU that is too old computes nothing, and the error says why");
+	sched = NULL;
+	t = patterned(weir, 1000, 1);
+	ok(holds_pattern(&t, 1000, 1), "its memory and copies work");
+	weir_buf_free(t.buf);
+	end();
+	fake.set("CAPABILITY", "90");
+}
+
 /* Kernels that cannot be loaded now are loaded at the next attempt. */
 static void loads_later(void)
 {
+	unsigned long before, loads;
+
 	begin();
 	sched_make();
 	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_ONCE, 2);
@@ -297,8 +356,13 @@ static void loads_later(void)
 	       "'elements'",
 	       "kernels for which there is no memory are an error");
 	fake.disarm();
+	/* Without nvcc there is the PTX of a release, and no code for GPUs. */
+	before = fake.calls("cuModuleLoadDataEx");
+	must(makes(weir_sum(g, vector("x", WEIR_DTYPE_F32, N))));
+	loads = fake.calls("cuModuleLoadDataEx") - before;
 	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_ONCE, 1);
-	is_int(makes(weir_sum(g, vector("x", WEIR_DTYPE_F32, N))), 0,
+	is_int(makes(weir_rms_norm(g, vector("x", WEIR_DTYPE_F32, N), 1e-5f)),
+	       loads > 1 ? 0 : -EINVAL,
 	       "PTX is loaded if the code for the GPU is not");
 	fake.disarm();
 	fake.arm("cuFuncLoad", 1, FAKECUDA_ONCE, 2);
@@ -350,8 +414,11 @@ int main(void)
 		cancelled();
 	}
 	end();
-	if (on_fake(7)) {
+	if (on_fake(13)) {
 		refused();
+		not_compiled();
+		newer_gpu();
+		older_gpu();
 		loads_later();
 	}
 	all_given_back("after all but a lost device");

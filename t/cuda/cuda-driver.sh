@@ -41,7 +41,7 @@ left_out()
 		with "$@" weir load --device CUDA0 "$tmp/tiny.safetensors"
 }
 
-plan 66
+plan 67
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir load --quiet --digest "$tmp/tiny.safetensors" >"$tmp/cpu"
@@ -56,6 +56,13 @@ works 'a driver that is too old for kernels: the devices are listed' \
 	with "$fake" FAKECUDA_VERSION=11030 weir devices
 has "$(cat "$tmp/out")" 'computes nothing: ' \
 	'the reason why a GPU does not compute is listed'
+with "$fake" FAKECUDA_CAPABILITY=75 weir devices >"$tmp/older" 2>&1
+if with "$fake" weir devices | grep -q 'computes nothing'; then
+	skip 1 'built without kernels'
+else
+	has "$(cat "$tmp/older")" 'computes nothing: the kernels need a GPU of compute capability 8.0; this one has 7.5' \
+		'a GPU that is too old for kernels is listed, with both versions'
+fi
 left_out 'the driver (CUDA 13.0) has no cuEventQuery as of CUDA 2.0' \
 	'a driver that lacks an entry' "$fake" FAKECUDA_NO=cuEventQuery
 left_out 'the driver (CUDA 10.2) has no cuDevicePrimaryCtxRelease as of CUDA 11.0' \

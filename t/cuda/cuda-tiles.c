@@ -15,6 +15,8 @@
 /* b rounded to BF16, and numbers of 16 bits and more. */
 #define NEAR_ROUNDED 1e-5
 #define NEAR_PAIRS 1e-10
+/* Rows of thousands of elements: tensor cores cut off each of their sums. */
+#define NEAR_LONG 1e-7
 
 static const struct tiled {
 	enum weir_dtype dtype;
@@ -295,13 +297,13 @@ static void parts(void)
 	uint64_t before = launches("columns");
 
 	same(weir_mul_mat(g, put(F16, 2, 1, 4096), put(F32, 3, 65, 32, 4096)),
-	     NEAR_PAIRS, "batches in parts");
+	     NEAR_LONG, "batches in parts");
 	if (on_fake(1))
 		is_int((int)(launches("columns") - before), 2,
 		       "b was converted in two parts");
 	before = launches("columns");
 	same(weir_mul_mat(g, put(F16, 2, 1, 98304), put(F32, 2, 90, 98304)),
-	     NEAR_PAIRS, "columns in parts");
+	     NEAR_LONG, "columns in parts");
 	if (on_fake(1))
 		is_int((int)(launches("columns") - before), 2,
 		       "b was converted in two parts");
@@ -309,7 +311,7 @@ static void parts(void)
 	same(weir_mul_mat_id(g, put(F16, 3, 3, 1, 16384),
 			     put(F32, 3, 70, 8, 16384),
 			     put_ids(I32, 3, 2, 70, 8)),
-	     NEAR_PAIRS, "tokens in parts");
+	     NEAR_LONG, "tokens in parts");
 	if (on_fake(1))
 		is_int((int)(launches("columns") - before), 2,
 		       "b was converted in two parts");

@@ -162,7 +162,9 @@ static int attribute(CUdevice_attribute attribute, CUdevice dev)
 {
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-		return 9;
+		return (int)fc.opt.capability / 10;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+		return (int)fc.opt.capability % 10;
 	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
 		return 0xface;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:

@@ -274,6 +274,44 @@ static void product(const char *name, uint16_t (*bits)(float))
 	ok(same, "%s: cp.async, ldmatrix and mma.sync compute a product", name);
 }
 
+/*
+ * 1 and 15 products of 2^-25: tensor cores cut off each of them. Errors of
+ * .approx are within their bounds.
+ */
+static void rough(void)
+{
+	uint16_t a[256], b[128];
+	float c[128], x[32], exact[512], y[512];
+	CUdeviceptr da, db, dc = cu_device(sizeof(c)), dx,
+			    dy = cu_device(sizeof(y));
+	void *product[] = { &da, &db, &dc }, *params[] = { &dx, &dy };
+	bool other = false, close = true;
+
+	for (int i = 0; i < 256; i++)
+		a[i] = half_bits(i % 16 ? 0x1p-14f : 1);
+	for (int i = 0; i < 128; i++)
+		b[i] = half_bits(i / 8 ? 0x1p-11f : 1);
+	for (int i = 0; i < 32; i++)
+		x[i] = real() + 0.01f;
+	da = cu_upload(a, sizeof(a));
+	db = cu_upload(b, sizeof(b));
+	dx = cu_upload(x, sizeof(x));
+	compute("product_f16", 1, 32, 0, c, sizeof(c), product, dc);
+	ok(c[0] == 1 + 0x1p-21f, "sums of products are exact");
+	compute("floats", 1, 32, 0, exact, sizeof(exact), params, dy);
+	cu.fakecuda_set("ROUGH", "1");
+	compute("product_f16", 1, 32, 0, c, sizeof(c), product, dc);
+	ok(c[0] == 1, "rough: sums of products are cut off");
+	compute("floats", 1, 32, 0, y, sizeof(y), params, dy);
+	cu.fakecuda_set("ROUGH", "0");
+	for (int i = 0; i < 512; i += 16) {
+		other |= y[i] != exact[i];
+		close &= close_to((double)y[i], (double)exact[i], 0x1p-21);
+	}
+	ok(other, "rough: approximations have errors");
+	ok(close, "rough: these are as large as a GPU's at most");
+}
+
 static void product_s8(void)
 {
 	int8_t a[512], b[256];
@@ -572,6 +610,7 @@ int main(void)
 	product("product_f16", half_bits);
 	product("product_bf16", bf16_bits);
 	product_s8();
+	rough();
 	async_zeros();
 	control();
 	for (unsigned seed = 0; seed < 3; seed++)

@@ -29,6 +29,7 @@
 #define FC_DEVICES_MAX 8
 #define FC_ARMS_MAX 16
 #define FC_DEPTH_MAX 32
+#define FC_TEXT 256u /* bytes of an option that is text */
 /* Bit of a device address of registered memory that differs from the host's. */
 #define FC_ALIAS ((uintptr_t)1 << 47)
 
@@ -53,11 +54,14 @@ struct fc_options {
 	int node;          /* NUMA node of the devices */
 	int sms;           /* multiprocessors of each device */
 	bool kernelcheck;  /* races and unwritten bytes of kernels */
+	bool rough;        /* kernels compute with the errors of a GPU */
 	unsigned order;    /* seed of the order of warps and blocks */
 	uint64_t kernellimit; /* instructions of a launch; 0: no limit */
 	/* The GPUs that are devices, in this order. */
 	unsigned gpu[FC_DEVICES_MAX];
-	char no[256]; /* words, separated by commas */
+	unsigned capability; /* of the GPUs; 90: sm_90 */
+	char no[FC_TEXT];    /* words, separated by commas */
+	char jit[FC_TEXT];   /* what the compiler of PTX says; "": nothing */
 };
 
 /* Takes the time of copies; one for each direction of each device. */

@@ -59,7 +59,7 @@ static CUresult get_attribute(struct fc_call *call, int *ret,
 		*ret = (int)target;
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*ret = 90;
+		*ret = (int)fc.opt.capability;
 		break;
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		*ret = f->dynamic_max;
@@ -423,6 +423,7 @@ void fc_run_launch(struct fc_op *op, struct fc_launch *l)
 				  .params = l->params,
 				  .seed = fc.opt.order,
 				  .check = fc.opt.kernelcheck,
+				  .rough = fc.opt.rough,
 				  .limit = fc.opt.kernellimit,
 				  .watch_start = fc.watch_start,
 				  .watch_end = fc.watch_end,

@@ -16,7 +16,7 @@ FAKECUDA_PTX = %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
 	%D%/ptx/operations.inc %D%/ptx/module.c \
 	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \
 	%D%/ptx/float.c %D%/ptx/access.c %D%/ptx/exchange.c %D%/ptx/mma.c \
-	%D%/ptx/check.c
+	%D%/ptx/check.c %D%/ptx/rough.c
 %C%_libcuda_la_SOURCES += $(FAKECUDA_PTX)
 # By hand: which PTX of others is read (ptx/README.md).
 EXTRA_PROGRAMS += %D%/ptx/survey

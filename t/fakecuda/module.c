@@ -9,8 +9,6 @@
 
 #include "kernel.h"
 
-#define CAPABILITY 90u
-
 static void *need(void *p)
 {
 	if (p)
@@ -126,6 +124,10 @@ static CUresult load(struct fc_call *call, const char *image,
 			 "the stand-in executes PTX, not images of a GPU");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
+	if (*fc.opt.jit) {
+		snprintf(sentence, PTX_SENTENCE, "%s", fc.opt.jit);
+		return CUDA_ERROR_INVALID_PTX;
+	}
 	code = need(calloc(1, sizeof(*code)));
 	code->refs = 1;
 	code->ptx = ptx_module_parse(image, strlen(image), sentence);
@@ -142,10 +144,10 @@ static CUresult load(struct fc_call *call, const char *image,
 			 version / 10, version % 10, newest_ptx() / 10,
 			 newest_ptx() % 10);
 		result = CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-	} else if (target > CAPABILITY) {
+	} else if (target > fc.opt.capability) {
 		snprintf(sentence, PTX_SENTENCE,
 			 "PTX for sm_%u, and the device is sm_%u", target,
-			 CAPABILITY);
+			 fc.opt.capability);
 		result = CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	if (result == CUDA_SUCCESS)

@@ -36,8 +36,11 @@ static const struct option {
 	{ "CHECK", FLAG, true, &fc.opt.check },
 	{ "NODE", INT, true, &fc.opt.node },
 	{ "SMS", INT, true, &fc.opt.sms },
+	{ "CAPABILITY", UNSIGNED, true, &fc.opt.capability },
+	{ "JIT", TEXT, true, fc.opt.jit },
 	{ "ORDER", UNSIGNED, true, &fc.opt.order },
 	{ "KERNELCHECK", FLAG, true, &fc.opt.kernelcheck },
+	{ "ROUGH", FLAG, true, &fc.opt.rough },
 	{ "KERNELLIMIT", BYTES, true, &fc.opt.kernellimit },
 	{ "NO", TEXT, true, &fc.opt.no },
 };
@@ -63,7 +66,7 @@ static void assign(const struct option *option, const char *text)
 		*(bool *)option->where = *text && strcmp(text, "0") != 0;
 		break;
 	case TEXT:
-		snprintf(option->where, sizeof(fc.opt.no), "%s", text);
+		snprintf(option->where, FC_TEXT, "%s", text);
 		break;
 	}
 }
@@ -76,6 +79,7 @@ static void defaults(void)
 	fc.opt.pinned = UINT64_MAX;
 	fc.opt.pitch = INT32_MAX;
 	fc.opt.sms = 132;
+	fc.opt.capability = 90;
 	fc.opt.check = true;
 	fc.opt.kernelcheck = true;
 	fc.opt.kernellimit = 2000000000;

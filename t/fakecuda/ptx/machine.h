@@ -167,6 +167,15 @@ void *ptx_more(struct ptx_module *module, void *array, size_t n, size_t size);
 unsigned ptx_type_bytes(enum ptx_type type);
 enum ptx_type ptx_type_of(const char *text, size_t n);
 
+/* rough.c: errors of a GPU, if the launch asks for them. */
+struct warp;
+struct ins;
+uint8_t ptx_rough_of(const char *base, const struct ins *in);
+void ptx_roughen(struct warp *w, const struct ins *in, uint32_t m);
+/* The sum of @c and @n products, as tensor cores make it. */
+double ptx_rough_sum(const struct ins *in, double c, const double *products,
+		     unsigned n);
+
 /* decode.c: what is executed. */
 
 struct warp;
@@ -273,6 +282,7 @@ struct ins {
 	uint8_t space, order, round;
 	uint8_t sub; /* which of a family: comparison, atomic, vote, ... */
 	uint8_t sub2;
+	uint8_t rough; /* bounds of its error: rough.c; 0: exact */
 	bool ftz, sat, relu, nan, aligned, trans, keeps, carry_in, carry_out;
 	struct operand *op;
 	int64_t imm; /* offset of the address; lut; target */

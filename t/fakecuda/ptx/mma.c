@@ -7,7 +7,7 @@
  * The result: rows g and g + 8, columns 2 * t and 2 * t + 1.
  *
  * Products are exact, sums are made in double (integers: in 32 bits) and
- * rounded once at the end.
+ * rounded once at the end, or as rough.c has it.
  */
 #include <string.h>
 
@@ -85,9 +85,11 @@ static void gather(struct warp *w, const struct ins *in, struct matrices *x)
 }
 
 /* Row @row, column @column of A times B, added to @c. */
-static uint64_t product(const struct ins *in, const struct matrices *x,
-			unsigned row, unsigned column, uint64_t c)
+static uint64_t product(const struct warp *w, const struct ins *in,
+			const struct matrices *x, unsigned row, unsigned column,
+			uint64_t c)
 {
+	double p[DEEP];
 	uint64_t ret = 0;
 	int64_t sum;
 	uint32_t u = (uint32_t)c;
@@ -113,7 +115,12 @@ static uint64_t product(const struct ins *in, const struct matrices *x,
 		d = (double)f;
 	}
 	for (unsigned k = 0; k < in->sub; k++)
-		d += x->a[row][k] * x->b[column][k];
+		p[k] = x->a[row][k] * x->b[column][k];
+	if (w->block->machine->launch->rough && in->type != T_F64)
+		d = ptx_rough_sum(in, d, p, in->sub);
+	else
+		for (unsigned k = 0; k < in->sub; k++)
+			d += p[k];
 	if (in->type == T_F16)
 		return ptx_to_half(d, R_RN);
 	f = (float)d;
@@ -139,12 +146,12 @@ void ptx_do_mma(struct warp *w, const struct ins *in, uint32_t m)
 			uint64_t v = ptx_value(w, &c[r], lane);
 
 			if (in->type == T_F16)
-				v = product(in, &x, g + 8 * r, 2 * t, v) |
-				    product(in, &x, g + 8 * r, 2 * t + 1,
+				v = product(w, in, &x, g + 8 * r, 2 * t, v) |
+				    product(w, in, &x, g + 8 * r, 2 * t + 1,
 					    v >> 16)
 					    << 16;
 			else
-				v = product(in, &x, g + 8 * (r / 2),
+				v = product(w, in, &x, g + 8 * (r / 2),
 					    2 * t + r % 2, v);
 			ptx_assign(w, &in->op[r], lane, v);
 		}

@@ -121,6 +121,7 @@ struct ptx_launch {
 	size_t n_ranges;
 	unsigned seed;  /* 0: warps and blocks in ascending order */
 	bool check;     /* races, bytes and registers that were never written */
+	bool rough;     /* arithmetic with the errors that GPUs may have */
 	uint64_t limit; /* instructions of warps; 0: none */
 	uint64_t watch_start, watch_end; /* addresses of bytes to watch */
 	/* Asked now and then; true ends the launch. NULL: never. */

@@ -281,6 +281,8 @@ static void execute(struct warp *w, const struct ins *in, uint32_t m)
 		define(w, in, m);
 	}
 	in->fn(w, in, m);
+	if (in->rough && w->block->machine->launch->rough)
+		ptx_roughen(w, in, m);
 	w->def[0] = FULL;
 }
 
