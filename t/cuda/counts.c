@@ -201,6 +201,75 @@ static void products(void)
 	      "F32[16,256]xF16");
 }
 
+/* Groups of nodes: what a layer of a model has besides attention. */
+static void groups(void)
+{
+	const enum weir_dtype dtypes[] = { WEIR_DTYPE_BF16, WEIR_DTYPE_Q4_K };
+	const struct weir_op_rope rope = { .mode = WEIR_ROPE_NEOX };
+	struct weir_node *x, *pos, *set[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		enum weir_dtype d = dtypes[i];
+
+		x = weir_add(g, leaf(F32, 2, 1, 4096), leaf(F32, 2, 1, 4096));
+		x = weir_mul(g, weir_rms_norm(g, x, 1e-5f), leaf(F32, 1, 4096));
+		weir_graph_output(g, weir_mul_mat(g, leaf(d, 2, 16, 4096), x));
+		weir_graph_output(g, weir_mul_mat(g, leaf(d, 2, 16, 4096), x));
+		count(weir_mul_mat(g, weights(d, 64, 4096), x), "%s:norm+qkv",
+		      name_of(d));
+		x = weir_swiglu(g, leaf(F32, 2, 1, 4096),
+				leaf(F32, 2, 1, 4096));
+		count(weir_mul_mat(g, weights(d, 64, 4096), x),
+		      "%s:swiglu+down", name_of(d));
+	}
+	pos = leaf(WEIR_DTYPE_I32, 1, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		x = weir_rope(g, leaf(F32, 3, 1, 8, 128), pos, NULL, &rope);
+		weir_graph_output(g, x);
+	}
+	x = weir_reshape(g, x, 2, (const int64_t[]){ 1, 1024 });
+	set[0] = weir_set_rows(g, leaf(WEIR_DTYPE_F16, 2, 8, 1024), x, pos);
+	set[1] = weir_set_rows(g, leaf(WEIR_DTYPE_F16, 2, 8, 1024),
+			       leaf(F32, 2, 1, 1024), pos);
+	weir_graph_output(g, set[0]);
+	count(set[1], "F16[8,1024]kv");
+}
+
+/* Products of more columns than mat-vecs have. */
+static void tiles(void)
+{
+	const enum weir_dtype dtypes[] = { F32,
+					   WEIR_DTYPE_F16,
+					   WEIR_DTYPE_BF16,
+					   WEIR_DTYPE_Q8_0,
+					   WEIR_DTYPE_Q4_0,
+					   WEIR_DTYPE_Q4_K,
+					   WEIR_DTYPE_Q6_K };
+
+	for (unsigned i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+		enum weir_dtype d = dtypes[i];
+
+		count(weir_mul_mat(g, weights(d, 64, 1024),
+				   leaf(F32, 2, 32, 1024)),
+		      "%s[64,1024]x32", name_of(d));
+		/* Tiles of 128 rows, which 48 of them make worth it. */
+		if (d == WEIR_DTYPE_BF16 || d == WEIR_DTYPE_Q4_K)
+			count(weir_mul_mat(g, weights(d, 6144, 256),
+					   leaf(F32, 2, 64, 256)),
+			      "%s[6144,256]x64", name_of(d));
+	}
+	count(weir_mul_mat_id(g, leaf(WEIR_DTYPE_BF16, 3, 4, 64, 512),
+			      leaf(F32, 3, 32, 1, 512),
+			      leaf(WEIR_DTYPE_I32, 2, 32, 2)),
+	      "BF16[4,64,512]ids");
+}
+
+static void sorts(void)
+{
+	count(weir_top_k(g, leaf(F32, 2, 4, 4096), 40), "top_k[4,4096]40");
+	count(weir_argsort(g, leaf(F32, 2, 2, 5000), false), "argsort[2,5000]");
+}
+
 static void rows(void)
 {
 	const struct weir_op_rope rope = { .mode = WEIR_ROPE_NEOX };
@@ -275,6 +344,9 @@ int main(void)
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	must(weir_graph_new(&g));
 	products();
+	groups();
+	tiles();
+	sorts();
 	rows();
 	attention();
 	weir_graph_free(g);

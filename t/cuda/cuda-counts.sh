@@ -12,7 +12,7 @@ nvcc=$(sed -n 's/^NVCC = //p' "$builddir/Makefile")
 stored=$srcdir/t/cuda/counts.txt
 resources=$srcdir/lib/cuda/kernels/resources.txt
 
-plan 6
+plan 7
 sh "$srcdir/t/cuda/counts.sh" "$nvcc" "$builddir/t/cuda/counts" \
 	>"$tmp/counts" 2>"$tmp/errors"
 is "$(cat "$tmp/errors"; sed -n '/^1\.\.0/p' "$tmp/counts")" '' \
@@ -38,52 +38,25 @@ else
 fi
 is "$(awk '/^matvec_/ && $11 != "-" && $11 < 90' "$tmp/counts")" '' \
 	'mat-vecs use at least 90 % of the sectors of weights that they load'
-is "$(awk '/^matvec_.*_[1248] / && $11 != "-"' "$tmp/counts" | wc -l)" 42 \
+is "$(awk '/^matvec_.*_[1248] .*]x/ && $11 != "-"' "$tmp/counts" | wc -l)" 42 \
 	'mat-vecs of all dtypes and numbers of columns were counted'
 is "$(awk '/^attention_chunks_/ { n++; if ($11 < 90) print }
 	END { if (n != 6) print n }' "$tmp/counts")" '' \
 	'attention uses at least 90 % of the sectors of k and v that it loads'
 
-# Bytes that are on their way to an SM: blocks that fit, warps, and all units
-# but the one that is computed with. kernels/matvec.cuh has the shapes.
+# Bytes that are on their way to an SM: HBM needs more than other memory.
+is "$(sh "$srcdir/t/cuda/flight.sh" "$resources" |
+	diff "$srcdir/t/cuda/flight.txt" - 2>&1 | head -n 20)" '' \
+	'flight.txt has what registers and shared memory leave (make counts)'
 is "$(awk '
-	BEGIN {
-		split("80 86 89 90 100 120", gpu)
-		split("164 100 100 228 228 100", room)
-		unit["f32"] = unit["f16"] = unit["bf16"] = 1024
-		unit["q8_0"] = 1088
-		unit["q4_0"] = unit["q4_k"] = 576
-		unit["q6_k"] = 840
-		wide["q6_k"] = 2
-	}
-	/^weir_kernel_matvec_.*_[1248] / {
-		dtype = $1
-		sub("weir_kernel_matvec_", "", dtype)
-		columns = dtype
-		sub(".*_", "", columns)
-		sub("_[1248]$", "", dtype)
-		rows = columns > 2 ? 4 : 2
-		if (columns > 2 && dtype in wide)
-			rows = wide[dtype]
-		slot = unit[dtype]
-		if (dtype ~ /^q/ && dtype != "q4_k")
-			slot = int((slot + 30) / 16) * 16
-		stages = ($8 - 2 * 4 * rows * columns * 4) / (4 * rows * slot)
-		if (stages < 2 || stages != int(stages))
-			print $1, "has", stages, "stages"
-		for (i = 1; i <= 6; i++) {
-			registers = int(($(i + 1) + 7) / 8) * 8 * 128
-			blocks = int(65536 / registers)
-			fits = int(room[i] * 1024 / ($8 + 1024))
-			if (fits < blocks)
-				blocks = fits
-			flight = blocks * 4 * (stages - 1) * rows * unit[dtype]
-			# HBM needs more than the memory of other GPUs.
-			least = gpu[i] == 80 || gpu[i] == 90 || gpu[i] == 100 \
-				? 40960 : 24576
-			if (flight < least)
-				print $1, "sm_" gpu[i], flight, "bytes"
+	/^#/ { for (i = 3; i <= NF; i++) gpu[i - 1] = $i; next }
+	NF != 7 { print; next }
+	{
+		for (i = 2; i <= NF; i++) {
+			least = gpu[i] ~ /_(80|90|100)$/ ? 40960 : 24576
+			if ($i < least)
+				print $1, gpu[i], $i, "bytes"
 		}
-	}' "$resources")" '' \
+	}' "$srcdir/t/cuda/flight.txt")" '' \
 	'mat-vecs have 40 KiB on their way to each SM of a GPU with HBM'
 finish

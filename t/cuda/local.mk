@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
 	%D%/cuda-counts.sh %D%/hooks.sh
-EXTRA_DIST += %D%/counts.sh %D%/counts.txt
+EXTRA_DIST += %D%/counts.sh %D%/counts.txt %D%/flight.sh %D%/flight.txt
 if HAVE_CUDA
 T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
@@ -150,4 +150,7 @@ counts: all
 	$(MAKE) check-tests TESTS=t/cuda/cuda-counts.sh >/dev/null; \
 	$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/%D%/counts.sh '$(NVCC)' \
 		%D%/counts >$(srcdir)/%D%/counts.txt
+	$(SHELL) $(srcdir)/%D%/flight.sh \
+		$(top_srcdir)/lib/cuda/kernels/resources.txt \
+		>$(srcdir)/%D%/flight.txt
 .PHONY: counts
