@@ -291,33 +291,98 @@ static double lost(struct known b, enum weir_dtype dtype)
 	return gen_round(b, dtype).err - b.err;
 }
 
-static void make_attention(void)
+/* Numbers from 0 to 7, which some graphs have as inputs. */
+static struct weir_node *small_numbers(unsigned ndim, const int64_t *shape)
+{
+	return gen_below(4) ? gen_weights(I32, ndim, shape)
+			    : gen_input(I32, ndim, shape);
+}
+
+/* The sources of attention, and the sizes that they share. */
+struct attention {
+	struct weir_op_attention params;
+	struct weir_node *q, *k, *v, *mask, *sinks, *lengths, *pages;
+	int64_t sequences, tokens, positions;
+	enum weir_dtype dtype;
+};
+
+/* Caches of several sequences, which are longer than any length. */
+static void attention_lengths(struct attention *a)
+{
+	int64_t pages[2] = { a->sequences };
+
+	a->positions = 7 + small_dim();
+	a->lengths = small_numbers(1, &a->sequences);
+	if (gen_below(2))
+		return;
+	a->params.page = 1 + (uint32_t)gen_below(2);
+	a->positions = 8 * a->params.page;
+	pages[1] = (7 + a->params.page - 1) / a->params.page;
+	a->pages = small_numbers(2, pages);
+}
+
+static void attention_sources(struct attention *a)
 {
 	int64_t hk = 1 + (int64_t)gen_below(2), d = 4 << gen_below(2);
-	int64_t h = hk << gen_below(2), t = small_dim(), s = small_dim();
-	enum weir_dtype dtype = gen_below(2) ? F32 : F16;
-	struct weir_node *q, *k, *v, *mask = NULL, *sinks;
-	struct known a, b, c, w, m = { .bound = 0 };
+	int64_t h = hk << gen_below(2), n = a->sequences, s = a->positions;
 
-	q = with_rows(of_dims(F32, 3, h, t, d, 1));
-	k = with_rows(of_dims(dtype, 3, hk, s, d, 1));
-	v = with_rows(of_dims(dtype, 3, hk, s, small_dim(), 1));
-	if (gen_below(2)) {
-		mask = with_rows(of_dims(F16, 2, t, s, 1, 1));
-		m = gen_known(mask);
+	a->q = a->lengths ? of_dims(F32, 4, n, h, a->tokens, d)
+			  : of_dims(F32, 3, h, a->tokens, d, 1);
+	a->q = with_rows(a->q);
+	if (a->pages || !a->lengths) {
+		a->k = of_dims(a->dtype, 3, hk, s, d, 1);
+		a->v = of_dims(a->dtype, 3, hk, s, small_dim(), 1);
+	} else {
+		a->k = of_dims(a->dtype, 4, n, hk, s, d);
+		a->v = of_dims(a->dtype, 4, n, hk, s, small_dim());
 	}
-	sinks = gen_below(3) ? NULL : sinks_of(q, &m);
-	a = gen_known(q);
-	b = gen_known(k);
-	c = gen_known(v);
-	a.err += lost(a, dtype);
-	w = product_of(a, b);
-	w.err = (w.err + w.bound * ROUGH) * sqrt((double)d) + m.err;
-	c.err += 2 * c.bound * fmin(1, w.err) + 2 * lost(c, dtype) +
-		 2 * c.bound * (dtype == F16 ? 0x1p-10 : 0);
-	c.step = 0;
-	result(weir_attention_sinks(gen_graph(), q, k, v, mask, sinks, NULL), c,
-	       F32, ROUGH);
+	a->k = with_rows(a->k);
+	a->v = with_rows(a->v);
+}
+
+static struct weir_node *attention_node(const struct attention *a)
+{
+	if (a->lengths)
+		return weir_attention_lengths(gen_graph(), a->q, a->k, a->v,
+					      a->lengths, a->pages, a->sinks,
+					      &a->params);
+	return weir_attention_sinks(gen_graph(), a->q, a->k, a->v, a->mask,
+				    a->sinks, &a->params);
+}
+
+/* Without lengths there may be a mask, and there is one sequence. */
+static void make_attention(void)
+{
+	struct attention a = { .sequences = 1,
+			       .tokens = small_dim(),
+			       .positions = small_dim(),
+			       .dtype = gen_below(2) ? F32 : F16 };
+	struct known q, k, v, w, m = { .bound = 0 };
+
+	a.params.causal = (uint32_t)gen_below(2);
+	if (a.params.causal && gen_below(2))
+		a.params.window = 1 + (uint32_t)gen_below(6);
+	if (gen_below(2)) {
+		a.sequences = 1 + (int64_t)gen_below(2);
+		attention_lengths(&a);
+	}
+	attention_sources(&a);
+	if (!a.lengths && gen_below(2)) {
+		a.mask =
+			with_rows(of_dims(F16, 2, a.tokens, a.positions, 1, 1));
+		m = gen_known(a.mask);
+	}
+	a.sinks = gen_below(3) ? NULL : sinks_of(a.q, &m);
+	q = gen_known(a.q);
+	k = gen_known(a.k);
+	v = gen_known(a.v);
+	q.err += lost(q, a.dtype);
+	w = product_of(q, k);
+	w.err = (w.err + w.bound * ROUGH) * sqrt((double)back(a.q, 0)) + m.err;
+	v.err += 2 * v.bound * fmin(1, w.err) + 2 * lost(v, a.dtype) +
+		 2 * v.bound * (a.dtype == F16 ? 0x1p-10 : 0);
+	v.step = 0;
+	result(attention_node(&a), v, F32, ROUGH);
 }
 
 static enum weir_dtype weight_dtype(int64_t k)
