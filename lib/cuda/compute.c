@@ -225,11 +225,8 @@ static CUresult launch(struct weir__cuda_queue *q,
 		       struct weir_backend_compute *run)
 {
 	const struct weir__cuda_launch *k = &l->launch[i];
-	CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)run->workspace;
-	void *params[] = { l->params + k->params, &workspace };
-	CUresult r = drv.cuLaunchKernel(k->function, k->grid[0], k->grid[1],
-					k->grid[2], k->threads, 1, 1, k->shared,
-					q->stream, params, NULL);
+	CUresult r = weir__cuda_launch(
+		l, i, (CUdeviceptr)(uintptr_t)run->workspace, q->stream);
 
 	if (r)
 		snprintf(run->why, sizeof(run->why),
@@ -403,5 +400,6 @@ const struct weir_backend_compute_ops weir__cuda_compute_ops = {
 	.release = cuda_release,
 	.supports_buft = cuda_supports_buft,
 	.measure = cuda_measure,
+	.rates = weir__cuda_rates,
 	.launches = cuda_launches,
 };

@@ -141,6 +141,8 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      size_t n, CUstream stream);
 /* compute.c */
 extern const struct weir_backend_compute_ops weir__cuda_compute_ops;
+/* rates.c */
+int weir__cuda_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
 /* queue.c */
 extern const struct weir_backend_queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which the caller still owns. */

@@ -65,6 +65,18 @@ uint64_t weir__cuda_blocks_for(uint64_t n)
 	return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 
+CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
+			   CUdeviceptr workspace, CUstream stream)
+{
+	const struct weir__cuda_launch *k = &l->launch[i];
+	void *params[] = { l->params + k->params, &workspace };
+
+	return weir__cuda_drv.cuLaunchKernel(k->function, k->grid[0],
+					     k->grid[1], k->grid[2], k->threads,
+					     1, 1, k->shared, stream, params,
+					     NULL);
+}
+
 uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes)
 {
 	const uint64_t at = 256; /* after the status of the run */

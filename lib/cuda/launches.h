@@ -69,6 +69,9 @@ void weir__cuda_launch_add(struct weir__cuda_launches *l,
  * after the other. Returns where they begin, a multiple of 256.
  */
 uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes);
+/* Queue launch @i. A context is current. */
+CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
+			   CUdeviceptr workspace, CUstream stream);
 /* The launches of a node, or of the group that begins there. */
 struct weir__cuda_step {
 	size_t first, end; /* launches [first, end) */

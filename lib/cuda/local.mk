@@ -10,7 +10,7 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/copy.c %D%/helper.c %D%/nvml.c lib/interop/cuda_ext.h
 %C%_weir_cuda_la_SOURCES += %D%/compute.c %D%/image.c %D%/image.h \
 	%D%/launches.c %D%/launches.h %D%/launch_graph.c %D%/launch_graph.h \
-	%D%/found.c %D%/found.h %D%/fuse.c %D%/fuse.h \
+	%D%/rates.c %D%/found.c %D%/found.h %D%/fuse.c %D%/fuse.h \
 	%D%/operations.c %D%/operations.h \
 	%D%/operation_copies.c %D%/operation_products.c \
 	%D%/operation_matvec.c %D%/operation_rows.c %D%/operation_sort.c \

@@ -12,7 +12,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
-	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-fuse.t \
+	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-rates.t %D%/cuda-fuse.t \
 	%D%/cuda-fuse-products.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
@@ -94,6 +94,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_fuse_products_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
 %C%_cuda_fuse_t_SOURCES = %D%/cuda-fuse.c $(T_GPU)
 %C%_cuda_fuse_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_rates_t_SOURCES = %D%/cuda-rates.c $(T_GPU)
+%C%_cuda_rates_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_graphs_t_SOURCES = %D%/cuda-graphs.c $(T_GPU)
 %C%_cuda_graphs_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_quants_t_SOURCES = %D%/cuda-quants.c $(T_GPU)

@@ -311,6 +311,10 @@ void random_run(const struct random_devices *devices, uint64_t nodes,
 		if (weir_sched_new(on->dev, 1 + i / 2, &opts,
 				   &sched[i / 2][i % 2]) < 0)
 			bail("%s", weir_error());
+		for (unsigned k = 1; k < 1 + i / 2 && on->rates; k++)
+			if (weir_sched_set_rates(sched[i / 2][i % 2], k,
+						 on->rates) < 0)
+				bail("%s", weir_error());
 	}
 	if (weir_stream_new(on->dev[0], NULL, &stream) < 0)
 		bail("%s", weir_error());

@@ -21,7 +21,8 @@ struct random_devices {
 	/* Memory of weights and of the caches, in turn; the first: host's. */
 	struct weir_buft *buft[RANDOM_DEVS];
 	unsigned n_bufts;
-	bool no_calls; /* not all of them have WEIR_OP_CALL */
+	const struct weir_rates *rates; /* of all but the first; or NULL */
+	bool no_calls;                  /* not all of them have WEIR_OP_CALL */
 	/* Before each graph; and after it: a mistake, or NULL. Optional. */
 	void (*begin)(uint64_t seed);
 	const char *(*finding)(void);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rates of a GPU: when they are measured, how often, and what a device has
+ * that cannot be measured.
+ */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+#define MOST 500 /* calls of a measurement */
+
+static struct weir *weir;
+static struct weir_dev *dev[2];
+static struct weir_sched *sched;
+
+static void begin(const char *params, const char *second)
+{
+	weir = open_cuda();
+	dev[0] = gpu(weir);
+	if (params)
+		must(weir_dev_configure(weir, params, &dev[0]));
+	must(weir_dev_find(weir, second, &dev[1]));
+	must(weir_sched_new(dev, 2, NULL, &sched));
+}
+
+static void end(void)
+{
+	weir_sched_free(sched);
+	weir_close(weir);
+}
+
+static struct weir_rates rates_of(unsigned i)
+{
+	struct weir_rates rates = { .size = sizeof(rates) };
+
+	must(weir_sched_rates(sched, i, &rates));
+	return rates;
+}
+
+static bool are_equal(struct weir_rates a, struct weir_rates b)
+{
+	return a.flops == b.flops && a.bytes == b.bytes && a.link == b.link;
+}
+
+/* Those of a GPU that is not measured. */
+static bool are_common(struct weir_rates rates)
+{
+	return rates.flops == 2e13 && rates.bytes == 1e12 && rates.link == 2e10;
+}
+
+/* The first call of its name fails. */
+static void fails(const char *call)
+{
+	unsigned long before;
+
+	begin(NULL, "CPU");
+	before = fake.struck();
+	fake.arm(call, 1, FAKECUDA_ONCE, 2);
+	ok(are_common(rates_of(0)),
+	   "%s fails: the device has the rates of its type", call);
+	is_int(fake.struck() - before, 1, "the call was made");
+	fake.disarm();
+	has_str(cuda_log, "CUDA0 has common rates, not its own",
+		"the log says so");
+	end();
+}
+
+/* There is memory for the product, not for the copies. */
+static void little_memory(void)
+{
+	unsigned long before;
+
+	begin(NULL, "CPU");
+	before = fake.struck();
+	fake.arm("cuMemAlloc", 3, FAKECUDA_FROM_THEN_ON, 2);
+	ok(are_common(rates_of(0)),
+	   "no memory: the device has the rates of its type");
+	ok(fake.struck() > before, "there was none");
+	fake.disarm();
+	end();
+}
+
+static int compute_once(struct weir_dev *const *devs, unsigned n)
+{
+	const int64_t shape = 8;
+	const float x[8] = { 1 };
+	struct weir_graph *g;
+	struct weir_exec *exec;
+	struct weir_node *in;
+	struct weir_sched *one;
+	struct weir_run *run;
+	int r;
+
+	must(weir_graph_new(&g));
+	must(weir_sched_new(devs, n, NULL, &one));
+	in = weir_graph_input(g, "x", WEIR_DTYPE_F32, 1, &shape);
+	weir_graph_output(g, weir_sqr(g, in));
+	must(weir_exec_new(one, g, &exec));
+	must(weir_run_new(exec, &run));
+	must(weir_run_input(run, in, x, sizeof(x)));
+	must(weir_run_start(run));
+	r = weir_run_wait(run, -1);
+	weir_run_free(run);
+	weir_exec_free(exec);
+	weir_sched_free(one);
+	weir_graph_free(g);
+	return r;
+}
+
+/*
+ * In a process of its own, since what was measured once is kept: call @nth of
+ * the driver fails. 0: it was made, and all went well; 1: there were less.
+ */
+static int one_fails(unsigned nth, int mode, int code)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		unsigned long before;
+		struct weir_rates rates;
+
+		begin(NULL, "CPU");
+		before = fake.struck();
+		fake.arm("*", nth, mode, code);
+		rates = rates_of(0);
+		fake.disarm();
+		if (fake.struck() == before)
+			_exit(1);
+		if (!are_common(rates) &&
+		    !(rates.flops > 0 && rates.bytes > 0 && rates.link > 0))
+			_exit(2);
+		if (mode == FAKECUDA_ONCE &&
+		    compute_once((struct weir_dev *[]){ dev[0] }, 1) < 0)
+			_exit(3);
+		end();
+		_exit(mode == FAKECUDA_ONCE && *fake.misuse() ? 4 : 0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail("fork");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 5;
+}
+
+static void each_fails(int mode, int code, const char *what)
+{
+	unsigned n = 0, wrong = 0;
+	int r;
+
+	while (n < MOST && (r = one_fails(n + 1, mode, code)) != 1) {
+		if (r)
+			diag("call %u: %d", n + 1, r);
+		wrong += r != 0;
+		n++;
+	}
+	ok(n > 20 && n < MOST && !wrong,
+	   "%s while a device is measured: it has rates", what);
+	diag("each of %u calls", n);
+}
+
+static void measured(void)
+{
+	unsigned long launches = fake.calls("cuLaunchKernel");
+	struct weir_rates first, again;
+
+	begin(NULL, "CPU");
+	is_int(compute_once(dev, 1), 0, "one device computes");
+	is_int(fake.calls("cuLaunchKernel") - launches, 1,
+	       "and is not measured");
+	is_int(compute_once(dev, 2), 0, "two devices compute");
+	ok(fake.calls("cuLaunchKernel") - launches > 2, "they are measured");
+	first = rates_of(0);
+	ok(first.flops > 0 && first.bytes > 0 && first.link > 0 &&
+		   !are_common(first),
+	   "the rates are its own");
+	end();
+	launches = fake.calls("cuLaunchKernel");
+	begin(NULL, "CPU");
+	again = rates_of(0);
+	ok(are_equal(first, again), "another root has the same rates");
+	is_int(fake.calls("cuLaunchKernel") - launches, 0, "without measuring");
+	end();
+	begin("CUDA0:virtual=2", "CUDA0-1");
+	ok(are_equal(first, rates_of(0)) && are_equal(first, rates_of(1)),
+	   "so have two devices of a GPU");
+	end();
+}
+
+/* Asked in another process: the driver is not used before fork. */
+static bool computes(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		begin(NULL, "CPU");
+		must(weir_dev_info(dev[0], &info));
+		_exit(info.caps & WEIR_CAP_COMPUTE ? 0 : 1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail("fork");
+	return status == 0;
+}
+
+int main(void)
+{
+	static const char *const calls[] = {
+		"cuStreamCreate", "cuMemAlloc",        "cuMemsetD8Async",
+		"cuLaunchKernel", "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync",
+	};
+
+	open_fake();
+	if (!computes())
+		skip_all("CUDA0 does not compute: there was no nvcc");
+	plan(0);
+	each_fails(FAKECUDA_ONCE, 2, "a call fails");
+	each_fails(FAKECUDA_STICKY, 700, "the device is lost");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		fails(calls[i]);
+	little_memory();
+	measured();
+	all_given_back("after all");
+	return done_testing();
+}
