@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/url.h"
+#include "http/uri.h"
 
 struct weir__http_answer {
 	int status; /* 0: no answer */

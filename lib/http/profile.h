@@ -3,7 +3,7 @@
 #ifndef HTTP_PROFILE_H
 #define HTTP_PROFILE_H
 
-#include "http/url.h"
+#include "http/uri.h"
 
 /* The text of both files, read once. */
 struct weir__http_profiles {

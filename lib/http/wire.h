@@ -14,7 +14,7 @@
 
 #include <curl/curl.h>
 
-#include "http/url.h"
+#include "http/uri.h"
 
 enum weir__http_auth_kind {
 	WEIR__HTTP_AUTH_BASIC,

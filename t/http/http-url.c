@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/http/url.c: URLs parsed, followed, encoded and printed. */
-#include "http/url.h"
+/* lib/http/uri.c: URLs parsed, followed, encoded and printed. */
+#include "http/uri.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* URLs: parsed, joined, encoded, printed. Pure functions without state. */
-#ifndef HTTP_URL_H
-#define HTTP_URL_H
+#ifndef HTTP_URI_H
+#define HTTP_URI_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "http/url.h"
+#include "http/uri.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
