@@ -257,7 +257,8 @@ struct weir_source_desc {
 /*
  * Describe source number @i of a root: those that were added or loaded, among
  * them the module weir-http.so, which is loaded now if it is there; then
- * modules that were left out. Any thread; may block. -ENOENT: there are not as many.
+ * modules that were left out. Any thread; may block. -ENOENT: there are not as
+ * many.
  */
 WEIR_API int weir_source_describe(struct weir *weir, unsigned i,
 				  struct weir_source_desc *ret_desc)

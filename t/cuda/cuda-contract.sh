@@ -25,7 +25,8 @@ for test in mem/data stream/stream stream/stream-order stream/stream-io \
 	stream/event model/load/load model/load/load-next \
 	model/load/load-fd model/load/plan model/load/place \
 	model/load/target model/load/target-weights model/load/load-writes \
-	model/load/slice model/load/plan-random model/load/verify; do
+	model/load/slice model/load/plan-random model/load/verify \
+	io/source-mix; do
 	contract $test ${test##*/}
 done
 plan $t_done

@@ -69,7 +69,12 @@ int weir_source_entry(struct weir *weir, const struct weir_source_host *host,
 		snprintf(why, WEIR_SOURCE_WHY, "there is no network");
 		return -ENODEV;
 	}
-	source.abi = mistake && !strcmp(mistake, "abi") ? 77 : WEIR_SOURCE_ABI;
+	source.abi = WEIR_SOURCE_ABI;
+	if (mistake && !strcmp(mistake, "abi")) {
+		source.abi = 77; /* refused: nothing frees what it makes */
+		*ret_source = &source;
+		return 0;
+	}
 	host->log(weir, "the source %s of library %s", source.name,
 		  host->version);
 	*ret_self = malloc(1);
