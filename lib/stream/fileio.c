@@ -221,6 +221,8 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
 			  uint64_t bytes)
 {
+	if (file->object)
+		return false;
 	return bytes < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
 	       weir__file_resident(file, off, span) >= WEIR__RESIDENT;
 }

@@ -301,6 +301,30 @@ static void files(void)
 	       "https://x/y: ", "names and passwords are in no sentence");
 }
 
+/* Rows whose gaps cost more than a request are a request each. */
+static void far_rows(struct weir_stream *s, struct weir_file *f,
+		     const struct weir_tensor *t)
+{
+	struct weir_rect rect = { 0 };
+	const unsigned char *got = weir_tensor_data(t);
+	uint64_t bytes = mem.bytes, reads = mem.reads;
+	unsigned wrong = 0;
+
+	rect.width = 100;
+	rect.rows = 8;
+	rect.pitch = 100;
+	rect.host_pitch = 1000000;
+	if (weir_stream_read_2d(s, f, 4001, t, &rect) < 0)
+		bail("%s", weir_error());
+	is_int(weir_stream_sync(s, -1), 0, "rows that are far apart are read");
+	for (size_t i = 0; i < 800; i++)
+		wrong += got[i] !=
+			 sample_byte(4001 + i / 100 * 1000000 + i % 100, 1);
+	is_int(wrong, 0, "each to its place");
+	is_int(mem.reads - reads, 8, "each row is a request");
+	is_int(mem.bytes - bytes, 800, "and no gap is read");
+}
+
 static void streams(void)
 {
 	struct weir_stream *s;
@@ -324,6 +348,7 @@ static void streams(void)
 	for (size_t i = 0; i < 200000; i++)
 		wrong += got[7 + i] != sample_byte(4001 + i, 1);
 	is_int(wrong, 0, "the bytes are at their place");
+	far_rows(s, f, &t);
 	if (weir_stream_read(s, f, 12000000, &t, 0, 100000) < 0)
 		bail("%s", weir_error());
 	is_err(weir_stream_sync(s, -1), -ENODATA, "ends",
