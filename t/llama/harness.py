@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs tests written in Python; prints TAP."""
+import os
 import subprocess
 import sys
 import traceback
@@ -18,6 +19,25 @@ def failure(test):
     except Exception:
         return traceback.format_exc()
     return None
+
+
+def stand_in():
+    """The environment in which programs find two GPUs of the stand-in
+    driver, or None."""
+    build = os.environ["builddir"]
+    driver = os.environ.get("WEIR_T_FAKECUDA", f"{build}/t/fakecuda/.libs")
+    module = f"{build}/lib/cuda/.libs"
+    if not (os.path.exists(f"{driver}/libcuda.so.1") and
+            os.path.exists(f"{module}/weir-cuda.so")):
+        return None
+    paths = (driver, os.environ.get("LD_LIBRARY_PATH", ""))
+    return {"WEIR_MODULE_PATH": module, "FAKECUDA_DEVICES": "2",
+            "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
+
+
+def have_kernels():
+    return any(os.path.exists(f"{os.environ[top]}/lib/cuda/kernels/rows.ptx")
+               for top in ("builddir", "srcdir"))
 
 
 def main(tests, *made):

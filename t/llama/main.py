@@ -13,7 +13,7 @@ from gguf import GGUFValueType as Value
 
 import refused
 import variants
-from harness import Wrong, main
+from harness import Wrong, have_kernels, main, stand_in
 from models import (ATTENTION, LINEAR, LLAMA3, QWEN3, TOKENS, YARN, shape,
                     write_gguf, write_hf)
 from reference import Session, nmse, open_model
@@ -269,24 +269,6 @@ GPUS = ("CUDA0,CPU", "CPU,CUDA0", "CUDA0,CUDA1,CPU",
         "CUDA0,CPU:devices=2,apart=1,CUDA1,CPU1")
 
 
-def stand_in():
-    """The environment in which programs find these GPUs, or None."""
-    build = os.environ["builddir"]
-    driver = os.environ.get("WEIR_T_FAKECUDA", f"{build}/t/fakecuda/.libs")
-    module = f"{build}/lib/cuda/.libs"
-    if not (os.path.exists(f"{driver}/libcuda.so.1") and
-            os.path.exists(f"{module}/weir-cuda.so")):
-        return None
-    paths = (driver, os.environ.get("LD_LIBRARY_PATH", ""))
-    return {"WEIR_MODULE_PATH": module, "FAKECUDA_DEVICES": "2",
-            "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
-
-
-def have_kernels():
-    return any(os.path.exists(f"{os.environ[top]}/lib/cuda/kernels/rows.ptx")
-               for top in ("builddir", "srcdir"))
-
-
 def on_gpus():
     """Logits that GPUs compute."""
     env = stand_in()
@@ -294,18 +276,25 @@ def on_gpus():
         yield "no stand-in driver, or no kernels for it", None
         return
 
-    def gpu(what, limit, write, devices="CUDA0", **changed):
+    def gpu(what, limit, write, devices="CUDA0", options=(), **changed):
         def test():
             path = write(**changed)
             want = Session(open_model(path)).logits(TOKENS)
             for way in ((), ("-b", 5)):
                 near(f"with {way}",
-                     logits(path, "-d", devices, *way, **env), want, limit)
+                     logits(path, "-d", devices, *options, *way, **env),
+                     want, limit)
         return f"{what}: logits of a GPU are those of the reference", test
-    for kind in (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
+    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
         yield gpu(f"GGUF, {kind.name}", ROUNDED_ERROR, of_gguf(kind))
-    yield gpu("GGUF, Q4_K with some Q6_K", ROUNDED_ERROR, of_gguf(Type.Q4_K),
-              embedding=256, head=64, inner=256)
+    for name, kind in (("Q4_K with some Q6_K", Type.Q4_K),
+                       ("Q6_K", Type.Q6_K)):
+        yield gpu(f"GGUF, {name}", ROUNDED_ERROR, of_gguf(kind),
+                  embedding=256, head=64, inner=256)
+    for devices in ("CUDA0", "CUDA0,CUDA1"):
+        yield gpu(f"GGUF, Q8_0, weights that are read again and again to "
+                  f"{devices}", ROUNDED_ERROR, of_gguf(Type.Q8_0),
+                  devices=devices, options=("-w", BUDGETS[1]), layers=5)
     yield gpu("safetensors, F32, Llama 3's scaling of RoPE", CACHE_ERROR,
               of_hf("F32"), rope=LLAMA3)
     yield gpu("GGUF, Q8_0, layers on two GPUs and the CPU", ROUNDED_ERROR,

@@ -12,7 +12,7 @@ import subprocess
 from gguf import GGMLQuantizationType as Type
 from gguf import TokenType
 
-from harness import Wrong, main
+from harness import Wrong, have_kernels, main, stand_in
 from models import QWEN2, QWEN3, shape, write_gguf, write_hf
 from reference import Session, open_model
 from vocabularies import ByteLevel, SentencePiece
@@ -99,6 +99,31 @@ def as_reference(name, vocabulary, write):
         same("tokens", got["tokens"], want)
         same("text", weir(*options)[0], text_of(vocabulary, want))
     return f"{name}: the text is that of the reference's greedy tokens", test
+
+
+def on_gpus():
+    """Greedy texts that GPUs compute are those of the CPU."""
+    env = stand_in()
+    if not env or not have_kernels():
+        yield "no stand-in driver, or no kernels for it", None
+        return
+
+    def same_text(kind, *options):
+        def test():
+            path = write_gguf("m.gguf", shape(
+                vocabulary=len(BYTES.tokens), embedding=256, head=64,
+                inner=256), kind, add=BYTES.add_to)
+            ask = (path, "--prompt", prompt_of(BYTES), "-n", "8",
+                   "--temp", "0")
+            same(options, weir(*ask, *options, env={**os.environ, **env})[0],
+                 weir(*ask)[0])
+        return f"{kind.name}: the text of {' '.join(options)} is the CPU's", \
+            test
+    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0,
+                 Type.Q4_K, Type.Q6_K):
+        yield same_text(kind, "--devices", "CUDA0")
+    yield same_text(Type.Q8_0, "--devices", "CUDA0", "--budget", "400K")
+    yield same_text(Type.F16, "--devices", "CUDA0,CUDA1")
 
 
 def begins(name, vocabulary, write):
@@ -624,6 +649,7 @@ def cases():
     yield "devices and a budget do not change the text", on_devices
     yield "the report has the bytes that a budget makes it read again", \
         reports_fed
+    yield from on_gpus()
     yield from refused()
 
 
