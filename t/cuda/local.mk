@@ -12,7 +12,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
-	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-rates.t %D%/cuda-fuse.t \
+	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-graph-faults.t %D%/cuda-rates.t %D%/cuda-fuse.t \
 	%D%/cuda-fuse-products.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
@@ -96,7 +96,10 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_fuse_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_rates_t_SOURCES = %D%/cuda-rates.c $(T_GPU)
 %C%_cuda_rates_t_LDADD = lib/libweir.la t/libtap.la -ldl
-%C%_cuda_graphs_t_SOURCES = %D%/cuda-graphs.c $(T_GPU)
+T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
+%C%_cuda_graph_faults_t_SOURCES = %D%/cuda-graph-faults.c $(T_GRAPH_RUNS)
+%C%_cuda_graph_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_graphs_t_SOURCES = %D%/cuda-graphs.c $(T_GRAPH_RUNS)
 %C%_cuda_graphs_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_quants_t_SOURCES = %D%/cuda-quants.c $(T_GPU)
 %C%_cuda_quants_t_LDADD = lib/libweir.la t/libtap.la -ldl
