@@ -8,7 +8,7 @@ bundledir = .
 BUNDLE_LEAVE_OUT = t/house/tap.sh t/house/bootstrap.sh t/house/headers.sh t/house/layers.sh \
 	t/house/format.sh t/house/exports.sh t/house/pages.sh t/house/install.sh t/house/dist.sh \
 	t/kernels/instructions.sh t/house/bundle.sh t/core/gdb.sh \
-	t/io/env-ring.sh t/alloc/env-memory.sh t/io/env-files.sh $(T_PY_SH)
+	t/io/env-ring.sh t/alloc/env-memory.sh t/io/env-files.sh $(T_PY_SH) $(T_HTTP_C)
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/gguf.py \
 	t/corpus \
 	bench/decode_gpu bench/decode_llama.py $(BENCH_PEERS)

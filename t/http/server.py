@@ -196,11 +196,11 @@ class Paths:
         return answer
 
     def slow(self, request, size, *rest):
-        """One answer is slow, the others are steady."""
+        """Of the answers after the opening one is slow, three are steady."""
         answer = ranged(request, int(size))
         n = count(request.path)
-        if n:
-            answer.rate = 20000 if n == 2 else 1000000
+        if 1 <= n <= 4:
+            answer.rate = 10000 if n == 2 else 700000
         return answer
 
     def changes(self, request, size, *rest):
