@@ -545,27 +545,42 @@ static void graphs(void)
 	CUdeviceptr dx = cu_device(128), dy = cu_device(128);
 	void *params[] = { &dx, NULL }, *other[] = { &dy, NULL };
 	CUDA_KERNEL_NODE_PARAMS node;
+	CUDA_MEMSET_NODE_PARAMS wrong;
+	CUDA_MEMCPY3D empty;
 	CUgraphExecUpdateResultInfo info;
 	CUgraph graph, child;
 	CUgraphNode a, b, c, d, in;
 	CUgraphExec exec;
 	CUstream stream = cu_stream();
+	CUcontext ctx = NULL;
 	CUfunction f;
 	int n = 32;
 
+	cu.cuCtxGetCurrent(&ctx);
 	params[1] = other[1] = &n;
 	fill.dst = copy.srcDevice = dx;
 	copy.dstDevice = dy;
+	wrong = fill;
+	empty = copy;
 	cu.cuModuleGetFunction(&f, kernels, "add_one");
 	node = node_of(f, params);
 	cu.cuGraphCreate(&graph, 0);
 	cu.cuGraphCreate(&child, 0);
 	cu.cuGraphAddKernelNode(&in, child, NULL, 0, &node);
-	cu.cuGraphAddMemsetNode(&a, graph, NULL, 0, &fill, NULL);
+	cu.cuGraphAddMemsetNode(&a, graph, NULL, 0, &fill, ctx);
+	is_int(cu.cuGraphAddMemsetNode(&b, graph, NULL, 0, &fill, NULL),
+	       CUDA_ERROR_INVALID_VALUE, "a node needs a context");
+	wrong.elementSize = 3;
+	is_int(cu.cuGraphAddMemsetNode(&b, graph, NULL, 0, &wrong, ctx),
+	       CUDA_ERROR_INVALID_VALUE,
+	       "elements of a fill have 1, 2 or 4 bytes");
+	empty.WidthInBytes = 0;
+	is_int(cu.cuGraphAddMemcpyNode(&b, graph, NULL, 0, &empty, ctx),
+	       CUDA_ERROR_INVALID_VALUE, "a copy of no bytes is no node");
 	cu.cuGraphAddKernelNode(&b, graph, &a, 1, &node);
 	cu.cuGraphAddChildGraphNode(&c, graph, &b, 1, child);
 	cu.cuGraphAddEmptyNode(&d, graph, &c, 1);
-	cu.cuGraphAddMemcpyNode(&in, graph, &d, 1, &copy, NULL);
+	cu.cuGraphAddMemcpyNode(&in, graph, &d, 1, &copy, ctx);
 	is_int(cu.cuGraphInstantiate(&exec, graph, 0), 0,
 	       "a graph is instantiated");
 	is_int(first_of(exec, dy, stream), 2,

@@ -220,15 +220,53 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *ret, CUgraph graph,
 	return fc_leave(&call, add_kernel(&call, ret, graph, deps, n, params));
 }
 
+/* The context on which a node runs. */
+static CUresult context_ok(struct fc_call *call, CUcontext ctx)
+{
+	return fc_handle_ok(ctx, FC_CONTEXT)
+		       ? CUDA_SUCCESS
+		       : fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				  "%p is no context", (void *)ctx);
+}
+
+static CUresult copy_ok(struct fc_call *call, const CUDA_MEMCPY3D *c,
+			CUcontext ctx)
+{
+	if (!c || !c->WidthInBytes || !c->Height || !c->Depth)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"a node that copies nothing");
+	if (c->Height > 1 &&
+	    ((c->srcPitch && c->srcPitch < c->srcXInBytes + c->WidthInBytes) ||
+	     (c->dstPitch && c->dstPitch < c->dstXInBytes + c->WidthInBytes)))
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"rows of %zu bytes, and a pitch below that",
+				c->WidthInBytes);
+	return context_ok(call, ctx);
+}
+
+static CUresult fill_ok(struct fc_call *call, const CUDA_MEMSET_NODE_PARAMS *p,
+			CUcontext ctx)
+{
+	if (!p || !p->width || !p->height ||
+	    (p->elementSize != 1 && p->elementSize != 2 &&
+	     p->elementSize != 4) ||
+	    p->dst % p->elementSize)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"a node that fills nothing, or wrong elements");
+	return context_ok(call, ctx);
+}
+
 CUresult cuGraphAddMemcpyNode(CUgraphNode *ret, CUgraph graph,
 			      const CUgraphNode *deps, size_t n,
 			      const CUDA_MEMCPY3D *params, CUcontext ctx)
 {
 	FC_ENTER("cuGraphAddMemcpyNode", FC_CTX);
-	struct step step = { .type = CU_GRAPH_NODE_TYPE_MEMCPY,
-			     .copy = *params };
+	struct step step = { .type = CU_GRAPH_NODE_TYPE_MEMCPY };
+	CUresult result = copy_ok(&call, params, ctx);
 
-	(void)ctx;
+	if (result != CUDA_SUCCESS)
+		return fc_leave(&call, result);
+	step.copy = *params;
 	return fc_leave(&call, add(&call, ret, graph, deps, n, &step));
 }
 
@@ -238,10 +276,12 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *ret, CUgraph graph,
 			      CUcontext ctx)
 {
 	FC_ENTER("cuGraphAddMemsetNode", FC_CTX);
-	struct step step = { .type = CU_GRAPH_NODE_TYPE_MEMSET,
-			     .fill = *params };
+	struct step step = { .type = CU_GRAPH_NODE_TYPE_MEMSET };
+	CUresult result = fill_ok(&call, params, ctx);
 
-	(void)ctx;
+	if (result != CUDA_SUCCESS)
+		return fc_leave(&call, result);
+	step.fill = *params;
 	return fc_leave(&call, add(&call, ret, graph, deps, n, &step));
 }
 
@@ -301,7 +341,9 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph,
 				     unsigned long long flags)
 {
 	FC_ENTER("cuGraphInstantiate", FC_CTX);
-	(void)flags;
+	if (flags & ~0xfull) /* CUgraphInstantiate_flags */
+		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
+						"flags %#llx", flags));
 	return fc_leave(&call, instantiate(&call, ret, graph));
 }
 
