@@ -28,6 +28,7 @@ struct weir__cuda;
 	X(matvec_blocks)     \
 	X(attention)         \
 	X(attention_chunks)  \
+	X(attention_tiles)   \
 	X(reduce)            \
 	X(sort)
 
@@ -51,7 +52,9 @@ struct weir__cuda;
 	X(attention_chunks, attention_chunks_f32)  \
 	X(attention_chunks, attention_chunks_f16)  \
 	X(attention_chunks, attention_chunks_bf16) \
-	X(attention_chunks, attention_parts)
+	X(attention_chunks, attention_parts)       \
+	X(attention_tiles, attention_tiles_f16)    \
+	X(attention_tiles, attention_tiles_bf16)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)              \

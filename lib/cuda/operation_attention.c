@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention: by chunks of positions if rows of k and v can be loaded by 16
- * bytes, else by the plain kernel.
+ * Attention: by tiles or by chunks of positions if rows of k and v can be
+ * loaded by 16 bytes, else by the plain kernel.
  */
 #include "cuda/launches.h"
 #include "cuda/operations.h"
@@ -157,6 +157,47 @@ static void chunks_add(struct weir__cuda_launches *l,
 				      sizeof(p));
 }
 
+/* The kernels of attention_tiles.cu: queries of a block, threads. */
+#define TILE_ROWS 64u
+#define TILE_THREADS 128u
+#define LEAST_TOKENS 9     /* as products */
+#define FEW_POSITIONS 2048 /* a block computes them soon enough */
+
+/* True if rows consist of pairs of 8 elements, as products of tiles take. */
+static bool has_tile_rows(const struct weir__cuda_operand *t)
+{
+	return t->dtype != WEIR_DTYPE_F32 && t->dim[0] % 16 == 0 &&
+	       t->dim[0] <= WEIR__CUDA_ATTENTION_TILE_HEAD;
+}
+
+/*
+ * Append a launch by tiles, which rounds q and exponents. False: the node is
+ * not one for tiles, or has too few blocks for so many positions.
+ */
+static bool tiles_add(struct weir__cuda_launches *l,
+		      const struct weir_op_attention *op,
+		      const struct weir__cuda_attention *a, bool has_mask)
+{
+	struct weir__cuda_attention_chunks p;
+
+	if (op->precision != WEIR_PRECISION_FAST || has_mask ||
+	    op->softcap > 0 || a->q.dim[1] < LEAST_TOKENS ||
+	    !has_tile_rows(&a->k) || !has_tile_rows(&a->v))
+		return false;
+	p = chunks_of(a);
+	p.row_blocks = (p.rows + TILE_ROWS - 1) / TILE_ROWS;
+	p.blocks = a->rows / p.rows * p.row_blocks;
+	if (p.blocks > MOST_BLOCKS ||
+	    (a->positions > FEW_POSITIONS && p.blocks * 4 < l->sms))
+		return false;
+	weir__cuda_launch_add(l,
+			      a->k.dtype == WEIR_DTYPE_F16
+				      ? WEIR__CUDA_KERNEL_attention_tiles_f16
+				      : WEIR__CUDA_KERNEL_attention_tiles_bf16,
+			      p.blocks, 1, TILE_THREADS, 0, &p, sizeof(p));
+	return true;
+}
+
 /* True if the node has source @i, whose address may not be known yet. */
 static bool has_source(const struct weir_backend_node *node, uint32_t i)
 {
@@ -196,7 +237,8 @@ static void attention_plan(struct weir__cuda_launches *l,
 		p.positions = p.pages.dim[0] * (int64_t)p.page;
 	l->checks |= has_source(node, 5);
 	if (takes_chunks(&p)) {
-		chunks_add(l, &p);
+		if (!tiles_add(l, a, &p, has_source(node, 3)))
+			chunks_add(l, &p);
 		return;
 	}
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention,

@@ -318,6 +318,7 @@ static struct weir_node *decode(enum weir_dtype dtype, int heads, int d)
 
 static void attention(void)
 {
+	const struct weir_op_attention causal = { .causal = 1 };
 	const enum weir_dtype dtypes[] = { F32, WEIR_DTYPE_F16, WEIR_DTYPE_BF16,
 					   WEIR_DTYPE_Q8_0 };
 
@@ -327,6 +328,12 @@ static void attention(void)
 		count(decode(d, 8, 128), "%s[8,1,128]256", name_of(d));
 		count(decode(d, 2, 96), "%s[2,1,96]256", name_of(d));
 	}
+	for (unsigned i = 1; i < 3; i++)
+		count(weir_attention(g, leaf(F32, 3, 2, 64, 128),
+				     leaf(dtypes[i], 3, 1, 256, 128),
+				     leaf(dtypes[i], 3, 1, 256, 128), NULL,
+				     &causal),
+		      "%s[2,64,128]256", name_of(dtypes[i]));
 }
 
 int main(void)

@@ -17,7 +17,8 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t
-T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t
+T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
+	%D%/cuda-attention-tiles.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
 T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
@@ -138,6 +139,9 @@ T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
 %C%_cuda_products_t_SOURCES = t/kernels/kernel-products.c $(T_CUDA_TRIAL)
 %C%_cuda_products_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_products_t_LDADD = $(LDADD) -ldl
+%C%_cuda_attention_tiles_t_SOURCES = %D%/cuda-attention-tiles.c $(T_CUDA_TRIAL)
+%C%_cuda_attention_tiles_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_attention_tiles_t_LDADD = $(LDADD) -ldl
 %C%_cuda_chunks_t_SOURCES = %D%/cuda-chunks.c $(T_CUDA_TRIAL)
 %C%_cuda_chunks_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_chunks_t_LDADD = $(LDADD) -ldl

@@ -4,10 +4,11 @@
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
-	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/attention_chunks.cu
+	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/attention_chunks.cu \
+	%D%/attention_tiles.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
-	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/matvec.cuh \
+	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/queries.cuh %D%/matvec.cuh \
 	%D%/rounded.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)

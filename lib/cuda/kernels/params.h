@@ -280,7 +280,8 @@ struct weir__cuda_attention {
 #define WEIR__CUDA_CHUNK_HEAD 256  /* most elements of a head */
 #define WEIR__CUDA_CHUNK_SEQUENCES 1024 /* most sequences, if split */
 #define WEIR__CUDA_CHUNK_STATE 4        /* floats before the sums of a part */
-#define WEIR__CUDA_CHUNK_ADDERS 16      /* warps of attention_parts */
+#define WEIR__CUDA_ATTENTION_TILE_HEAD 128 /* most elements, of tiles */
+#define WEIR__CUDA_CHUNK_ADDERS 16         /* warps of attention_parts */
 
 /*
  * attention_chunks: a block for each block of queries that share a head of k;

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of many tokens by tensor cores on CUDA0: sizes of heads, groups of
+ * heads, tiles that begin and end anywhere; which kernel computes it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dtypes.h"
+#include "gpu.h"
+#include "kernels/trial.h"
+#include "tap.h"
+
+/* q and exponents have 8 bits, or 11. */
+#define NEAR_BITS8 3e-5
+#define NEAR_BITS11 1e-6
+
+static const struct tiled {
+	enum weir_dtype dtype;
+	const char *name; /* of its kernel */
+	double near;
+} tiled[] = {
+	{ F16, "attention_tiles_f16", NEAR_BITS11 },
+	{ BF16, "attention_tiles_bf16", NEAR_BITS8 },
+};
+
+static __typeof__(&fakecuda_kernel) counts_of;
+
+static int launches(const char *kernel)
+{
+	struct fakecuda_kernel k = { 0 };
+	char full[64];
+
+	snprintf(full, sizeof(full), "weir_kernel_%s", kernel);
+	if (counts_of)
+		counts_of(full, &k);
+	return (int)k.launches;
+}
+
+/* Attention of @t tokens to @s positions. */
+struct shape {
+	int heads, heads_k, t, s, d, dv;
+};
+
+static struct weir_node *attend(const struct shape *f, enum weir_dtype dtype,
+				struct weir_node *mask,
+				const struct weir_op_attention *p)
+{
+	return weir_attention(g, put(F32, 3, f->heads, f->t, f->d),
+			      put(dtype, 3, f->heads_k, f->s, f->d),
+			      put(dtype, 3, f->heads_k, f->s, f->dv), mask, p);
+}
+
+/* Sizes of heads, groups of heads, tiles that are not whole. */
+static void shapes(const struct tiled *c)
+{
+	static const struct shape shape[] = {
+		{ 4, 1, 16, 64, 64, 64 },   { 2, 2, 9, 130, 80, 80 },
+		{ 3, 1, 33, 65, 96, 96 },   { 2, 1, 70, 200, 128, 128 },
+		{ 7, 1, 20, 190, 64, 112 }, { 1, 1, 65, 65, 32, 48 },
+		{ 4, 2, 40, 7, 48, 64 },
+	};
+	const struct weir_op_attention causal = { .causal = 1 };
+	const int n = (int)(sizeof(shape) / sizeof(shape[0]));
+	int before = launches(c->name);
+
+	for (int i = 0; i < n; i++) {
+		same(attend(&shape[i], c->dtype, NULL, NULL), c->near,
+		     "%s: %d heads of %d and %d elements, %d of k, "
+		     "%d tokens, %d positions",
+		     c->name, shape[i].heads, shape[i].d, shape[i].dv,
+		     shape[i].heads_k, shape[i].t, shape[i].s);
+		same(attend(&shape[i], c->dtype, NULL, &causal), c->near,
+		     "%s: the same, causal", c->name);
+	}
+	if (on_fake(1))
+		is_int(launches(c->name) - before, 2 * n,
+		       "each was computed by %s", c->name);
+}
+
+/* Sequences of all lengths, in pages or not, with sinks and a window. */
+static void sequences(const struct tiled *c, int t, int page, uint32_t window)
+{
+	const double length[] = { 0, 1, 140, 64, 65, 128, 3, 151 };
+	struct weir_op_attention p = { .causal = 1,
+				       .window = window,
+				       .page = (uint32_t)page };
+	int n = page ? 160 / page : 160;
+	struct weir_node *src[7] = { NULL };
+	double *pages = calloc((size_t)(8 * n), sizeof(*pages));
+
+	for (int i = 0; i < 8 * n; i++)
+		pages[i] = (double)random_below((uint64_t)n);
+	src[0] = put(F32, 4, 8, 6, t, 64);
+	src[1] = page ? put(c->dtype, 3, 2, n * page, 64)
+		      : put(c->dtype, 4, 8, 2, n, 64);
+	src[2] = page ? put(c->dtype, 3, 2, n * page, 32)
+		      : put(c->dtype, 4, 8, 2, n, 32);
+	src[4] = put(F32, 1, 6);
+	src[5] = put_values(I32, length, 1, 8);
+	src[6] = page ? put_values(I32, pages, 2, 8, n) : NULL;
+	same(weir_graph_op(g, WEIR_OP_ATTENTION, &p, sizeof(p), src, 7),
+	     c->near, "%s: 8 lengths, %d tokens, pages of %d, window %u",
+	     c->name, t, page, window);
+	free(pages);
+}
+
+/* Positions after the length may be NaNs; a length out of range fails. */
+static void lengths(const struct tiled *c)
+{
+	const double length = 70, wrong = 101;
+	double *v = calloc(100 * 32, sizeof(*v));
+	struct weir_node *src[7] = { NULL };
+	struct weir_op_attention p = { .causal = 1 };
+
+	for (int i = 0; i < 100 * 32; i++)
+		v[i] = i / 32 < 70 ? random_number() : NAN;
+	for (int i = 0; i < 2; i++) {
+		src[0] = put(F32, 4, 1, 2, 12, 32);
+		src[1] = src[2] = put_values(c->dtype, v, 4, 1, 1, 100, 32);
+		src[5] = put_values(I32, i ? &wrong : &length, 1, 1);
+		if (i)
+			fails(weir_graph_op(g, WEIR_OP_ATTENTION, &p, sizeof(p),
+					    src, 7),
+			      -EINVAL,
+			      "length 101 of sequence 0 is not 0 to 100",
+			      "%s: a length above the positions", c->name);
+		else
+			same(weir_graph_op(g, WEIR_OP_ATTENTION, &p, sizeof(p),
+					   src, 7),
+			     c->near,
+			     "%s: positions after the length may be NaNs",
+			     c->name);
+	}
+	free(v);
+}
+
+/* A cache of [S, heads, D], q of another dtype. */
+static void views(const struct tiled *c)
+{
+	same(weir_attention(
+		     g, weir_permute(g, put(F16, 3, 20, 4, 64), 3, D(1, 0, 2)),
+		     weir_permute(g, put(c->dtype, 3, 90, 2, 64), 3,
+				  D(1, 0, 2)),
+		     weir_permute(g, put(c->dtype, 3, 90, 2, 64), 3,
+				  D(1, 0, 2)),
+		     NULL, NULL),
+	     c->near, "%s: permuted heads", c->name);
+}
+
+/* What tiles do not compute: it is exact. */
+static void others(void)
+{
+	static const struct shape few = { 2, 1, 8, 70, 64, 64 };
+	static const struct shape many = { 2, 1, 20, 70, 64, 64 };
+	static const struct shape odd = { 2, 1, 20, 70, 72, 64 };
+	struct weir_op_attention p = { .softcap = 2 };
+	int before = launches(tiled[0].name) + launches(tiled[1].name);
+
+	same(attend(&few, BF16, NULL, NULL), NEAR_F32, "8 tokens");
+	same(attend(&odd, BF16, NULL, NULL), NEAR_F32, "72 elements");
+	same(attend(&many, F32, NULL, NULL), NEAR_F32, "k and v of F32");
+	same(attend(&many, BF16, put(F32, 2, 20, 70), NULL), NEAR_F32,
+	     "a mask of floats");
+	same(attend(&many, BF16, NULL, &p), NEAR_F32, "softcap");
+	p.softcap = 0;
+	p.precision = WEIR_PRECISION_INVARIANT;
+	same(attend(&many, BF16, NULL, &p), NEAR_F32, "invariant");
+	p.precision = WEIR_PRECISION_F32;
+	same(attend(&many, BF16, NULL, &p), NEAR_F32, "exact");
+	if (on_fake(1))
+		is_int(launches(tiled[0].name) + launches(tiled[1].name) -
+			       before,
+		       0, "none of them was computed by tiles");
+}
+
+static void orders(void)
+{
+	char order[8];
+
+	if (!on_fake(0))
+		return;
+	for (int i = 1; i <= 20; i++) {
+		snprintf(order, sizeof(order), "%d", i);
+		fake.set("ORDER", order);
+		sequences(&tiled[i % 2], 10 + i % 3, i % 4 < 2 ? 16 : 0,
+			  i % 3 ? 40 : 0);
+	}
+	fake.set("ORDER", "0");
+}
+
+/* Rows of 64 and 128 elements: chunks of 16 bytes fill whole passes. */
+static void no_conflicts(const struct tiled *c)
+{
+	static const struct shape whole = { 2, 1, 70, 200, 128, 64 };
+	struct fakecuda_kernel k = { 0 }, before = { 0 };
+	char full[64];
+
+	snprintf(full, sizeof(full), "weir_kernel_%s", c->name);
+	if (counts_of)
+		counts_of(full, &before);
+	same(attend(&whole, c->dtype, NULL, NULL), c->near, "%s: whole rows",
+	     c->name);
+	if (!on_fake(1))
+		return;
+	counts_of(full, &k);
+	is_int((int)(k.bank_conflicts - before.bank_conflicts), 0,
+	       "%s: threads use different banks of shared memory", c->name);
+}
+
+int main(void)
+{
+	trials_begin();
+	if (fake.handle)
+		*(void **)&counts_of = fake_symbol("fakecuda_kernel");
+	for (unsigned i = 0; i < 2; i++) {
+		shapes(&tiled[i]);
+		sequences(&tiled[i], 9, 16, 0);
+		sequences(&tiled[i], 30, 0, 50);
+		lengths(&tiled[i]);
+		views(&tiled[i]);
+		no_conflicts(&tiled[i]);
+	}
+	others();
+	orders();
+	return trials_end();
+}
