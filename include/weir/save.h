@@ -183,8 +183,8 @@ WEIR_API int weir_save_record(struct weir_save *save, struct weir_event *event)
 	WEIR_NONNULL(1, 2);
 /*
  * Cancel: start no more writes. Returns at once; weir_save_wait() waits for
- * what is running. The temporary files are removed. A save whose files have
- * their names already succeeds.
+ * what is running. The temporary files are removed; their blocks may be freed
+ * after the wait. A save whose files have their names already succeeds.
  */
 WEIR_API int weir_save_cancel(struct weir_save *save) WEIR_NONNULL(1);
 /*

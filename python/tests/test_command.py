@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,3 +159,42 @@ def test_convert_ctrl_c(many: Path, tmp_path: Path) -> None:
     out, _ = process.communicate()
     assert out.endswith("ended\n") and process.returncode == 0
     assert set(os.listdir(tmp_path)) <= {many.name, "x.safetensors"}
+
+
+ENDS_SLOWLY = """#!{python}
+import os, signal, sys, time
+
+def end(*unused):
+    os.close(1)
+    os.close(2)
+    time.sleep(60)
+
+signal.signal(signal.SIGTERM, end)
+show = int(sys.argv[sys.argv.index("--progress-fd") + 1])
+line = '{{"bytes": %d, "total": 0, "seconds": 0, "what": ""}}\\n' % os.getpid()
+os.write(show, line.encode())
+time.sleep(60)
+"""
+
+
+def test_convert_ends_slowly(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """convert() that is ended does not wait until the blocks of its file are free."""
+    command = tmp_path / "weir"
+    command.write_text(ENDS_SLOWLY.format(python=sys.executable))
+    command.chmod(0o755)
+    monkeypatch.setattr(_command, "path", lambda: str(command))
+    pids = []
+
+    def end(state: Any) -> None:
+        pids.append(state["bytes"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        weir.convert(small, tmp_path / "x.gguf", progress=end)
+    os.kill(pids[0], signal.SIGKILL)  # it is there
+    with pytest.raises(ProcessLookupError):  # a thread has waited for it
+        for _ in range(600):
+            os.kill(pids[0], 0)
+            time.sleep(0.1)

@@ -213,9 +213,7 @@ def _run(arguments: Sequence[str], show: Optional[_report.Show]) -> bytes:
             _follow(read, show)
         out, said = process.communicate()
     except BaseException:
-        # It removes what it has begun to write.
-        process.terminate()
-        process.communicate()
+        _end(process)
         raise
     if process.returncode == 0 or (process.returncode == 3 and out):
         return out
@@ -228,6 +226,22 @@ def _run(arguments: Sequence[str], show: Optional[_report.Show]) -> bytes:
     raise _errors.make(
         _STATUS.get(process.returncode, 0), _as_call(sentence)
     )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End the command, and wait until it has removed what it has written.
+
+    Then it closes its pipes. It ends when the file system has freed the blocks,
+    which can take a second: a thread waits for that.
+    """
+    import threading
+
+    process.terminate()
+    for pipe in (process.stdout, process.stderr):
+        if pipe and not pipe.closed:
+            pipe.read()
+            pipe.close()
+    threading.Thread(target=process.wait, name="weir", daemon=True).start()
 
 
 def _follow(read: int, show: _report.Show) -> None:

@@ -432,9 +432,10 @@ static void save_end(struct weir__task *task)
 	struct weir_save *s = weir__container(task, struct weir_save, task);
 	struct weir__engine *eng = s->eng;
 	const bool leaked = atomic_load(&s->job->leaked);
+	const bool cancelled = atomic_load(&s->cancelled);
 	int r = 0;
 
-	if (atomic_load(&s->cancelled))
+	if (cancelled)
 		weir__save_fail(s, -ECANCELED, 0, s->model->n_recs,
 				"%s: the save was cancelled", s->path);
 	if (!atomic_load(&s->failed)) {
@@ -445,13 +446,18 @@ static void save_end(struct weir__task *task)
 			weir__save_fail(s, r, 0, s->model->n_recs, "%s",
 					weir__error_text());
 	}
-	weir__save_files_end(s, leaked);
+	weir__save_files_remove(s);
+	if (!cancelled)
+		weir__save_files_close(s, leaked);
 	if (!leaked)
 		release_items(s);
 	atomic_store(&s->elapsed, weir__now() - s->begun);
 	atomic_store(&s->state, WEIR__SAVE_FINISHED);
 	atomic_store(&s->finished, true);
 	weir__timeline_complete(&s->timeline, 0);
+	/* Who has cancelled does not wait until all blocks are free. */
+	if (cancelled)
+		weir__save_files_close(s, leaked);
 	if (!leaked)
 		weir__timeline_put(&s->timeline);
 	weir__engine_release(eng);
@@ -599,7 +605,8 @@ static int start_held(struct weir_save *s)
 	if (r >= 0)
 		r = make_job(s);
 	if (r < 0) {
-		weir__save_files_end(s, false);
+		weir__save_files_remove(s);
+		weir__save_files_close(s, false);
 		return r;
 	}
 	s->begun = weir__now();

@@ -139,11 +139,14 @@ int weir__save_files_make(struct weir_save *s);
  * give them their names. Blocks. Returns -errno with a sentence.
  */
 int weir__save_files_publish(struct weir_save *s);
+/* Remove the files that have temporary names. */
+void weir__save_files_remove(struct weir_save *s);
 /*
- * Remove the files that have temporary names, and close all unless @leaked: a
- * thread may still write to their descriptors. Blocks.
+ * Close the folder, and the files unless @leaked: a thread may still write to
+ * their descriptors. Blocks, while a file system frees the blocks of a file
+ * that was removed.
  */
-void weir__save_files_end(struct weir_save *s, bool leaked);
+void weir__save_files_close(struct weir_save *s, bool leaked);
 
 /* save_earlier.c: the model that is replaced; see there. Block. */
 /* 1; 0: there is an index that cannot be read, and is left alone; -ENOMEM. */

@@ -412,15 +412,16 @@ static void unname_files(struct weir_save *s)
 			(void)weir__sys_unlink(s->dir, s->file[i].name);
 }
 
-static void end_file(const struct weir_save *s, struct weir__save_file *f,
-		     bool leaked)
+static void remove_temp(const struct weir_save *s, struct weir__save_file *f)
 {
 	if (f->temp && !f->named)
 		(void)weir__sys_unlink(s->dir, f->temp);
 	weir__free(f->temp);
 	f->temp = NULL;
-	if (leaked)
-		return;
+}
+
+static void close_file(struct weir__save_file *f)
+{
 	weir__file_put(f->file);
 	f->file = NULL;
 }
@@ -473,15 +474,23 @@ int weir__save_files_publish(struct weir_save *s)
 	(void)weir__sys_lock(s->dir, LOCK_NS);
 	r = publish(s, index);
 	s->sync_ns = weir__now() - begun;
-	if (index)
-		end_file(s, index, false);
+	if (index) {
+		remove_temp(s, index);
+		close_file(index);
+	}
 	return r;
 }
 
-void weir__save_files_end(struct weir_save *s, bool leaked)
+void weir__save_files_remove(struct weir_save *s)
 {
 	for (uint32_t i = 0; i < s->n_files; i++)
-		end_file(s, &s->file[i], leaked);
+		remove_temp(s, &s->file[i]);
+}
+
+void weir__save_files_close(struct weir_save *s, bool leaked)
+{
+	for (uint32_t i = 0; i < s->n_files && !leaked; i++)
+		close_file(&s->file[i]);
 	weir__sys_close(s->dir);
 	s->dir = -1;
 }

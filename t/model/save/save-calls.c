@@ -83,6 +83,33 @@ static bool end_fault(void)
 	return atomic_exchange(&fault.n, 0) == 0;
 }
 
+/*
+ * A save is cancelled while its writes wait; then the close of a file without a
+ * name waits, as it does while the file system frees many blocks.
+ */
+#define HELD_NS INT64_C(20000000000)
+static _Atomic enum held {
+	NOTHING,
+	WRITES,
+	CLOSES
+} held;
+
+static void wait_while(enum held what)
+{
+	while (atomic_load(&held) == what)
+		usleep(100);
+}
+
+EXPORT int close(int fd)
+{
+	struct stat st;
+
+	if (atomic_load(&held) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    !st.st_nlink)
+		wait_while(CLOSES);
+	return (int)syscall(SYS_close, fd);
+}
+
 EXPORT int openat(int dir, const char *path, int flags, ...)
 {
 	unsigned mode = 0;
@@ -100,6 +127,7 @@ EXPORT int openat(int dir, const char *path, int flags, ...)
 
 EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
 {
+	wait_while(WRITES);
 	if (fails(PWRITE, fd)) {
 		if (errno)
 			return -1;
@@ -228,8 +256,12 @@ static int save(struct weir *root, const struct form *f, bool sharded,
 			bail("%s", weir_error());
 	}
 	r = weir_save_start(s, NULL);
+	if (r >= 0 && atomic_load(&held)) {
+		r = weir_save_cancel(s);
+		atomic_store(&held, CLOSES);
+	}
 	if (r >= 0) {
-		r = weir_save_wait(s, -1);
+		r = weir_save_wait(s, atomic_load(&held) ? HELD_NS : -1);
 		if (rep)
 			(void)!weir_save_report(s, rep);
 	}
@@ -496,6 +528,18 @@ static void refused(struct weir *root, const struct form *f)
 	   "%s: its report says how much was written directly", f->what);
 }
 
+static void cancelled(struct weir *root, const struct form *f)
+{
+	remove_all();
+	temps = 0;
+	atomic_store(&held, WRITES);
+	is_int(save(root, f, f->sharded, 100, NULL), -ECANCELED,
+	       "%s: a cancelled save ends before its blocks are free", f->what);
+	each_left(count_temp);
+	ok(!temps, "%s: then its files have no names", f->what);
+	atomic_store(&held, NOTHING);
+}
+
 int main(void)
 {
 	const bool large = getenv("WEIR_T_LARGE") != NULL;
@@ -503,7 +547,7 @@ int main(void)
 
 	if (large)
 		bytes = 9 << 20;
-	plan((unsigned)(N_FORMS * (3 + N_FAILING) + 2));
+	plan((unsigned)(N_FORMS * (5 + N_FAILING) + 2));
 	files_begin();
 	root = open_root();
 	for (size_t i = 0; i < N_FORMS; i++)
@@ -511,6 +555,8 @@ int main(void)
 	for (size_t i = 0; i < N_FORMS; i++)
 		for (size_t k = 0; k < N_FAILING; k++)
 			failed(root, &forms[i], &failing[k]);
+	for (size_t i = 0; i < N_FORMS; i++)
+		cancelled(root, &forms[i]);
 	bytes = 5 << 20;
 	refused(root, &forms[0]);
 	weir_close(root);
