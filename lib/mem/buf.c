@@ -606,6 +606,7 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 		.got = first->mem.got,
 		.members = buf->n_members,
 		.node = first->mem.node,
+		.refs = atomic_load(&buf->refs),
 	};
 	int r;
 

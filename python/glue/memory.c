@@ -244,6 +244,23 @@ static PyObject *memory_tensor(PyObject *o, PyObject *args)
 	return (PyObject *)glue_tensor_new(self, &t);
 }
 
+/* share(): another object of the same memory. */
+static PyObject *memory_share(PyObject *o, PyObject *unused)
+{
+	(void)unused;
+	return (PyObject *)glue_memory_new(((struct glue_memory *)o)->buf);
+}
+
+/* alone(): False while another object, or a framework, has the memory. */
+static PyObject *memory_alone(PyObject *o, PyObject *unused)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	int r = weir_buf_info(((struct glue_memory *)o)->buf, &info);
+
+	(void)unused;
+	return PyBool_FromLong(r >= 0 && info.refs == 1);
+}
+
 static PyObject *memory_address(PyObject *self, void *unused)
 {
 	(void)unused;
@@ -261,6 +278,10 @@ static PyMethodDef methods[] = {
 	{ "fetch", glue_map_fetch, METH_VARARGS,
 	  "fetch(offset, bytes): read this part of a mapping from its file. "
 	  "False if not all of it is in memory now." },
+	{ "share", memory_share, METH_NOARGS,
+	  "share(): another object of the same memory." },
+	{ "alone", memory_alone, METH_NOARGS,
+	  "alone(): True if no other object has the memory, and no tensor." },
 	{ NULL, NULL, 0, NULL },
 };
 

@@ -15,7 +15,7 @@ from typing import Any, List, Tuple
 import pytest
 
 import weir
-from weir import _fetch, _weir
+from weir import _dtypes, _fetch, _weir
 
 from conftest import content, header
 
@@ -157,12 +157,13 @@ def test_fetch(monkeypatch: Any) -> None:
     """Files are read in the background once, whole, by several threads."""
     root = weir.Root()
     memory = [_weir.Memory(root, size) for size in (1, 9 << 20, (4 << 20) + 5)]
+    places = [m.address for m in memory]
     reads: List[Tuple[int, int, int]] = []
     calls = itertools.count()
     here, all_read = threading.Barrier(_fetch.THREADS), threading.Event()
 
     def read(part: _weir.Memory, offset: int, bytes: int) -> None:
-        if not any(part is m for m in memory):
+        if part.address not in places:
             return  # of another test
         if next(calls) < _fetch.THREADS:
             here.wait(60)  # until all threads run
@@ -184,6 +185,34 @@ def test_fetch(monkeypatch: Any) -> None:
             memory[1].fetch(offset, size)
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_fetch_dropped(monkeypatch: Any, kept: bool) -> None:
+    """A file is not read further when all of its tensors are gone."""
+    memory = _weir.Memory(weir.Root(), 100 << 20)
+    place, reads = memory.address, []
+    started, dropped = threading.Event(), threading.Event()
+
+    def read(part: _weir.Memory, offset: int, bytes: int) -> None:
+        if part.address == place:
+            reads.append(offset)
+            started.set()
+            dropped.wait(60)
+
+    monkeypatch.setattr(_fetch, "read", read)
+    queue = _fetch._Queue()
+    queue.add([memory])
+    assert started.wait(60) and not memory.alone()
+    threads = set(queue._threads)
+    tensor = memory.tensor(16, _dtypes.BY_NAME["F32"].code, (4,)) if kept else None
+    del memory
+    dropped.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(reads) == 25 if kept else len(reads) <= _fetch.THREADS
+    assert not queue._mappings and not queue._threads
+    del tensor
+
+
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_fetch_without_threads(monkeypatch: Any, error: Any) -> None:
     """Files are read in the background again after no thread could be started."""
@@ -191,7 +220,7 @@ def test_fetch_without_threads(monkeypatch: Any, error: Any) -> None:
     queue, was_read = _fetch._Queue(), threading.Event()
 
     def read(part: _weir.Memory, offset: int, bytes: int) -> None:
-        if part is memory[0]:
+        if part.address == memory[0].address:
             was_read.set()
 
     def fail(thread: threading.Thread) -> None:

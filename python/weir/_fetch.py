@@ -22,7 +22,9 @@ _Mapping = Tuple[_weir.Memory, Iterator[int]]
 class _Queue:
     """The mappings that are being read, the first one first.
 
-    Threads are started when there is work, and end when there is none.
+    Threads are started when there is work, and end when there is none. A file
+    is not read further when its model and all of its tensors are gone: the
+    queue has an object of its own of each mapping, which is alone then.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,9 @@ class _Queue:
     def add(self, mappings: Iterable[_weir.Memory]) -> None:
         """Read MAPPINGS too."""
         with self._lock:
-            self._mappings.extend((m, itertools.count(0, CHUNK)) for m in mappings)
+            self._mappings.extend(
+                (m.share(), itertools.count(0, CHUNK)) for m in mappings
+            )
             # A thread ends early if Ctrl-C met its start, for example.
             self._threads = {t for t in self._threads if t.is_alive()}
             while self._mappings and len(self._threads) < THREADS:
@@ -54,7 +58,7 @@ class _Queue:
                 while True:
                     memory, offsets = self._mappings[0]
                     offset = next(offsets)
-                    if offset < len(memory):
+                    if offset < len(memory) and not memory.alone():
                         return memory, offset
                     self._mappings.popleft()
             except IndexError:

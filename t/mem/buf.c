@@ -70,7 +70,9 @@ static void references(void)
 	ok(p[0] == 0xa5 && p[999] == 0xa5,
 	   "clearing a buffer writes its first and its last byte");
 	ok(weir_buf_ref(buf) == buf, "weir_buf_ref returns its buffer");
+	is_int(info_of(buf).refs, 2, "weir_buf_info counts references");
 	weir_buf_free(buf);
+	is_int(info_of(buf).refs, 1, "it says who has the only one");
 	p[5] = 1;
 	weir_buf_free(buf);
 	weir_buf_free(NULL);
@@ -360,7 +362,7 @@ int main(void)
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
 	mapped = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
 	far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
-	plan(12 + 6 + 4 + 13 + 2 + 15 + 1 + 4 + 1 + 1);
+	plan(12 + 8 + 4 + 13 + 2 + 15 + 1 + 4 + 1 + 1);
 	information();
 	references();
 	options();
