@@ -197,7 +197,9 @@ def test_engine_llama_rows(engine: str, wide_llama: Path) -> None:
 @engines
 def test_engine_experts_rows(engine: str, wide_experts: Path) -> None:
     """two ranks of an engine read between rows of experts that are short"""
-    # Half a row of down_proj is 1536 bytes, with as many before the next.
+    # Half a row of down_proj is 1536 bytes, with as many before the next. Out of
+    # the page cache they are read together: without them each row is a call,
+    # which takes 3 times the CPU time (bench/RESULTS.md).
     gaps = 2 * 4096 * 1536
     for result in run(engine, wide_experts, 2):
         check(result)
