@@ -125,7 +125,7 @@ struct weir_buf_info {
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
 	uint32_t members;       /* number of its members; 0: it is not joined */
 	int32_t node; /* NUMA node to which it is bound; -1: none, or several */
-	uint32_t refs; /* references to it: 1 is that of a caller who is alone */
+	uint32_t refs; /* references; 1: the caller has the only one */
 	char why[240]; /* why it lacks a property that was requested, or "" */
 };
 #define WEIR_GOT_HUGE 0x01u   /* has huge pages */
