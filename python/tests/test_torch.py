@@ -140,6 +140,7 @@ def test_refused(tmp_path: Path) -> None:
         ({"w": 1}, ValueError, "Key `w` is invalid"),
         ({"w": shared.to_sparse()}, ValueError, "sparse"),
         ({"a": shared, "b": shared}, RuntimeError, "share memory"),
+        ({"w": shared.to("meta")}, RuntimeError, "Cannot copy out of meta tensor"),
     ):
         with pytest.raises(error, match=text):
             weir.torch.save(bad)  # type: ignore[arg-type]

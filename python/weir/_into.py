@@ -84,7 +84,9 @@ def _target(name: str, tensor: Any) -> Tuple[str, Target]:
         return torch_target(name, tensor)
     if not hasattr(tensor, "__array_interface__"):
         raise _errors.make(
-            22, f"{name!r} is {type(tensor).__name__}, no tensor"
+            22,
+            f"{name!r} is {type(tensor).__name__}, needed: a tensor of torch or an "
+            "array of NumPy",
         )
     if not tensor.flags.writeable:
         raise _errors.make(22, f"{name!r} is read-only")

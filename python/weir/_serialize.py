@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import json
 import os
@@ -56,7 +57,10 @@ def _strided(name: str, copy: str) -> Exception:
 
 def _describe_torch(name: str, tensor: Any) -> Spec:
     if tensor.device.type == "meta":
-        raise _errors.make(22, f"tensor {name!r} is on the meta device: no bytes")
+        # A RuntimeError, which torch makes of it for safetensors.
+        raise _errors.make(
+            errno.ENODEV, f"tensor {name!r}: Cannot copy out of meta tensor; no data!"
+        )
     if str(tensor.layout) != "torch.strided":
         raise _errors.make(
             22, f"tensor {name!r} is sparse: to_dense() makes one that is not"
