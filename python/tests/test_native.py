@@ -11,6 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from array import array
@@ -438,6 +439,20 @@ def test_interpreters() -> None:
     """A second interpreter of a process is refused, and the first goes on."""
     pytest.importorskip("_xxsubinterpreters")
     subprocess.run([sys.executable, "-c", INTERPRETERS], check=True)
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded build")
+def test_free_threaded() -> None:
+    """Free-threaded builds turn the GIL on for weir, with a warning, or refuse it."""
+    code = "import sys, weir; print(sys._is_gil_enabled())"
+    env = {k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout == "True\n" and "RuntimeWarning" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-X", "gil=0", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "weir needs the GIL" in done.stderr
 
 
 def test_budget(many: Path) -> None:
