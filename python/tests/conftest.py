@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
@@ -21,6 +22,11 @@ if os.environ.get("WEIR_T_BARE"):
     # As if they were not installed.
     for absent in ("numpy", "torch", "jax", "safetensors"):
         sys.modules[absent] = None  # type: ignore[assignment]
+
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    # Tests look at what their children print.
+    os.environ["PYTHONWARNINGS"] = "ignore:The global interpreter lock"
 
 
 def pytest_addoption(parser: Any) -> None:
