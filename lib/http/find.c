@@ -160,6 +160,17 @@ static bool query_at(struct seeking *s, struct weir__http_query *q)
 	return q->url;
 }
 
+/* The store refused a request that nobody signed: say so. */
+static void note_unsigned(const struct seeking *s, int err, char *why)
+{
+	size_t n = strlen(why);
+
+	if (s->s3 && !s->auth && err == -EACCES)
+		snprintf(
+			why + n, WEIR__HTTP_WHY - n,
+			"; no credentials were found, so the request was not signed");
+}
+
 /* One request of the search: as weir__http_perform. */
 static int ask(struct seeking *s, struct weir__http_query *first,
 	       struct weir__http_facts *facts, char *why)
@@ -186,6 +197,7 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 	}
 	s->front->max = s->want;
 	r = weir__http_perform(s->r->client, &s->at.u, &call, why);
+	note_unsigned(s, r, why);
 	if (r >= 0)
 		note_hub(s, &call.f.a);
 	else if (s->s3)
