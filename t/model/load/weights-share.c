@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,6 +22,7 @@
 
 #define SALT 5
 #define MOST 252 /* buffers of shared weights */
+#define DESCRIPTORS (4 * MOST)
 
 static const struct sample_tensor tensors[] = {
 	{ "a", "F32", 1000, 4 },
@@ -598,6 +600,24 @@ static struct weir_weights *load_apart(unsigned n, const struct weir_sink *sink)
 	return w;
 }
 
+/*
+ * Each buffer has a descriptor, and one more in those who open it. The soft
+ * limit of some systems is 256. False: the hard limit is too low, too.
+ */
+static bool allow_descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		bail("getrlimit");
+	if (limit.rlim_cur >= n)
+		return true;
+	if (limit.rlim_max < n)
+		return false;
+	limit.rlim_cur = n;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 static void many_buffers(void)
 {
 	static char names[MOST + 1][8];
@@ -606,6 +626,10 @@ static void many_buffers(void)
 	struct weir_weights *w, *copy;
 	int fd;
 
+	if (!allow_descriptors(DESCRIPTORS)) {
+		skip(3, "needs RLIMIT_NOFILE of %d", DESCRIPTORS);
+		return;
+	}
 	for (unsigned i = 0; i <= MOST; i++) {
 		snprintf(names[i], sizeof(names[i]), "t%03u", i % 1000);
 		t[i] = (struct sample_tensor){ names[i], "U8", 16 + i, 1 };
