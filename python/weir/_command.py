@@ -5,10 +5,22 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from . import _check, _dtypes, _errors, _report
 from ._model import Path
+
+if TYPE_CHECKING:
+    import subprocess
 
 Names = Union[str, Sequence[str]]
 Size = Union[int, str]
@@ -211,7 +223,12 @@ def _run(arguments: Sequence[str], show: Optional[_report.Show]) -> bytes:
     try:
         if show:
             _follow(read, show)
-        out, said = process.communicate()
+        # Not communicate(): after Ctrl-C it waits for the process for 0.25 s.
+        assert process.stdout and process.stderr
+        out, said = process.stdout.read(), process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
     except BaseException:
         _end(process)
         raise
