@@ -37,9 +37,14 @@ static struct weir *root(void)
 static void copy(const char *name)
 {
 	static char bytes[1 << 20];
-	FILE *f = fopen("t/modules/.libs/weir-source-x.so", "rb");
+	const char *build = getenv("builddir");
+	char path[4096];
+	FILE *f;
 	size_t n;
 
+	snprintf(path, sizeof(path), "%s/t/modules/.libs/weir-source-x.so",
+		 build ? build : ".");
+	f = fopen(path, "rb");
 	if (!f)
 		bail("the module of the test is not there");
 	n = fread(bytes, 1, sizeof(bytes), f);
