@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/products --device CUDA0: products on a GPU. One column (decode) against
- * a kernel that only reads as much memory, in turn in the same process; 512
- * columns (a prompt) without a limit. See COMPUTE.md.
+ * bench/products --device CUDA0: products and attention on a GPU. One column
+ * (decode), and attention of one token, against a kernel that only reads as much
+ * memory, in turn in the same process; 512 columns (a prompt), and attention of
+ * 2048 tokens, without a limit. See COMPUTE.md.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,11 @@ static const struct row {
 	{ "prompt-q4_k", WEIR_DTYPE_Q4_K, 0 },
 	{ "prompt-q6_k", WEIR_DTYPE_Q6_K, 0 },
 	{ "prompt-f16", WEIR_DTYPE_F16, 0 },
+	{ "attend-bf16", WEIR_DTYPE_BF16, 0.70 },
+	{ "attend-f16", WEIR_DTYPE_F16, 0.70 },
+	{ "attend-f32", WEIR_DTYPE_F32, 0.70 },
+	{ "attend-prompt-bf16", WEIR_DTYPE_BF16, 0 },
+	{ "attend-prompt-f16", WEIR_DTYPE_F16, 0 },
 };
 #define N_ROWS (sizeof(rows) / sizeof(*rows))
 
@@ -100,7 +106,32 @@ static void weights_new(struct work *w, enum weir_dtype dtype, int64_t m,
 	}
 }
 
-static void work_new(struct work *w, enum weir_dtype dtype, int64_t m,
+/* Of attention: heads of q, of k and v, and elements of each. */
+#define HEADS 32
+#define HEADS_K 8
+#define HEAD 128
+
+static bool attends(const struct row *row)
+{
+	return !strncmp(row->name, "attend", 6);
+}
+
+/* Attention of @tokens in the rows of @x to k and v in the @m rows of @a. */
+static struct weir_node *attention(struct weir_graph *g, struct weir_node *a,
+				   struct weir_node *x, int64_t m,
+				   int64_t tokens)
+{
+	const struct weir_op_attention o = { .causal = 1 };
+	const int64_t q[] = { 1, HEADS, tokens, HEAD };
+	const int64_t kv[] = { 2, HEADS_K, m / HEADS_K / 2, HEAD };
+
+	a = weir_reshape(g, a, 4, kv);
+	return weir_attention(g, weir_reshape(g, x, 4, q),
+			      weir_slice(g, a, 0, 0, 1),
+			      weir_slice(g, a, 0, 1, 1), NULL, &o);
+}
+
+static void work_new(struct work *w, const struct row *row, int64_t m,
 		     int64_t k, int64_t columns, unsigned rounds)
 {
 	struct weir_sched_opts o = { .size = sizeof(o) };
@@ -114,7 +145,7 @@ static void work_new(struct work *w, enum weir_dtype dtype, int64_t m,
 	for (int64_t i = 0; i < columns * k; i++)
 		x[i] = (float)(i % 113) / 113 - 0.5f;
 	memset(w, 0, sizeof(*w));
-	weights_new(w, dtype, m, k);
+	weights_new(w, row->dtype, m, k);
 	must(weir_graph_new(&g));
 	in = weir_graph_input(g, "x", WEIR_DTYPE_F32, 2, shape);
 	w->n = MATRICES * rounds;
@@ -122,7 +153,9 @@ static void work_new(struct work *w, enum weir_dtype dtype, int64_t m,
 		struct weir_node *a =
 			weir_graph_leaf(g, &w->weight[i % MATRICES], NULL);
 
-		weir_graph_output(g, weir_mul_mat(g, a, in));
+		weir_graph_output(g, attends(row) ? attention(g, a, in, m,
+							      columns / HEADS)
+						  : weir_mul_mat(g, a, in));
 	}
 	must(weir_graph_error(g, NULL));
 	must(weir_sched_new(&dev, 1, &o, &w->sched));
@@ -160,7 +193,7 @@ static void warm_up(struct work *w)
 
 static void matvec(const struct row *row)
 {
-	const int64_t k = args.tiny ? 512 : 4096;
+	const int64_t k = attends(row) ? HEAD : args.tiny ? 512 : 4096;
 	const size_t bytes = args.tiny ? 65536 : (size_t)512 << 20;
 	static double limit[MAX_PAIRS], value[MAX_PAIRS], ratio[MAX_PAIRS];
 	struct weir_dtype_info info = { .size = sizeof(info) };
@@ -173,7 +206,8 @@ static void matvec(const struct row *row)
 
 	must(weir_dtype_info(row->dtype, &info));
 	m = (int64_t)(bytes / (size_t)(k / info.block * info.bytes)) / 32 * 32;
-	work_new(&w, row->dtype, m, k, 1, args.tiny ? 1 : ROUNDS);
+	work_new(&w, row, m, k, attends(row) ? HEADS : 1,
+		 args.tiny ? 1 : ROUNDS);
 	read_gpu_open(args.device, w.each / 16 * 16, MATRICES, noise, RANDOM);
 	warm_up(&w);
 	for (unsigned i = 0; i < args.pairs; i++) {
@@ -207,12 +241,20 @@ static void matvec(const struct row *row)
 
 static void prompt(const struct row *row)
 {
-	const int64_t k = args.tiny ? 256 : 4096, m = args.tiny ? 64 : 14336;
+	const int64_t tokens = args.tiny ? 32 : attends(row) ? 2048 : 512;
+	const int64_t k = attends(row) ? HEAD : args.tiny ? 256 : 4096;
+	const int64_t m = attends(row) ? 2 * HEADS_K * tokens
+			  : args.tiny  ? 64
+				       : 14336;
 	static double value[MAX_PAIRS];
 	struct result r = { .unit = "TFLOPS" };
 	struct work w;
 
-	work_new(&w, row->dtype, m, k, args.tiny ? 32 : 512, 1);
+	work_new(&w, row, m, k, attends(row) ? HEADS * tokens : tokens, 1);
+	/* Products with k, and with v, of half of the pairs of positions. */
+	if (attends(row))
+		w.flops = 2.0 * (double)tokens * (double)tokens * HEAD * HEADS *
+			  w.n;
 	warm_up(&w);
 	for (unsigned i = 0; i < args.pairs; i++)
 		value[i] = w.flops / work_time(&w) / 1e12;
@@ -284,7 +326,7 @@ int main(int argc, char **argv)
 		if (strncmp(rows[i].name, args.row, strlen(args.row)))
 			continue;
 		n++;
-		if (!strncmp(rows[i].name, "matvec", 6))
+		if (!strstr(rows[i].name, "prompt"))
 			matvec(&rows[i]);
 		else
 			prompt(&rows[i]);
