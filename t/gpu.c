@@ -59,6 +59,11 @@ void open_fake(void)
 	fake.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!fake.handle)
 		skip_all("no stand-in for the driver: %s", dlerror());
+	/* Found by its name; the machine may have NVIDIA's own. */
+	snprintf(path, sizeof(path), "%s/libcublasLt.so.13", dir ? dir : ".");
+	fake.cublaslt = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!fake.cublaslt)
+		skip_all("no stand-in for cuBLASLt: %s", dlerror());
 	*(void **)&fake.arm = fake_symbol("fakecuda_arm");
 	*(void **)&fake.disarm = fake_symbol("fakecuda_disarm");
 	*(void **)&fake.struck = fake_symbol("fakecuda_struck");

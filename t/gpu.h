@@ -40,6 +40,7 @@ void leave_context(void);
 /* The stand-in's controls (fakecuda/control.h). */
 extern struct fake_calls {
 	void *handle; /* NULL: the driver is not the stand-in */
+	void *cublaslt;
 	__typeof__(&fakecuda_arm) arm;
 	__typeof__(&fakecuda_disarm) disarm;
 	__typeof__(&fakecuda_struck) struck;

@@ -143,4 +143,34 @@ void fakecuda_unmap(uint64_t ptr);
 /* The driver's mapping of the byte at device pointer @ptr, or NULL. */
 void *fakecuda_at(uint64_t ptr);
 
+/*
+ * For stand-ins of libraries above the driver. A call is counted, and can be
+ * armed, by its name @fn, a constant; returns a CUresult. It needs a context.
+ */
+int fakecuda_library_call(const char *fn);
+/* Count a mistake of the caller. */
+void fakecuda_library_wrong(const char *fn, const char *what);
+/* The option CUBLASLT. */
+unsigned fakecuda_library_version(void);
+
+#define FAKECUDA_LIBRARY_ROWS 1024u
+
+/* Rows of device memory that a work reads or writes. */
+struct fakecuda_rows {
+	uint64_t ptr;
+	size_t width, n, pitch; /* bytes of a row; rows; bytes between them */
+	int written;
+};
+
+/* The work; @at: the driver's mapping of each rows. */
+typedef void fakecuda_library_fn(void *arg, char *const *at);
+
+/*
+ * A call that queues @work on @stream, where it accesses @rows, at most
+ * FAKECUDA_LIBRARY_ROWS. @arg is from malloc(3), and is freed in any case.
+ */
+int fakecuda_library_queue(const char *fn, void *stream,
+			   const struct fakecuda_rows *rows, unsigned n,
+			   fakecuda_library_fn *work, void *arg);
+
 #endif

@@ -56,6 +56,7 @@ struct fc_options {
 	bool kernelcheck;  /* races and unwritten bytes of kernels */
 	bool rough;        /* kernels compute with the errors of a GPU */
 	unsigned order;    /* seed of the order of warps and blocks */
+	unsigned cublaslt; /* version of its stand-in; 0: it has none */
 	uint64_t kernellimit; /* instructions of a launch; 0: no limit */
 	/* The GPUs that are devices, in this order. */
 	unsigned gpu[FC_DEVICES_MAX];
@@ -302,6 +303,8 @@ void fc_punch(struct fc_device *dev, uintptr_t at, size_t size);
 void *fc_shadow(struct fc_device *dev, const void *ptr);
 /* Bytes at @shadow, the driver's address, are written now. */
 void fc_written(const void *shadow, size_t bytes);
+/* True if all of them were, or if they are memory that is not tracked. */
+bool fc_is_written(const void *shadow, size_t bytes);
 struct ptx_range;
 /* What kernels of @ctx may access, to be freed; the number. */
 size_t fc_ranges_of(struct CUctx_st *ctx, struct ptx_range **ret);

@@ -11,7 +11,8 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
 	%D%/kernel.h %D%/module.c %D%/launch.c %D%/graph.c \
-	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
+	%D%/place.c %D%/virtual.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c \
+	%D%/library.c
 FAKECUDA_PTX = %D%/ptx/ptx.h %D%/ptx/machine.h %D%/ptx/lanes.inc \
 	%D%/ptx/operations.inc %D%/ptx/module.c \
 	%D%/ptx/parse.c %D%/ptx/decode.c %D%/ptx/run.c %D%/ptx/alu.c \
@@ -30,6 +31,13 @@ CLEANFILES += %D%/ptx/survey
 check_LTLIBRARIES += %D%/libnvidia-ml.la
 %C%_libnvidia_ml_la_SOURCES = %D%/nvml.c
 %C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
+check_LTLIBRARIES += %D%/libcublasLt.la
+%C%_libcublasLt_la_SOURCES = %D%/cublaslt.c %D%/cublaslt_math.c \
+	%D%/cublaslt.h
+%C%_libcublasLt_la_CPPFLAGS = $(AM_CPPFLAGS)
+%C%_libcublasLt_la_LIBADD = -ldl -lm
+%C%_libcublasLt_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
+	-version-info 13:0:0 -shared -Wl,-z,nodelete -Wl,-z,defs
 
 FAKECUDA_TESTS = %D%/fakecuda.t %D%/fakecuda-streams.t \
 	%D%/fakecuda-faults.t %D%/fakecuda-nvml.t %D%/fakecuda-traps.t \

@@ -232,6 +232,32 @@ void fc_written(const void *shadow, size_t bytes)
 	}
 }
 
+static bool is_tracked(const struct fc_device *dev, uint64_t from)
+{
+	const struct fc_range *r = fc_range_of(dev->base + from);
+
+	return r && !r->mapped;
+}
+
+bool fc_is_written(const void *shadow, size_t bytes)
+{
+	uintptr_t at = (uintptr_t)shadow;
+	bool all = true;
+
+	for (unsigned i = 0; i < fc.opt.devices; i++) {
+		const struct fc_device *dev = &fc.device[i];
+		uintptr_t base = (uintptr_t)dev->shadow;
+
+		if (!base || at < base || at - base >= dev->span)
+			continue;
+		for (uint64_t b = at - base; b < at - base + bytes; b++)
+			all = all && dev->written[b / 8] >> b % 8 & 1;
+		if (!all)
+			all = !is_tracked(dev, at - base);
+	}
+	return all;
+}
+
 /* Whole pages of bits are dropped, so that they take no memory. */
 static void unwritten(struct fc_device *dev, uint64_t from, size_t bytes)
 {

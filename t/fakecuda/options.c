@@ -42,6 +42,7 @@ static const struct option {
 	{ "KERNELCHECK", FLAG, true, &fc.opt.kernelcheck },
 	{ "ROUGH", FLAG, true, &fc.opt.rough },
 	{ "KERNELLIMIT", BYTES, true, &fc.opt.kernellimit },
+	{ "CUBLASLT", UNSIGNED, true, &fc.opt.cublaslt },
 	{ "NO", TEXT, true, &fc.opt.no },
 };
 

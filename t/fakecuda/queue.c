@@ -128,6 +128,9 @@ static void run(struct fc_op *op)
 	case FC_LAUNCH:
 		fc_run_launch(op, op->launch);
 		break;
+	case FC_LIBRARY_WORK:
+		fc_run_library(op);
+		break;
 	}
 }
 

@@ -20,6 +20,7 @@ enum fc_what {
 	FC_WRITE_VALUE,
 	FC_HOST_FN,
 	FC_LAUNCH,
+	FC_LIBRARY_WORK,
 };
 
 /* A rectangle; one row for a plain copy. Addresses are the driver's. */
@@ -65,6 +66,12 @@ struct fc_op {
 
 	struct fc_launch *launch; /* FC_LAUNCH */
 
+	/*
+	 * FC_LIBRARY_WORK: stage is its argument; the dst of moves are rows,
+	 * whose src_pitch is not 0 if they are written
+	 */
+	void (*library)(void *arg, char *const *at);
+
 	/* FC_HOST_FN */
 	CUhostFn fn;
 	void *arg;
@@ -81,6 +88,9 @@ void fc_run_copy(struct fc_op *op);
 void fc_run_fill(struct fc_op *op);
 uint64_t fc_moves_sum(const struct fc_move *moves, size_t count);
 void fc_moves_do(const struct fc_move *moves, size_t count);
+
+/* library.c: drops fc.lock while it works. */
+void fc_run_library(struct fc_op *op);
 
 /* value.c */
 void fc_run_wait_value(struct fc_op *op);
