@@ -88,11 +88,18 @@ static void put_kernels(const struct graph_view *v)
 	for (uint32_t i = 0; i < v->n_devs; i++) {
 		const struct weir_lane *l = &v->dev[i].lane;
 
-		if (l->kernels)
-			printf("%s: %s, %s%s\n", v->dev[i].name,
-			       count_text(l->kernels, "kernel", text),
-			       *l->why ? "no CUDA graph: " : "one CUDA graph",
-			       l->why);
+		if (!l->kernels)
+			continue;
+		printf("%s: %s, %s%s\n", v->dev[i].name,
+		       count_text(l->kernels, "kernel", text),
+		       *l->why ? "no CUDA graph: " : "one CUDA graph", l->why);
+		if (l->by_library)
+			printf("%s: %s by %s\n", v->dev[i].name,
+			       count_text(l->by_library, "product", text),
+			       l->library);
+		else if (*l->library)
+			printf("%s: no products by cuBLASLt: %s\n",
+			       v->dev[i].name, l->library);
 	}
 }
 
@@ -192,9 +199,12 @@ static json_t *dev_json(const struct graph_view *v, uint32_t i)
 					      number(e->workspace)));
 	if (json && d->lane.kernels)
 		json_object_set_new(json, "launches",
-				    json_pack("{s:o, s:s}", "kernels",
+				    json_pack("{s:o, s:s, s:o, s:s}", "kernels",
 					      number(d->lane.kernels),
-					      "no_graph", d->lane.why));
+					      "no_graph", d->lane.why,
+					      "by_library",
+					      number(d->lane.by_library),
+					      "library", d->lane.library));
 	return json;
 }
 

@@ -610,6 +610,13 @@ struct weir_backend_launches {
 	uint64_t as_graph; /* works so far that were launched as a graph */
 	uint64_t directly; /* the others */
 	char why[200];     /* why the last one was not a graph; "": it was */
+	/*
+	 * Products of many columns that a library of the device's vendor
+	 * computes, and its name and version; or 0, and why it computes none,
+	 * "": there is no product that it might compute.
+	 */
+	uint64_t by_library;
+	char library[200];
 };
 
 /* One run of nodes of a prepared segment: the arg of WEIR_WORK_COMPUTE. */

@@ -297,6 +297,13 @@ struct weir_lane {
 	 * one will not be; "": it was.
 	 */
 	char why[200];
+	/*
+	 * Products of many columns that NVIDIA's cuBLASLt computes, and its
+	 * name and version; or 0, and why it computes none, "": there is no
+	 * product that it might compute.
+	 */
+	uint64_t by_library;
+	char library[200];
 };
 /*
  * Describe lane @i, of weir_exec_info.lanes. Any thread. May block while the

@@ -23,8 +23,9 @@
 #define ALIVE_BYTES ((size_t)4096)
 
 /* "1" and "log" only turn the log on, as any word does. */
-static const char *const debug_words[] = { "1",        "log",      "io=sync",
-					   "io=uring", "batch=no", "races" };
+static const char *const debug_words[] = {
+	"1", "log", "io=sync", "io=uring", "batch=no", "cublaslt=no", "races"
+};
 
 /* NULL if the variable is not set, or empty. */
 static const char *debug_variable(void)

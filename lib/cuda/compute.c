@@ -38,6 +38,12 @@ static bool cuda_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 /* No context is needed: there are no graphs. */
 static void segment_free(struct weir__cuda_launches *l)
 {
+	struct weir__cublaslt_product *next;
+
+	for (; l->products; l->products = next) {
+		next = l->products->next;
+		weir__cublaslt_product_free(l->products);
+	}
 	pthread_mutex_destroy(&l->graphs.lock);
 	host.free(l->launch);
 	host.free(l->params);
@@ -118,6 +124,7 @@ static int segment_new(struct weir_dev *dev,
 	if (!l)
 		return host.fail(-ENOMEM, "no memory for %zu nodes", n);
 	pthread_mutex_init(&l->graphs.lock, NULL);
+	l->c = c;
 	l->sms = c ? c->sms : 1;
 	l->measures = measures;
 	l->first = host.calloc(n + 1, sizeof(*l->first));
@@ -141,6 +148,8 @@ static int segment_new(struct weir_dev *dev,
 	}
 	if (l->checks && l->workspace < STATUS)
 		l->workspace = STATUS;
+	if (l->by_library)
+		memcpy(l->library, c->cublaslt.name, sizeof(c->cublaslt.name));
 	*ret = l;
 	return 0;
 }
@@ -163,8 +172,9 @@ static int segment_load(struct weir__cuda *c, struct weir__cuda_launches *l)
 	int r = 0;
 
 	for (size_t i = 0; i < l->n && r >= 0; i++)
-		r = weir__cuda_image_kernel(c, l->launch[i].kernel,
-					    &l->launch[i].function);
+		if (!l->launch[i].calls)
+			r = weir__cuda_image_kernel(c, l->launch[i].kernel,
+						    &l->launch[i].function);
 	if (r >= 0 && l->checks)
 		r = segment_reserve(c);
 	return r;
@@ -220,14 +230,29 @@ static void cuda_release(struct weir_dev *dev, void *prepared)
 	segment_free(prepared);
 }
 
+static CUresult launch_call(struct weir__cuda_queue *q,
+			    const struct weir__cuda_launches *l, size_t i,
+			    struct weir_backend_compute *run)
+{
+	struct weir__cublaslt_call call;
+
+	memcpy(&call, l->params + l->launch[i].params, sizeof(call));
+	return weir__cublaslt_launch(q->c, &call,
+				     (uint64_t)(uintptr_t)run->workspace,
+				     q->stream, run->why, sizeof(run->why));
+}
+
 static CUresult launch(struct weir__cuda_queue *q,
 		       const struct weir__cuda_launches *l, size_t i,
 		       struct weir_backend_compute *run)
 {
 	const struct weir__cuda_launch *k = &l->launch[i];
-	CUresult r = weir__cuda_launch(
-		l, i, (CUdeviceptr)(uintptr_t)run->workspace, q->stream);
+	CUresult r;
 
+	if (k->calls)
+		return launch_call(q, l, i, run);
+	r = weir__cuda_launch(l, i, (CUdeviceptr)(uintptr_t)run->workspace,
+			      q->stream);
 	if (r)
 		snprintf(run->why, sizeof(run->why),
 			 "the kernel '%s' of %u x %u blocks was not launched",
@@ -325,7 +350,9 @@ bool weir__cuda_compute_is_short(const struct weir_backend_work *w,
 	const struct weir_backend_compute *run = w->arg;
 	struct weir__cuda_launches *l = run->prepared;
 
-	if (!l->checks && weir__cuda_launches_of(l, run->first, run->n) <= 1)
+	/* A call of cuBLASLt may have to load a kernel. */
+	if (!l->checks && !l->products &&
+	    weir__cuda_launches_of(l, run->first, run->n) <= 1)
 		return true;
 	ret->range = weir__cuda_range_take_built(l, run);
 	return ret->range;
@@ -390,6 +417,8 @@ static void cuda_launches(struct weir_dev *dev, void *prepared,
 	struct weir__cuda_launches *l = prepared;
 
 	ret->kernels = weir__cuda_launches_of(l, 0, l->n_nodes);
+	ret->by_library = l->by_library;
+	memcpy(ret->library, l->library, sizeof(ret->library));
 	weir__cuda_graphs_describe(weir__cuda_of(dev), l, ret);
 }
 

@@ -260,6 +260,7 @@ struct dev_params {
 	bool locks_files; /* lock=no: not */
 	bool graphs;      /* graphs=no: never */
 	bool fuses;       /* fuse=no: a launch for each node */
+	bool cublaslt;    /* cublaslt=no: never */
 };
 
 static bool param_is(const char *text, size_t n, const char *word)
@@ -294,12 +295,15 @@ static int parse_param(const char *text, size_t n, struct gpu_number device,
 	if (n > 5 && !strncmp(text, "fuse=", 5))
 		return parse_choice("fuse", text + 5, n - 5, device,
 				    &ret->fuses);
+	if (n > 9 && !strncmp(text, "cublaslt=", 9))
+		return parse_choice("cublaslt", text + 9, n - 9, device,
+				    &ret->cublaslt);
 	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
 		return virtual_parse(text + 8, n - 8, device.ordinal,
 				     &ret->parts);
 	return weir__cuda_host.fail(
 		-EINVAL,
-		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no, graphs=no, fuse=no",
+		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no, graphs=no, fuse=no, cublaslt=no",
 		device.ordinal, (int)n, text);
 }
 
@@ -312,7 +316,8 @@ static int parse_params(const char *params, struct gpu_number n,
 				    .batches = true,
 				    .locks_files = true,
 				    .graphs = true,
-				    .fuses = true };
+				    .fuses = true,
+				    .cublaslt = true };
 	while (*params && r >= 0) {
 		size_t len = strcspn(params, ",");
 
@@ -372,6 +377,7 @@ static int make_state(struct weir_dev *dev, struct gpu_number n,
 	}
 	pthread_mutex_init(&c->bounce_lock, NULL);
 	pthread_mutex_init(&c->loaded.lock, NULL);
+	pthread_mutex_init(&c->cublaslt.lock, NULL);
 	pthread_mutex_init(&c->found_lock, NULL);
 	*ret_state = c;
 	return 0;
@@ -403,6 +409,7 @@ static void free_compute(struct weir__cuda *c)
 {
 	if (weir__cuda_push(c))
 		return;
+	weir__cublaslt_close(&c->cublaslt);
 	weir__cuda_image_unload(c);
 	weir__cuda_found_free(c);
 	weir__cuda_leave();
@@ -436,6 +443,7 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 	}
 	pthread_mutex_destroy(&c->bounce_lock);
 	pthread_mutex_destroy(&c->loaded.lock);
+	pthread_mutex_destroy(&c->cublaslt.lock);
 	pthread_mutex_destroy(&c->found_lock);
 	for (unsigned i = 0; i < WEIR__CUDA_MOVERS; i++)
 		pthread_mutex_destroy(&c->mover[i].lock);
@@ -469,6 +477,9 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 	c->locks_files = p.locks_files;
 	c->graphs = p.graphs;
 	c->fuses = p.fuses;
+	c->cublaslt.off = !p.cublaslt ||
+			  weir__cuda_host.debug(weir__cuda_host.dev_root(dev),
+						"cublaslt=no");
 	c->parts = n.part ? n.parts : p.parts;
 	r = virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {

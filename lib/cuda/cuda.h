@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cuda/cublaslt.h"
 #include "cuda/driver.h"
 #include "cuda/image.h"
 #include <weir/backend.h>
@@ -63,8 +64,9 @@ struct weir__cuda {
 	struct weir__cuda_mover mover[WEIR__CUDA_MOVERS];
 	_Atomic unsigned moves;          /* that have found no mover unused */
 	struct weir__cuda_loaded loaded; /* the kernels */
-	pthread_mutex_t found_lock;      /* guards found; taken last */
-	struct weir__cuda_found *found;  /* found.c: those no run uses */
+	struct weir__cublaslt cublaslt;
+	pthread_mutex_t found_lock;     /* guards found; taken last */
+	struct weir__cuda_found *found; /* found.c: those no run uses */
 	struct weir__cuda_found_slab *found_slabs;
 };
 

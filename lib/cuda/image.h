@@ -97,6 +97,7 @@ struct weir__cuda;
 	X(tiles_blocks, tiles_q6_k_narrow) \
 	X(columns, columns)                \
 	X(columns, lists)                  \
+	X(columns, unscale)                \
 	WEIR__CUDA_MATVECS(X)              \
 	WEIR__CUDA_ATTENTIONS(X)           \
 	X(reduce, sum)                     \

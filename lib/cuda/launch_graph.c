@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuda/launch_graph.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,6 +90,7 @@ static void launch_add(struct building *b, const struct weir__cuda_launches *l,
 				      .sharedMemBytes = k->shared,
 				      .kernelParams = params };
 
+	assert(!k->calls);
 	b->call = "cuGraphAddKernelNode";
 	*r = drv.cuGraphAddKernelNode(&b->last, b->graph,
 				      before ? &before : NULL, !!before, &p);

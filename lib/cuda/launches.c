@@ -32,15 +32,15 @@ static int grow(void *array_at, size_t *room, size_t n, size_t bytes)
 	return 0;
 }
 
-void weir__cuda_launch_add(struct weir__cuda_launches *l,
-			   enum weir__cuda_kernel_id kernel, uint64_t x,
-			   uint64_t y, unsigned threads, unsigned shared,
-			   const void *params, size_t bytes)
+/* @launch, with a copy of its parameters. */
+static void launch_append(struct weir__cuda_launches *l,
+			  struct weir__cuda_launch launch, const void *params,
+			  size_t bytes)
 {
 	size_t aligned = (bytes + PARAMS_ALIGN - 1) & ~(PARAMS_ALIGN - 1);
 	size_t at = l->params_bytes;
 
-	if (!x || !y || l->err)
+	if (l->err)
 		return;
 	if (grow(&l->launch, &l->room, l->n + 1, sizeof(*l->launch)) < 0 ||
 	    grow(&l->params, &l->params_room, at + aligned, 1) < 0) {
@@ -49,13 +49,30 @@ void weir__cuda_launch_add(struct weir__cuda_launches *l,
 	}
 	memcpy(l->params + at, params, bytes);
 	l->params_bytes += aligned;
-	l->launch[l->n++] = (struct weir__cuda_launch){
-		.kernel = kernel,
-		.grid = { (unsigned)x, (unsigned)y, 1 },
-		.threads = threads,
-		.shared = shared,
-		.params = at
-	};
+	launch.params = at;
+	l->launch[l->n++] = launch;
+}
+
+void weir__cuda_launch_add(struct weir__cuda_launches *l,
+			   enum weir__cuda_kernel_id kernel, uint64_t x,
+			   uint64_t y, unsigned threads, unsigned shared,
+			   const void *params, size_t bytes)
+{
+	struct weir__cuda_launch launch = { .kernel = kernel,
+					    .grid = { (unsigned)x, (unsigned)y,
+						      1 },
+					    .threads = threads,
+					    .shared = shared };
+
+	if (x && y)
+		launch_append(l, launch, params, bytes);
+}
+
+void weir__cuda_launch_add_call(struct weir__cuda_launches *l,
+				const struct weir__cublaslt_call *call)
+{
+	launch_append(l, (struct weir__cuda_launch){ .calls = true }, call,
+		      sizeof(*call));
 }
 
 uint64_t weir__cuda_blocks_for(uint64_t n)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cuda/cublaslt.h"
 #include "cuda/image.h"
 #include "cuda/kernels/params.h"
 #include "cuda/launch_graph.h"
@@ -22,6 +23,7 @@ struct weir__cuda_launch {
 	unsigned grid[3], threads;
 	unsigned shared; /* bytes of dynamic shared memory */
 	size_t params;   /* where its parameters begin */
+	bool calls;      /* not a kernel: they are struct weir__cublaslt_call */
 };
 
 /* Nodes that are computed together, by launches after those of single nodes. */
@@ -46,13 +48,18 @@ struct weir__cuda_launches {
 	bool checks;      /* a kernel may find an index that is out of range */
 	size_t workspace; /* bytes */
 	unsigned sms;     /* multiprocessors of the device */
-	int err;          /* -ENOMEM: a launch was not added */
-	uint64_t columns; /* the most that a product has: tokens */
-	double *cost;     /* of the nodes before each, and of all: in bytes of
+	struct weir__cuda *c; /* the device; NULL: it was never used */
+	int err;              /* -ENOMEM: a launch was not added */
+	uint64_t columns;     /* the most that a product has: tokens */
+	double *cost; /* of the nodes before each, and of all: in bytes of
 			     memory that take about the same time */
 	/* Groups that begin at each node: one, and a longer one. */
 	struct weir__cuda_group *group, *longer;
 	struct weir__cuda_graphs graphs;
+	/* What cuBLASLt computes; the library, or why it has no product. */
+	struct weir__cublaslt_product *products;
+	uint64_t by_library;
+	char library[200];
 };
 
 /*
@@ -64,6 +71,9 @@ void weir__cuda_launch_add(struct weir__cuda_launches *l,
 			   enum weir__cuda_kernel_id kernel, uint64_t x,
 			   uint64_t y, unsigned threads, unsigned shared,
 			   const void *params, size_t bytes);
+/* Append a product by cuBLASLt. A copy of @call is kept. */
+void weir__cuda_launch_add_call(struct weir__cuda_launches *l,
+				const struct weir__cublaslt_call *call);
 /*
  * Have at least @bytes of workspace for a node, whose launches use them one
  * after the other. Returns where they begin, a multiple of 256.

@@ -15,7 +15,9 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/operation_copies.c %D%/operation_products.c \
 	%D%/operation_matvec.c %D%/operation_rows.c %D%/operation_sort.c \
 	%D%/operation_tiles.c %D%/operation_elements.c \
-	%D%/operation_attention.c %D%/kernels/params.h
+	%D%/operation_attention.c %D%/kernels/params.h \
+	%D%/cublaslt.c %D%/cublaslt.h %D%/cublaslt_api.h \
+	%D%/operation_cublaslt.c
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	$(CUDA_KERNELS_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
@@ -24,5 +26,5 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 %C%_weir_cuda_la_LIBADD = -ldl -lm
 EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map libdirs.stamp
 endif
-EXTRA_DIST += %D%/module.map %D%/README.md
+EXTRA_DIST += %D%/module.map %D%/README.md %D%/CUBLASLT.md
 include %D%/kernels/local.mk

@@ -60,7 +60,8 @@ static void mul_mat_plan(struct weir__cuda_launches *l,
 	const uint64_t warps = WEIR__CUDA_THREADS / 32;
 	uint64_t blocks = weir__cuda_outer(&node->dst, 0) ? p.batches : 0;
 
-	if (weir__cuda_tiles_mul_mat(l, node) ||
+	if (weir__cuda_cublaslt_mul_mat(l, node) ||
+	    weir__cuda_tiles_mul_mat(l, node) ||
 	    weir__cuda_matvec_plan(l, &p, false, o->precision))
 		return;
 	blocks *= (uint64_t)p.m * (((uint64_t)p.n + COLUMNS - 1) / COLUMNS);

@@ -174,4 +174,11 @@ bool weir__cuda_tiles_mul_mat(struct weir__cuda_launches *l,
 bool weir__cuda_tiles_mul_mat_id(struct weir__cuda_launches *l,
 				 const struct weir_backend_node *node);
 
+/*
+ * operation_cublaslt.c: append the calls of a product of many columns. False:
+ * cuBLASLt does not compute it, and no launch was appended.
+ */
+bool weir__cuda_cublaslt_mul_mat(struct weir__cuda_launches *l,
+				 const struct weir_backend_node *node);
+
 #endif

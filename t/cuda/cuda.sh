@@ -113,7 +113,7 @@ graphs()
 	python3 -B "$srcdir/t/llama/sparse.py" m.gguf &&
 		run with_gpu weir graph m.gguf --devices CUDA0
 	if ! grep -q '^CUDA0: .* kernels, ' "$tmp/out"; then
-		skip 4 'CUDA0 does not compute'
+		skip 7 'CUDA0 does not compute'
 		return
 	fi
 	check 'a pass of one token is one CUDA graph' \
@@ -124,13 +124,23 @@ graphs()
 	run with_gpu weir graph m.gguf --devices CUDA0:graphs=no
 	check 'a device without graphs has the reason listed' \
 		grep -q 'no CUDA graph: the parameter graphs=no' "$tmp/out"
+	run with_gpu env FAKECUDA_CUBLASLT=130002 weir graph m.gguf \
+		--devices CUDA0 --tokens 64
+	check 'products of many columns by cuBLASLt are counted' \
+		grep -q '^CUDA0: [0-9]* products by cuBLASLt 13.0.2$' "$tmp/out"
+	run with_gpu weir graph m.gguf --devices CUDA0 --tokens 64
+	check 'without it the reason is listed' \
+		grep -q '^CUDA0: no products by cuBLASLt: ' "$tmp/out"
+	run with_gpu weir graph m.gguf --devices CUDA0
+	check 'of a pass of one token there is nothing to say' \
+		sh -c '! grep -q cuBLASLt "$0"' "$tmp/out"
 	few=$(launches 2)
 	more=$(launches 4)
 	check 'a layer of a model needs at most 13 launches' \
 		test $((more - few)) -gt 0 -a $((more - few)) -le 26
 }
 
-plan 35
+plan 38
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1

@@ -131,6 +131,22 @@ KERNEL(columns, columns)
 	}
 }
 
+/* A block multiplies the elements of a row of dst by the scale of its column. */
+KERNEL(unscale, scaled)
+{
+	const struct weir__cuda_columns &c = p.columns;
+	uint64_t i = blockIdx.x;
+	place w = place_of(p.dst, 2, c.batch + i / (uint64_t)c.n);
+	float *row = (float *)(at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS) +
+			       (c.column + (int64_t)(i % (uint64_t)c.n)) *
+				       p.dst.stride[1]);
+	float scale = *(const float *)(workspace + c.b_at +
+				       (int64_t)i * c.b_stride + c.scale_at);
+
+	for (int64_t m = threadIdx.x; m < p.m; m += blockDim.x)
+		row[m] *= scale;
+}
+
 __device__ static inline int32_t id_of(const struct weir__cuda_lists &p,
 				       int64_t slot)
 {

@@ -178,6 +178,13 @@ struct weir__cuda_columns {
 	struct weir__cuda_operand b;
 };
 
+/* Rows of @dst, a product of such columns of F16: times what these lack. */
+struct weir__cuda_scaled {
+	int64_t m;
+	struct weir__cuda_columns columns;
+	struct weir__cuda_operand dst;
+};
+
 /*
  * The columns of each expert, in the workspace from @lists on: I32 first[e],
  * the place in the list of the first one of expert e, with first[E] the number

@@ -467,6 +467,9 @@ static void lane_launches(const struct weir__compiled *cg,
 			continue;
 		on->compute->launches(on->dev, lane->copy[c].prepared, &l);
 		out->kernels = l.kernels;
+		out->by_library = l.by_library;
+		memcpy(out->library, l.library, sizeof(out->library));
+		out->library[sizeof(out->library) - 1] = '\0';
 		out->graphs += l.graphs;
 		out->as_graph += l.as_graph;
 		out->directly += l.directly;

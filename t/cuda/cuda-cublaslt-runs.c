@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When cuBLASLt computes products: what a lane says of it, each of its calls
+ * that fails, the same bits in each run, and the estimate of its workspace.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+#define M 33
+#define N 70
+#define K 136
+#define LIBRARY "130002"
+#define LIBRARY_NAME "cuBLASLt 13.0.2"
+
+static unsigned long (*live)(void); /* objects of the library */
+
+/* The product of a [M, K] of BF16 and b [N, K] on a device. */
+static struct made {
+	struct weir *weir;
+	struct weir_dev *dev;
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	struct weir_node *a, *b, *y;
+	struct weir_exec *exec;
+	struct weir_run *run;
+} p;
+
+static float a_value(int i)
+{
+	return (float)(i * 37 % 64 - 31) / 16;
+}
+
+static float b_value(int i)
+{
+	return (float)(i * 53 % 128 - 63) / 64;
+}
+
+static void graph_make(void)
+{
+	const int64_t a[] = { M, K }, b[] = { N, K };
+
+	must(weir_graph_new(&p.g));
+	p.a = weir_graph_input(p.g, "a", WEIR_DTYPE_BF16, 2, a);
+	p.b = weir_graph_input(p.g, "b", WEIR_DTYPE_F32, 2, b);
+	p.y = weir_mul_mat(p.g, p.a, p.b);
+	weir_node_set_name(p.y, "y");
+	weir_graph_output(p.g, p.y);
+	must(weir_graph_error(p.g, NULL));
+}
+
+/* Sums of these depend on their order. */
+static bool uneven;
+
+static void inputs_set(void)
+{
+	static uint16_t a[M * K];
+	static float b[N * K];
+
+	for (int i = 0; i < M * K; i++) {
+		float v = a_value(i);
+		uint32_t bits;
+
+		memcpy(&bits, &v, sizeof(bits));
+		a[i] = (uint16_t)(bits >> 16);
+	}
+	for (int i = 0; i < N * K; i++)
+		b[i] = uneven ? ldexpf(b_value(i), i % 19 - 9) : b_value(i);
+	must(weir_run_input(p.run, p.a, a, sizeof(a)));
+	must(weir_run_input(p.run, p.b, b, sizeof(b)));
+}
+
+/* On @device, as "CUDA0:cublaslt=no". */
+static void begin(const char *device)
+{
+	memset(&p, 0, sizeof(p));
+	p.weir = open_cuda();
+	if (strchr(device, ':'))
+		must(weir_dev_configure(p.weir, device, &p.dev));
+	else
+		must(weir_dev_find(p.weir, device, &p.dev));
+	must(weir_sched_new(&p.dev, 1, NULL, &p.sched));
+	graph_make();
+	must(weir_exec_new(p.sched, p.g, &p.exec));
+	must(weir_run_new(p.exec, &p.run));
+	inputs_set();
+}
+
+static void end(void)
+{
+	weir_run_free(p.run);
+	weir_exec_free(p.exec);
+	weir_sched_free(p.sched);
+	weir_graph_free(p.g);
+	weir_close(p.weir);
+}
+
+static int run_once(void)
+{
+	must(weir_run_start(p.run));
+	return weir_run_wait(p.run, -1);
+}
+
+static void result_get(float y[N * M])
+{
+	struct weir_tensor t;
+
+	must(weir_run_output(p.run, p.y, &t));
+	must(weir_tensor_get(&t, 0, y, N * M * sizeof(*y)));
+}
+
+/* The inputs need no rounding, so only sums are rounded. */
+static bool is_right(void)
+{
+	static float y[N * M];
+	bool right = true;
+
+	result_get(y);
+	for (int n = 0; n < N; n++)
+		for (int m = 0; m < M; m++) {
+			double sum = 0;
+
+			for (int k = 0; k < K; k++)
+				sum += (double)a_value(m * K + k) *
+				       (double)b_value(n * K + k);
+			right = right && fabs(y[n * M + m] - sum) < 1e-3;
+		}
+	return right;
+}
+
+static struct weir_lane lane(void)
+{
+	struct weir_lane l = { .size = sizeof(l) };
+
+	must(weir_exec_lane(p.exec, 0, &l));
+	return l;
+}
+
+/* Three runs on @device, which the library computes, or does not because. */
+static void runs(const char *device, const char *because, const char *what)
+{
+	unsigned long before = fake.calls("cublasLtMatmul");
+	bool right = true;
+
+	begin(device);
+	for (int i = 0; i < 3; i++)
+		right = right && run_once() == 0 && is_right();
+	ok(right, "%s: the result is right", what);
+	is_int((int)lane().by_library, !because, "%s: products of the library",
+	       what);
+	has_str(lane().library, because ? because : LIBRARY_NAME,
+		"%s: what the lane says", what);
+	is_int((int)(fake.calls("cublasLtMatmul") - before), because ? 0 : 3,
+	       "%s: calls", what);
+	is_int((int)lane().as_graph, 0, "%s: a prompt is no CUDA graph", what);
+	end();
+	is_int((int)live(), 0, "%s: nothing of the library is left", what);
+}
+
+static void used_or_not(void)
+{
+	runs("CUDA0", NULL, "the library is there");
+	runs("CUDA1", NULL, "another device");
+	runs("CUDA0:cublaslt=no", "cublaslt=no", "the parameter");
+	setenv("WEIR_DEBUG", "cublaslt=no", 1);
+	runs("CUDA0", "cublaslt=no", "WEIR_DEBUG");
+	unsetenv("WEIR_DEBUG");
+	fake.set("CUBLASLT", "111103");
+	runs("CUDA0", "cuBLASLt 11.11.3 is older than 12.0", "an old library");
+	fake.set("CUBLASLT", "0");
+	runs("CUDA0", "older than 12.0", "a library that is none");
+	fake.set("CUBLASLT", LIBRARY);
+}
+
+/* A failure of @call, the @nth, when the plan is made. */
+static void planning_fails(const char *call, unsigned nth, int status,
+			   const char *words)
+{
+	char what[80];
+
+	snprintf(what, sizeof(what), "%s number %u fails", call, nth);
+	fake.arm(call, nth, FAKECUDA_ONCE, status);
+	runs("CUDA0", call, what);
+	fake.disarm();
+	fake.arm(call, nth, FAKECUDA_ONCE, status);
+	begin("CUDA0");
+	has_str(lane().library, words, "%s: the status is named", what);
+	end();
+	fake.disarm();
+}
+
+static void each_call_of_planning(void)
+{
+	static const struct {
+		const char *name;
+		unsigned n;
+	} list[] = {
+		{ "cublasLtCreate", 1 },
+		{ "cublasLtMatmulDescCreate", 1 },
+		{ "cublasLtMatmulDescSetAttribute", 1 },
+		{ "cublasLtMatrixLayoutCreate", 3 },
+		{ "cublasLtMatmulPreferenceCreate", 1 },
+		{ "cublasLtMatmulPreferenceSetAttribute", 6 },
+		{ "cublasLtMatmulAlgoGetHeuristic", 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list); i++)
+		for (unsigned nth = 1; nth <= list[i].n; nth++)
+			planning_fails(list[i].name, nth, 14,
+				       "CUBLAS_STATUS_INTERNAL_ERROR");
+}
+
+/* Another plan of the same device tries again, if it was for want of memory. */
+static void no_memory_for_a_handle(void)
+{
+	struct weir_exec *first;
+
+	fake.arm("cublasLtCreate", 1, FAKECUDA_ONCE, 3);
+	begin("CUDA0");
+	has_str(lane().library, "CUBLAS_STATUS_ALLOC_FAILED",
+		"no memory for a handle: the lane says it");
+	is_int(run_once(), 0, "the product is computed");
+	weir_run_free(p.run);
+	first = p.exec;
+	weir_sched_free(p.sched);
+	weir_graph_free(p.g);
+	must(weir_sched_new(&p.dev, 1, NULL, &p.sched));
+	graph_make();
+	must(weir_exec_new(p.sched, p.g, &p.exec));
+	must(weir_run_new(p.exec, &p.run));
+	inputs_set();
+	has_str(lane().library, LIBRARY_NAME, "the next plan has the library");
+	ok(run_once() == 0 && is_right(), "and its result is right");
+	weir_exec_free(first);
+	end();
+}
+
+static void call_fails(int status, int err, const char *words)
+{
+	begin("CUDA0");
+	must(run_once());
+	fake.arm("cublasLtMatmul", 1, FAKECUDA_ONCE, status);
+	is_err(run_once(), err, words, "a call that fails with %d", status);
+	has_str(weir_error(), "'y'", "the node is named");
+	ok(run_once() == 0 && is_right(), "the next run is right");
+	end();
+}
+
+static void same_bits(void)
+{
+	static float first[N * M], y[N * M];
+	bool same = true;
+
+	uneven = true;
+	for (int i = 0; i < 6; i++) {
+		if (i % 3 == 0)
+			begin("CUDA0");
+		must(run_once());
+		result_get(i ? y : first);
+		same = same && (!i || !memcmp(y, first, sizeof(y)));
+		if (i % 3 == 2)
+			end();
+	}
+	uneven = false;
+	ok(same, "each run and each plan gives the same bits");
+}
+
+/* The bytes that the algorithm of the stand-in needs are in both. */
+static void workspace(void)
+{
+	struct weir_exec_info info = { .size = sizeof(info) };
+	struct weir_exec_info estimate = { .size = sizeof(estimate) };
+	const uint64_t least = (uint64_t)N * M * 8;
+
+	begin("CUDA0");
+	must(weir_exec_info(p.exec, &info));
+	must(weir_sched_estimate(p.sched, p.g, &estimate));
+	ok(info.workspace >= least, "the workspace has room for the algorithm");
+	ok(estimate.workspace >= info.workspace,
+	   "the estimate is not less than the workspace");
+	ok(estimate.workspace <= info.workspace + ((uint64_t)33 << 20),
+	   "and at most 33 MiB more");
+	end();
+}
+
+/* In a process of its own, since what is on a lost device is leaked. */
+static bool ends_when_lost(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		bool right;
+
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(1);
+		open_fake();
+		fake.set("CUBLASLT", LIBRARY);
+		begin("CUDA0");
+		must(run_once());
+		fake.arm("cublasLtMatmul", 1, FAKECUDA_STICKY, 700);
+		right = run_once() == -ENODEV && strstr(weir_error(), "CUDA0");
+		fake.disarm();
+		end();
+		_exit(right && !fake.calls("cublasLtDestroy") ? 0 : 1);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+int main(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	bool lost;
+
+	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
+		skip_all("needs the stand-in driver");
+	lost = ends_when_lost();
+	setenv("FAKECUDA_DEVICES", "2", 1);
+	open_fake();
+	*(void **)&live = dlsym(fake.cublaslt, "fakecublaslt_live");
+	fake.set("CUBLASLT", LIBRARY);
+	p.weir = open_cuda();
+	must(weir_dev_info(gpu(p.weir), &info));
+	if (!(info.caps & WEIR_CAP_COMPUTE))
+		skip_all("CUDA0 does not compute: there was no nvcc");
+	weir_close(p.weir);
+	plan(0);
+	ok(lost, "a run on a device that is lost by a call ends");
+	used_or_not();
+	each_call_of_planning();
+	no_memory_for_a_handle();
+	call_fails(13, -EIO, "CUBLAS_STATUS_EXECUTION_FAILED");
+	call_fails(3, -ENOMEM, "CUBLAS_STATUS_ALLOC_FAILED");
+	call_fails(15, -EOPNOTSUPP, "CUBLAS_STATUS_NOT_SUPPORTED");
+	same_bits();
+	workspace();
+	is_int((int)live(), 0, "nothing of the library is left");
+	all_given_back("at the end");
+	return done_testing();
+}
