@@ -2,6 +2,7 @@
 EXTRA_DIST += %D%/server.py
 if HAVE_CURL
 T_HTTP_C = %D%/http-answer.t %D%/http-cloud.t %D%/http-limit.t %D%/http-load.t \
+	%D%/http-nginx.t \
 	%D%/http-redirect.t %D%/http-refused.t %D%/http-tls.t \
 	%D%/http-transfer.t %D%/http-url.t
 check_PROGRAMS += $(T_HTTP_C)
@@ -16,6 +17,8 @@ T_HTTP_LIBS = lib/http/libhttp.la t/libtap.la lib/libweir.la $(CURL_LIBS) $(JANS
 %C%_http_limit_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_load_t_SOURCES = %D%/http-load.c $(T_SERVING)
 %C%_http_load_t_LDADD = $(T_HTTP_LIBS)
+%C%_http_nginx_t_SOURCES = %D%/http-nginx.c
+%C%_http_nginx_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_redirect_t_SOURCES = %D%/http-redirect.c $(T_SERVING)
 %C%_http_redirect_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_refused_t_SOURCES = %D%/http-refused.c $(T_SERVING)
