@@ -67,6 +67,16 @@ WEIR_API void weir_file_close(struct weir_file *file);
 /* Describe a file: its size, and how it can be read. */
 WEIR_API int weir_file_info(struct weir_file *file,
 			    struct weir_file_info *ret_info) WEIR_NONNULL(1, 2);
+/*
+ * Read @bytes bytes at @offset to @to. For small files and single values:
+ * tensors are loaded, and long ranges read by streams. Any thread; blocks.
+ *
+ * -EINVAL: the range exceeds the size of the file when it was opened. -ESTALE:
+ * the file is shorter now, or the object has changed. Errors of read(2), and of
+ * sources.
+ */
+WEIR_API int weir_file_read(struct weir_file *file, uint64_t offset, void *to,
+			    size_t bytes) WEIR_NONNULL(1, 3) WEIR_NODISCARD;
 
 WEIR__END
 

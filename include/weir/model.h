@@ -216,6 +216,19 @@ WEIR_API int weir_model_meta_item(const struct weir_model *model,
 /* The file of shard @i, without a reference. NULL: @i is past the end. */
 WEIR_API struct weir_file *weir_model_file(const struct weir_model *model,
 					   unsigned i) WEIR_NONNULL(1);
+/*
+ * Open the file @name in the folder of the model, such as its config.json: the
+ * folder of weir_model_info.path, or that of its URL. Close it with
+ * weir_file_close(). Any thread; blocks as weir_file_open() does.
+ *
+ * -ENOENT: there is no such file; or it is refused by the server of the model,
+ * as stores answer that do not let the user list names; or the model has no
+ * URL, since weir_source_file() made its files. -EINVAL: @name is empty, or has
+ * a slash. Errors of weir_file_open().
+ */
+WEIR_API int weir_model_beside(const struct weir_model *model, const char *name,
+			       struct weir_file **ret_file)
+	WEIR_NONNULL(1, 2, 3) WEIR_NODISCARD;
 
 WEIR__END
 

@@ -655,6 +655,24 @@ void weir_file_close(struct weir_file *file)
 		weir__file_put(file);
 }
 
+int weir_file_read(struct weir_file *file, uint64_t offset, void *to,
+		   size_t bytes)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(file->weir);
+	if (r < 0)
+		return r;
+	if (offset > file->id.bytes || bytes > file->id.bytes - offset)
+		return weir__fail(
+			-EINVAL,
+			"%s: %zu bytes at %llu were to be read, but it has %llu",
+			file->base, bytes, (unsigned long long)offset,
+			(unsigned long long)file->id.bytes);
+	return weir__file_read(file, to, bytes, offset);
+}
+
 int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
 {
 	struct weir_file_info info = {

@@ -356,6 +356,9 @@ static int fail_of(int r, const char *name, const char *why)
 {
 	if (r < -4095)
 		r = -EIO;
+	/* Sources of servers begin with a URL themselves. */
+	if (!strncmp(why, name, strlen(name)))
+		return weir__fail(r, "%s", why);
 	if (*why)
 		return weir__fail(r, "%s: %s", name, why);
 	return weir__fail_sys(r, "%s", name);

@@ -2,6 +2,7 @@
 EXTRA_DIST += %D%/README.md %D%/save/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
+	%D%/format/beside.c \
 	%D%/format/json.c %D%/format/json.h %D%/format/utf8.h %D%/format/name_table.c %D%/format/name_table.h \
 	%D%/format/meta.c %D%/format/meta.h \
 	%D%/format/format.c %D%/format/format.h %D%/format/formats.c %D%/format/header.c \

@@ -234,6 +234,7 @@ static void models(void)
 
 	fails(weir_file_open, weir, path, NULL, &f);
 	fails(weir_file_info, file, &file_info);
+	fails(weir_file_read, file, 0, digest, 1);
 	fails(weir_file_digest, file, WEIR_DIGEST_XXH3, digest);
 	fails(weir_source_add, weir, &source, NULL);
 	fails(weir_source_file, weir, &source, NULL, &source_info, &f);
@@ -250,6 +251,7 @@ static void models(void)
 	fails(weir_model_meta_at, model, 0, &value);
 	fails(weir_model_meta_item, model, &value, 0, &value);
 	returns(NULL, weir_model_file, model, 0);
+	fails(weir_model_beside, model, "a", &f);
 }
 
 static void loads(void)

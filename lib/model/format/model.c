@@ -161,6 +161,7 @@ void weir__model_put(struct weir_model *model)
 	weir__strings_free(model);
 	held_free(model);
 	weir__free(model->path);
+	weir__free(model->url);
 	free_spare(model);
 	if (model->weir)
 		weir__root_put(model->weir);

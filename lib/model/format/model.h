@@ -60,6 +60,7 @@ struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
 	char *path; /* path of the file or index, maybe found in a directory */
+	char *url;  /* the same with its query; NULL: it is no URL */
 	const struct weir__format *format; /* format of all shards */
 	struct weir_file **file;           /* n_files shards */
 	uint32_t n_files;

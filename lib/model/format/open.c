@@ -57,8 +57,12 @@ static int read_shard(struct weir_model *m, struct weir_file *file,
 
 static int set_path(struct weir_model *m, const struct weir_file *file)
 {
+	const char *url = file->object ? file->object->url : NULL;
+
 	m->path = weir__strdup(file->path);
-	return m->path ? 0
+	m->url = url ? weir__strdup(url) : NULL;
+	return m->path && (m->url || !url)
+		       ? 0
 		       : weir__fail(-ENOMEM, "%s: no memory for a path",
 				    file->base);
 }

@@ -124,6 +124,77 @@ static void missing(void)
 	       "a scheme without a source");
 }
 
+static int read_beside(const struct weir_model *m, const char *name, char *text)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file;
+	int r = weir_model_beside(m, name, &file);
+
+	if (r < 0)
+		return r;
+	r = weir_file_info(file, &info);
+	if (r == 0)
+		r = weir_file_read(file, 0, text, (size_t)info.bytes);
+	text[info.bytes] = '\0';
+	if (r == 0 &&
+	    weir_file_read(file, 1, text, (size_t)info.bytes) != -EINVAL)
+		r = 1;
+	weir_file_close(file);
+	return r;
+}
+
+/* The files beside a model at @path. */
+static void beside(const char *path, const char *what)
+{
+	struct weir_model *m;
+	char text[100] = "";
+
+	if (weir_model_open(weir, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	is_int(read_beside(m, "config.json", text), 0, "a file beside %s",
+	       what);
+	is_str(text, "{}", "the bytes of a file beside %s", what);
+	is_err(read_beside(m, "none.json", text), -ENOENT, "none.json",
+	       "a file that is not beside %s", what);
+	ok(!strstr(weir_error(), "secret"), "no query is in the sentence");
+	is_err(read_beside(m, "../other/config.json", text), -EINVAL,
+	       "'../other/config.json' is not the name of a file",
+	       "a path is no name of a file beside %s", what);
+	is_err(read_beside(m, "", text), -EINVAL, "''",
+	       "a file beside %s needs a name", what);
+	weir_model_close(m);
+}
+
+static void all_beside(void)
+{
+	struct weir_source_info info = { .size = sizeof(info) };
+	struct weir_model *m;
+	struct weir_file *file;
+	char text[100];
+	void *object;
+
+	beside(files_path("other/weights.safetensors"), "a file");
+	beside(files_path("other"), "the file of a folder");
+	beside(url("other"), "the object of a folder");
+	beside(url("other/weights.safetensors?key=secret"),
+	       "an object with a query");
+	if (weir_model_open(weir, url("other"), NULL, &m) < 0)
+		bail("%s", weir_error());
+	mem.open_fails = -EACCES;
+	is_int(read_beside(m, "config.json", text), -ENOENT,
+	       "an object beside a model that may not be read is a missing one");
+	mem.open_fails = 0;
+	weir_model_close(m);
+	if (mem_object(files_path("blob"), &object, &info) < 0 ||
+	    weir_source_file(weir, &mem_table, object, &info, &file) < 0 ||
+	    weir_model_open_files(weir, &file, 1, NULL, &m) < 0)
+		bail("%s", weir_error());
+	is_err(read_beside(m, "config.json", text), -ENOENT, "has no URL",
+	       "nothing is beside an object without a URL");
+	weir_model_close(m);
+	weir_file_close(file);
+}
+
 int main(void)
 {
 	plan(0);
@@ -135,6 +206,8 @@ int main(void)
 	mem_add(weir);
 	found();
 	missing();
+	mem.no_list = false;
+	all_beside();
 	weir_close(weir);
 	is_int(mem.wrong, 0, "no call broke a rule of sources");
 	is_int(mem.opened, mem.closed, "each object was closed");
