@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hf.h"
+
+#define CONFIG_MAX (16u << 20)
 
 /* A model_type: what its class in transformers supports, and its defaults. */
 struct hf_type {
@@ -295,23 +298,6 @@ static int read_all(json_t *o, struct llama_config *c)
 	return hf_refuse_rest(o, "");
 }
 
-/* config.json is in the folder of the file that was opened. */
-static int config_path(const struct weir_model *model, char *path, size_t size)
-{
-	struct weir_model_info info = { .size = sizeof(info) };
-	const char *slash;
-	int ret = weir_model_info(model, &info), folder;
-
-	if (ret < 0)
-		return ret;
-	slash = strrchr(info.path, '/');
-	folder = slash ? (int)(slash + 1 - info.path) : 0;
-	if ((size_t)snprintf(path, size, "%.*sconfig.json", folder,
-			     info.path) >= size)
-		return llama_fail(-ENAMETOOLONG, "%s: too long", info.path);
-	return 0;
-}
-
 /* Jansson quotes the file after "near": it may be a file of another kind. */
 static int unquoted(const char *text)
 {
@@ -320,23 +306,51 @@ static int unquoted(const char *text)
 	return near ? (int)(near - text) : (int)strlen(text);
 }
 
-int llama_config_hf(const struct weir_model *model, struct llama_config *c)
+static int parse(const char *path, const char *text, size_t n,
+		 struct llama_config *c)
 {
-	char path[4096];
 	json_error_t error;
-	json_t *o;
-	int ret = config_path(model, path, sizeof(path));
+	json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+	int ret;
+
+	if (o)
+		ret = read_all(o, c);
+	else
+		ret = llama_fail(-EBADMSG, "%s: line %d: %.*s", path,
+				 error.line, unquoted(error.text), error.text);
+	json_decref(o);
+	return ret;
+}
+
+static int read_file(struct weir_file *file, struct llama_config *c)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	char *text;
+	int ret = weir_file_info(file, &info);
 
 	if (ret < 0)
 		return ret;
-	o = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-	if (o)
-		ret = read_all(o, c);
-	else if (error.line > 0)
-		ret = llama_fail(-EBADMSG, "%s: line %d: %.*s", path,
-				 error.line, unquoted(error.text), error.text);
-	else
-		ret = llama_fail(-ENOENT, "%s", error.text);
-	json_decref(o);
+	if (info.bytes > CONFIG_MAX)
+		return llama_fail(-EFBIG, "%s: %" PRIu64 " bytes, at most %u",
+				  info.path, info.bytes, CONFIG_MAX);
+	text = malloc((size_t)info.bytes + 1);
+	if (!text)
+		return llama_fail(-ENOMEM, "no memory for %s", info.path);
+	ret = weir_file_read(file, 0, text, (size_t)info.bytes);
+	if (ret == 0)
+		ret = parse(info.path, text, (size_t)info.bytes, c);
+	free(text);
+	return ret;
+}
+
+int llama_config_hf(const struct weir_model *model, struct llama_config *c)
+{
+	struct weir_file *file;
+	int ret = weir_model_beside(model, "config.json", &file);
+
+	if (ret < 0)
+		return ret;
+	ret = read_file(file, c);
+	weir_file_close(file);
 	return ret;
 }

@@ -57,28 +57,17 @@ static int read_factors(const struct weir_model *model,
 			const struct llama_config *c, float *factor)
 {
 	const size_t n = c->rope.n_dims / 2;
-	struct weir_file_info file = { .size = sizeof(file) };
 	struct weir_entry e = { .size = sizeof(e) };
-	size_t i, got = 0;
-	FILE *f;
+	size_t i;
 	int ret;
 
 	if ((ret = weir_model_find(model, "rope_freqs.weight", &i)) < 0 ||
-	    (ret = weir_model_tensor(model, i, &e)) < 0 ||
-	    (ret = weir_file_info(weir_model_file(model, e.shard), &file)) < 0)
+	    (ret = weir_model_tensor(model, i, &e)) < 0)
 		return ret;
 	if (e.dtype != WEIR_DTYPE_F32)
 		return llama_fail(-EOPNOTSUPP, "rope_freqs.weight is not F32");
-	f = fopen(file.path, "re");
-	if (f && !fseeko(f, (off_t)e.offset, SEEK_SET))
-		got = fread(factor, sizeof(*factor), n, f);
-	if (f)
-		fclose(f);
-	return got == n ? 0
-			: llama_fail(-EIO,
-				     "%s: rope_freqs.weight cannot be "
-				     "read",
-				     file.path);
+	return weir_file_read(weir_model_file(model, e.shard), e.offset, factor,
+			      n * sizeof(*factor));
 }
 
 /* True if the parameters give these factors, up to their rounding. */

@@ -224,19 +224,6 @@ void chat_fini(struct chat *chat)
 	free(chat->system);
 }
 
-static int parse_file(const char *path, template_fn *use, void *to)
-{
-	unsigned char *bytes;
-	size_t n;
-	int r = text_file_read(path, &bytes, &n);
-
-	if (r < 0)
-		return r;
-	r = use(path, (const char *)bytes, n, to);
-	free(bytes);
-	return r;
-}
-
 /* One of several templates: { "name": ..., "template": ... }. */
 struct named {
 	const char *wanted;
@@ -300,36 +287,31 @@ static int parse_config(const char *file, unsigned char *bytes, size_t n,
 		       to);
 }
 
-static int read_config(const char *path, template_fn *use, void *to)
+static int find_beside(const struct weir_model *model, const char *path,
+		       template_fn *use, void *to)
 {
-	unsigned char *bytes;
-	size_t n;
-	int r = text_file_read(path, &bytes, &n);
+	const struct text_folder folder = { .model = model };
+	struct text_file file;
+	int r = text_folder_read(&folder, "chat_template.jinja", &file);
 
-	if (r < 0)
+	if (r > 0) {
+		r = use(file.path, (const char *)file.bytes, file.n, to);
+		free(file.bytes);
 		return r;
-	r = parse_config(path, bytes, n, use, to);
-	free(bytes);
-	return r;
-}
-
-static int find_beside(const char *model, template_fn *use, void *to)
-{
-	char path[TEXT_PATH_MAX];
-	size_t len;
-	const char *folder = text_folder_of(model, &len);
-	int r = text_file_in(folder, len, "chat_template.jinja", path);
-
-	if (r)
-		return r < 0 ? r : parse_file(path, use, to);
-	r = text_file_in(folder, len, "tokenizer_config.json", path);
-	if (r)
-		return r < 0 ? r : read_config(path, use, to);
-	return text_fail(-ENOENT,
-			 "%s: the model has no chat template: neither "
-			 "chat_template.jinja nor tokenizer_config.json is "
-			 "beside it",
-			 model);
+	}
+	if (r == 0)
+		r = text_folder_read(&folder, "tokenizer_config.json", &file);
+	if (r > 0) {
+		r = parse_config(file.path, file.bytes, file.n, use, to);
+		free(file.bytes);
+		return r;
+	}
+	return r < 0 ? r
+		     : text_fail(-ENOENT,
+				 "%s: the model has no chat template: neither "
+				 "chat_template.jinja nor "
+				 "tokenizer_config.json is beside it",
+				 path);
 }
 
 int chat_template(const struct weir_model *model, template_fn *use, void *to)
@@ -348,7 +330,7 @@ int chat_template(const struct weir_model *model, template_fn *use, void *to)
 		return use(info.path, value.str, value.len, to);
 	}
 	if (strcmp(info.format, "GGUF") != 0)
-		return find_beside(info.path, use, to);
+		return find_beside(model, info.path, use, to);
 	return text_fail(-ENOENT, "%s: the model has no chat template (%s)",
 			 info.path, key);
 }

@@ -89,22 +89,18 @@ static int parse_names(const struct tokenizer *t, const char *file,
 	return r;
 }
 
-int tokenizer_names_beside(const char *model, const struct tokenizer *t,
+int tokenizer_names_beside(const struct weir_model *model,
+			   const struct tokenizer *t,
 			   struct tokenizer_names *ret)
 {
-	char path[TEXT_PATH_MAX];
-	unsigned char *bytes;
-	size_t len, n;
-	const char *folder = text_folder_of(model, &len);
-	int r = text_file_in(folder, len, "tokenizer_config.json", path);
+	const struct text_folder folder = { .model = model };
+	struct text_file file;
+	int r = text_folder_read(&folder, "tokenizer_config.json", &file);
 
 	*ret = (struct tokenizer_names){ -1, -1, -1, -1 };
 	if (r <= 0)
 		return r;
-	r = text_file_read(path, &bytes, &n);
-	if (r < 0)
-		return r;
-	r = parse_names(t, path, bytes, n, ret);
-	free(bytes);
+	r = parse_names(t, file.path, file.bytes, file.n, ret);
+	free(file.bytes);
 	return r;
 }

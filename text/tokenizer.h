@@ -38,6 +38,9 @@ int tokenizer_from_model(const struct weir_model *model,
  * and read(2). -EFBIG: the file is larger than TOKENIZER_FILE_MAX.
  */
 int tokenizer_open(const char *path, struct tokenizer **ret_t);
+/* The same for the file @name beside a model; -ENOENT: there is none. */
+int tokenizer_open_beside(const struct weir_model *model, const char *name,
+			  struct tokenizer **ret_t);
 #define TOKENIZER_FILE_MAX (256u << 20)
 /* The same for the @n bytes of a file that is called @name in sentences. */
 int tokenizer_parse(const char *name, const void *bytes, size_t n,
@@ -74,10 +77,11 @@ struct tokenizer_names {
 	int32_t bos, eos, unk, pad;
 };
 /*
- * Find the tokens that the tokenizer_config.json beside the file @model names;
- * all are -1 if there is no such file.
+ * Find the tokens that the tokenizer_config.json beside the model names; all
+ * are -1 if there is no such file.
  */
-int tokenizer_names_beside(const char *model, const struct tokenizer *t,
+int tokenizer_names_beside(const struct weir_model *model,
+			   const struct tokenizer *t,
 			   struct tokenizer_names *ret);
 
 /* The tokens that begin and end texts, as the model's configuration says. */

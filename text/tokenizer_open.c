@@ -73,74 +73,93 @@ int tokenizer_parse(const char *name, const void *bytes, size_t n,
 	return parse_bytes(name, copy, n, t, ret_t);
 }
 
+/*
+ * Read where generation stops from a folder's generation_config.json, if there
+ * is one.
+ */
+static int read_ends(const struct text_folder *folder, struct tokenizer *t)
+{
+	struct text_file file;
+	int r = text_folder_read(folder, "generation_config.json", &file);
+
+	if (r <= 0)
+		return r;
+	r = read_generation(t, file.path, file.bytes, file.n);
+	free(file.bytes);
+	return r;
+}
+
+/* Read a file of the folder into @t. Returns 0 if there is none, else 1. */
+static int read_in(const struct text_folder *folder, const char *name,
+		   struct tokenizer *t, int *ret, struct tokenizer **ret_t)
+{
+	struct text_file file;
+	int r = text_folder_read(folder, name, &file);
+
+	if (r > 0)
+		*ret = parse_bytes(file.path, file.bytes, file.n, t, ret_t);
+	return r;
+}
+
+/* Read a folder, which is called @name in sentences, into @t. */
+static int open_folder(const struct text_folder *folder, const char *name,
+		       int len, struct tokenizer *t, struct tokenizer **ret_t)
+{
+	int r = read_ends(folder, t), parsed = 0;
+
+	for (size_t i = 0; r >= 0 && i < sizeof(names) / sizeof(names[0]);
+	     i++) {
+		r = read_in(folder, names[i], t, &parsed, ret_t);
+		if (r > 0)
+			return parsed;
+	}
+	tokenizer_free(t);
+	return r < 0 ? r
+		     : text_fail(-ENOENT, "%.*s: has neither %s nor %s", len,
+				 name, names[0], names[1]);
+}
+
 /* Read a file into @t, which is this function's. */
 static int open_file(const char *path, struct tokenizer *t,
 		     struct tokenizer **ret_t)
 {
-	unsigned char *bytes;
-	size_t n;
-	int r = text_file_read(path, &bytes, &n);
+	struct text_file file;
+	int r = text_file_read(path, &file);
 
 	if (r < 0) {
 		tokenizer_free(t);
 		return r;
 	}
-	return parse_bytes(path, bytes, n, t, ret_t);
-}
-
-/*
- * Read where generation stops from a folder's generation_config.json, if there
- * is one.
- */
-static int read_ends(const char *folder, size_t len, struct tokenizer *t)
-{
-	char path[TEXT_PATH_MAX];
-	unsigned char *bytes;
-	size_t n;
-	int r = text_file_in(folder, len, "generation_config.json", path);
-
-	if (r <= 0)
-		return r;
-	r = text_file_read(path, &bytes, &n);
-	if (r < 0)
-		return r;
-	r = read_generation(t, path, bytes, n);
-	free(bytes);
-	return r;
-}
-
-/*
- * Read a folder into @t, which is this function's. Its name is the first @len
- * bytes of @path.
- */
-static int open_folder(const char *path, size_t len, struct tokenizer *t,
-		       struct tokenizer **ret_t)
-{
-	char file[TEXT_PATH_MAX];
-	int r = read_ends(path, len, t);
-
-	for (size_t i = 0; r >= 0 && i < sizeof(names) / sizeof(names[0]);
-	     i++) {
-		r = text_file_in(path, len, names[i], file);
-		if (r > 0)
-			return open_file(file, t, ret_t);
-	}
-	tokenizer_free(t);
-	return r < 0 ? r
-		     : text_fail(-ENOENT, "%.*s: has neither %s nor %s",
-				 (int)len, path, names[0], names[1]);
+	return parse_bytes(path, file.bytes, file.n, t, ret_t);
 }
 
 int tokenizer_open(const char *path, struct tokenizer **ret_t)
 {
+	const struct text_folder folder = { .path = path };
 	struct tokenizer *t = tokenizer_alloc();
 	struct stat st;
 
 	if (!t)
 		return text_fail(-ENOMEM, "no memory for a tokenizer");
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))
-		return open_folder(path, strlen(path), t, ret_t);
+		return open_folder(&folder, path, (int)strlen(path), t, ret_t);
 	return open_file(path, t, ret_t);
+}
+
+int tokenizer_open_beside(const struct weir_model *model, const char *name,
+			  struct tokenizer **ret_t)
+{
+	const struct text_folder folder = { .model = model };
+	struct tokenizer *t = tokenizer_alloc();
+	int r, parsed = 0;
+
+	if (!t)
+		return text_fail(-ENOMEM, "no memory for a tokenizer");
+	r = read_in(&folder, name, t, &parsed, ret_t);
+	if (r > 0)
+		return parsed;
+	tokenizer_free(t);
+	return r < 0 ? r : text_fail(-ENOENT, "there is no %s", name);
 }
 
 int tokenizer_from_model(const struct weir_model *model,
@@ -149,8 +168,8 @@ int tokenizer_from_model(const struct weir_model *model,
 	struct weir_value value = { .size = sizeof(value) };
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct tokenizer *t;
-	const char *folder;
-	size_t len;
+	const struct text_folder folder = { .model = model };
+	const char *slash;
 	int r = weir_model_info(model, &info);
 
 	if (r < 0)
@@ -160,8 +179,10 @@ int tokenizer_from_model(const struct weir_model *model,
 		return text_fail(-ENOMEM, "no memory for a tokenizer");
 	if (strcmp(info.format, "GGUF") &&
 	    weir_model_meta(model, "tokenizer.ggml.model", &value) == -ENOENT) {
-		folder = text_folder_of(info.path, &len);
-		return open_folder(folder, len, t, ret_t);
+		slash = strrchr(info.path, '/');
+		return open_folder(&folder, slash ? info.path : ".",
+				   slash ? (int)(slash - info.path) : 1, t,
+				   ret_t);
 	}
 	r = read_gguf(t, model, info.path);
 	return complete(r, t, info.path, ret_t);

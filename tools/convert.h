@@ -60,7 +60,7 @@ struct convert_file {
 	char *name;
 	char *text;
 	size_t len;
-	FILE *from; /* NULL: the text */
+	struct weir_file *from; /* NULL: the text */
 };
 
 /* A tensor that is written. */
@@ -128,8 +128,10 @@ struct convert_file *convert_folder_add(struct convert_job *job,
 					const char *name);
 /* List the files that are beside the weights of a model of Hugging Face. */
 int convert_beside_list(struct convert_job *job);
-/* The path of a file in the folder of the model; NULL: no memory. */
-char *convert_path_beside(const struct convert_job *job, const char *name);
+/* The folder of the model, with its slash, or ""; NULL: no memory. */
+char *convert_own_folder(const struct convert_job *job);
+/* True if the model was opened by a URL. */
+bool convert_is_remote(const struct convert_job *job);
 /* The name of a dtype in config.json. */
 const char *convert_torch_name(enum weir_dtype dtype);
 /* The dtype of most bytes of matrices. */

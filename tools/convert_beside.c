@@ -18,6 +18,26 @@ static const char *const endings[] = { ".json",     ".jinja", ".model", ".txt",
 				       ".tiktoken", ".py",    ".md" };
 static const char *const beginnings[] = { "LICENSE", "NOTICE", "USE_POLICY" };
 
+/* The files that models on servers have. */
+static const char *const usual[] = {
+	"LICENSE",
+	"NOTICE",
+	"README.md",
+	"added_tokens.json",
+	"chat_template.jinja",
+	"chat_template.json",
+	"config.json",
+	"generation_config.json",
+	"merges.txt",
+	"preprocessor_config.json",
+	"processor_config.json",
+	"special_tokens_map.json",
+	"tokenizer.json",
+	"tokenizer.model",
+	"tokenizer_config.json",
+	"vocab.json",
+};
+
 static bool ends_with(const char *name, const char *ending)
 {
 	const size_t n = strlen(name), len = strlen(ending);
@@ -122,47 +142,43 @@ static int edit_config(const char *path, unsigned char *bytes, size_t n,
 	return r < 0 ? fail("%s", text_error()) : 0;
 }
 
-static int read_config(struct convert_file *file, const char *path,
+static int read_config(struct convert_job *job, struct convert_file *file,
 		       const char *dtype)
 {
-	unsigned char *bytes;
-	size_t n;
-	int r;
+	const struct text_folder folder = { .model = job->model };
+	struct text_file text;
+	int r = text_folder_read(&folder, file->name, &text);
 
-	if (text_file_read(path, &bytes, &n) < 0)
+	if (r < 0)
 		return fail("%s", text_error());
-	r = edit_config(path, bytes, n, file, dtype);
-	free(bytes);
+	if (r == 0)
+		return fail("%s: does not exist any more", file->name);
+	r = edit_config(text.path, text.bytes, text.n, file, dtype);
+	free(text.bytes);
 	return r;
 }
 
-static int open_copy(struct convert_file *file, const char *path)
-{
-	file->from = fopen(path, "re");
-	return file->from ? 0
-			  : fail("%s: cannot be opened: %s", path,
-				 strerror(errno));
-}
-
-static int add(struct convert_job *job, const char *folder, const char *name)
+/* Add a file, unless there is none of this name. */
+static int add(struct convert_job *job, const char *name)
 {
 	const bool edit = job->args->dtype && !strcmp(name, "config.json");
 	struct convert_file *file;
-	struct stat st;
-	char *path;
-	int r = 0;
+	struct weir_file *from;
+	int r = weir_model_beside(job->model, name, &from);
 
-	if (asprintf(&path, "%s%s", folder, name) < 0)
-		return fail_memory();
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-		file = convert_folder_add(job, name);
-		r = !file  ? EXIT_FAILURE
-		    : edit ? read_config(file, path,
-					 convert_torch_name(job->args->dtype))
-			   : open_copy(file, path);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return fail_weir();
+	file = convert_folder_add(job, name);
+	if (file && !edit) {
+		file->from = from;
+		return 0;
 	}
-	free(path);
-	return r;
+	weir_file_close(from);
+	return file ? read_config(job, file,
+				  convert_torch_name(job->args->dtype))
+		    : EXIT_FAILURE;
 }
 
 static int is_listed(const struct dirent *entry)
@@ -170,24 +186,60 @@ static int is_listed(const struct dirent *entry)
 	return belongs(entry->d_name);
 }
 
-int convert_beside_list(struct convert_job *job)
+/* Add a file of a folder of this machine, if it is a regular one. */
+static int add_local(struct convert_job *job, const char *folder,
+		     const char *name)
 {
-	char *folder = convert_path_beside(job, "");
-	struct dirent **name = NULL;
-	int r = 0, n;
+	struct stat st;
+	char *path;
+	int r = 0;
 
-	if (!folder)
+	if (asprintf(&path, "%s%s", folder, name) < 0)
 		return fail_memory();
-	n = scandir(*folder ? folder : ".", &name, is_listed, alphasort);
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		r = add(job, name);
+	free(path);
+	return r;
+}
+
+static int list_folder(struct convert_job *job, const char *folder)
+{
+	struct dirent **name = NULL;
+	const char *dir = *folder ? folder : ".";
+	int r = 0, n = scandir(dir, &name, is_listed, alphasort);
+
 	if (n < 0)
-		r = fail("%s: cannot be listed: %s", *folder ? folder : ".",
-			 strerror(errno));
+		r = fail("%s: cannot be listed: %s", dir, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		if (r == 0)
-			r = add(job, folder, name[i]->d_name);
+			r = add_local(job, folder, name[i]->d_name);
 		free(name[i]);
 	}
 	free(name);
+	return r;
+}
+
+/* Servers cannot list folders, so ask for what models have. */
+static int ask_for_usual(struct convert_job *job)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual) && r == 0; i++)
+		r = add(job, usual[i]);
+	return r;
+}
+
+int convert_beside_list(struct convert_job *job)
+{
+	char *folder;
+	int r;
+
+	if (convert_is_remote(job))
+		return ask_for_usual(job);
+	folder = convert_own_folder(job);
+	if (!folder)
+		return fail_memory();
+	r = list_folder(job, folder);
 	free(folder);
 	return r;
 }

@@ -16,6 +16,8 @@
 #include "outfile.h"
 #include "output.h"
 
+#define COPY_BYTES ((size_t)4 << 20)
+
 /* True if OUT is a folder, or shall be one. */
 static bool is_folder(const char *out)
 {
@@ -220,14 +222,28 @@ int convert_folder_texts(struct convert_job *job)
 
 static int copy_file(const struct convert_file *file, FILE *to)
 {
-	char bytes[1 << 16];
-	size_t n;
+	struct weir_file_info info = { .size = sizeof(info) };
+	char *bytes = malloc(COPY_BYTES);
+	uint64_t at = 0;
+	int r = 0;
 
-	while ((n = fread(bytes, 1, sizeof(bytes), file->from)) > 0)
-		fwrite(bytes, 1, n, to);
-	return ferror(file->from) ? fail("%s: cannot be read: %s", file->name,
-					 strerror(errno))
-				  : 0;
+	if (!bytes)
+		return fail_memory();
+	if (weir_file_info(file->from, &info) < 0)
+		r = fail_weir();
+	while (r == 0 && at < info.bytes) {
+		const size_t n = info.bytes - at < COPY_BYTES
+					 ? (size_t)(info.bytes - at)
+					 : COPY_BYTES;
+
+		if (weir_file_read(file->from, at, bytes, n) < 0)
+			r = fail_weir();
+		else
+			fwrite(bytes, 1, n, to);
+		at += n;
+	}
+	free(bytes);
+	return r;
 }
 
 static int write_file(const struct convert_job *job,
@@ -268,8 +284,7 @@ void convert_folder_drop(struct convert_job *job)
 	for (size_t i = 0; i < job->n_files; i++) {
 		free(job->file[i].name);
 		free(job->file[i].text);
-		if (job->file[i].from)
-			fclose(job->file[i].from);
+		weir_file_close(job->file[i].from);
 	}
 	free(job->file);
 	/* This fails if it has files, as it should. */

@@ -14,32 +14,37 @@
 #include "fail_llama.h"
 #include "output.h"
 
-char *convert_path_beside(const struct convert_job *job, const char *name)
+char *convert_own_folder(const struct convert_job *job)
 {
-	const char *slash = strrchr(job->info.path, '/');
-	char *path;
+	const char *path = job->info.path, *slash = strrchr(path, '/');
 
-	if (asprintf(&path, "%.*s%s",
-		     slash ? (int)(slash + 1 - job->info.path) : 0,
-		     job->info.path, name) < 0)
-		return NULL;
-	return path;
+	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
 }
 
-static bool has_config(const struct convert_job *job)
+bool convert_is_remote(const struct convert_job *job)
 {
-	char *path = convert_path_beside(job, "config.json");
-	struct stat st;
-	bool has = path && stat(path, &st) == 0;
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file = weir_model_file(job->model, 0);
 
-	free(path);
-	return has;
+	return file && weir_file_info(file, &info) == 0 && *info.source;
+}
+
+/* Return 1 if there is such a file beside the model, 0 if not. */
+static int has_beside(const struct convert_job *job, const char *name)
+{
+	struct weir_file *file;
+	int r = weir_model_beside(job->model, name, &file);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	weir_file_close(file);
+	return 1;
 }
 
 /* True if OUT is the folder of the model. */
 static bool is_own_folder(const struct convert_job *job)
 {
-	char *folder = convert_path_beside(job, "");
+	char *folder = convert_own_folder(job);
 	struct stat a, b;
 	const bool own = folder && stat(*folder ? folder : ".", &a) == 0 &&
 			 stat(job->args->out, &b) == 0 &&
@@ -50,12 +55,12 @@ static bool is_own_folder(const struct convert_job *job)
 }
 
 /* Check what a folder can be made of. */
-static int check_folder(const struct convert_job *job, bool gguf)
+static int check_folder(const struct convert_job *job, bool gguf, bool config)
 {
 	if (job->args->raw)
 		return fail("%s: a folder; with --raw give the name of a file",
 			    job->args->out);
-	if (!gguf && !has_config(job))
+	if (!gguf && !config)
 		return fail(
 			"%s: only a GGUF model or one with its config.json becomes a folder of Hugging Face; give OUT the name of a file",
 			job->args->out);
@@ -69,11 +74,16 @@ int convert_model_find(struct convert_job *job)
 {
 	const struct convert_args *a = job->args;
 	const bool gguf = !strcmp(job->info.format, "GGUF");
-	int r = job->folder ? check_folder(job, gguf) : 0;
+	const bool ask = !gguf && !a->raw && (job->folder || job->gguf);
+	const int config = ask ? has_beside(job, "config.json") : 0;
+	int r;
 
+	if (config < 0)
+		return fail_weir();
+	r = job->folder ? check_folder(job, gguf, config) : 0;
 	if (r)
 		return r;
-	if (!job->folder && (a->raw || !job->gguf || gguf || !has_config(job)))
+	if (!job->folder && !config)
 		return 0;
 	if (a->n_slices)
 		return fail(
@@ -158,7 +168,7 @@ static int add_tokenizer(struct convert_job *job, int opened,
 
 	if (r < 0)
 		return r;
-	r = tokenizer_names_beside(job->info.path, t, &ends.names);
+	r = tokenizer_names_beside(job->model, t, &ends.names);
 	if (r == 0)
 		r = tokenizer_to_gguf(t, (uint32_t)job->config->vocabulary,
 				      &ends, job->save);
@@ -173,9 +183,7 @@ static int add_tokenizer(struct convert_job *job, int opened,
 static int add_text(struct convert_job *job)
 {
 	struct tokenizer *t = NULL;
-	struct stat st;
-	char *path;
-	int r = tokenizer_from_model(job->model, &t);
+	int r = tokenizer_from_model(job->model, &t), next;
 
 	if (r == -ENOENT) {
 		note("%s: there is no tokenizer beside the model, so %s has none",
@@ -184,10 +192,15 @@ static int add_text(struct convert_job *job)
 	}
 	r = add_tokenizer(job, r, t);
 	if (r == -EOPNOTSUPP) {
-		path = convert_path_beside(job, "tokenizer.model");
-		if (path && stat(path, &st) == 0)
-			r = add_tokenizer(job, tokenizer_open(path, &t), t);
-		free(path);
+		next = has_beside(job, "tokenizer.model");
+		if (next < 0)
+			return fail_weir();
+		if (next > 0)
+			r = add_tokenizer(
+				job,
+				tokenizer_open_beside(job->model,
+						      "tokenizer.model", &t),
+				t);
 	}
 	if (r < 0)
 		return fail("%s", text_error());
@@ -195,23 +208,47 @@ static int add_text(struct convert_job *job)
 	return r < 0 && r != -ENOENT ? fail("%s", text_error()) : 0;
 }
 
+/*
+ * The name of the folder of the model, with the path in *ret_path, which the
+ * caller frees. NULL: it has none.
+ */
+static const char *find_name(const struct convert_job *job, char **ret_path)
+{
+	const bool remote = convert_is_remote(job);
+	char *folder = convert_own_folder(job), *path, *slash;
+
+	path = !folder || remote ? folder
+				 : realpath(*folder ? folder : ".", NULL);
+	if (path != folder)
+		free(folder);
+	*ret_path = path;
+	/* The slash at the end. */
+	if (path && remote && *path)
+		path[strlen(path) - 1] = '\0';
+	slash = path ? strrchr(path, '/') : NULL;
+	/* "https://HOST" names no model. */
+	if (!slash || !slash[1] || (remote && slash[-1] == '/'))
+		return NULL;
+	/* hf://OWNER/NAME@REVISION */
+	if (remote && !strncmp(path, "hf://", 5))
+		slash[1 + strcspn(slash + 1, "@")] = '\0';
+	return slash + 1;
+}
+
 static int add_name(struct convert_job *job)
 {
-	char *folder = convert_path_beside(job, "");
-	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
-	const char *slash = real ? strrchr(real, '/') : NULL;
+	char *path;
 	struct weir_value v = { .size = sizeof(v),
 				.key = "general.name",
 				.type = WEIR_VALUE_STRING };
 	int r = 0;
 
-	if (slash && slash[1]) {
-		v.str = slash + 1;
+	v.str = find_name(job, &path);
+	if (v.str) {
 		v.len = strlen(v.str);
 		r = weir_save_meta(job->save, &v);
 	}
-	free(real);
-	free(folder);
+	free(path);
 	return r < 0 ? fail_weir() : 0;
 }
 
