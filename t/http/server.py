@@ -8,6 +8,7 @@ GET /log has a line for each request since the last one, GET /base does nothing.
 """
 import array
 import json
+import os
 import socket
 import ssl
 import struct
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import urllib.parse
+import zlib
 
 lock = threading.Lock()
 log = []
@@ -119,6 +121,22 @@ class Paths:
                 content(max(start, at) - at, end - at) if end > at else b"")
 
         return ranged(request, len(head) + int(size), data=data)
+
+    def file(self, request, *rest):
+        """A file of the folder in which the server was started."""
+        name = urllib.parse.unquote("/".join(rest))
+        if ".." in name or not os.path.isfile(name):
+            return Answer(404, {})
+        with open(name, "rb") as opened:
+            whole = opened.read()
+        return ranged(request, len(whole), etag=f'"{zlib.crc32(whole)}"',
+                      data=lambda start, end: whole[start:end])
+
+    def keyed(self, request, *rest):
+        """The same by a URL with a signature."""
+        if request.query != "sig=secret/key":
+            return Answer(403, {})
+        return self.file(request, *rest)
 
     def weak(self, request, size):
         return ranged(request, int(size), etag='W/"weak"')
