@@ -139,13 +139,13 @@ static bool is_expressed(struct calls *c, const struct weir_backend_node *node)
 	       is_matrix(&c->a, 2) && is_matrix(&c->d, 4);
 }
 
-static bool calls_of(struct calls *c, const struct weir_backend_node *node)
+static bool calls_of(const struct weir__cuda_launches *l, struct calls *c,
+		     const struct weir_backend_node *node)
 {
-	uint64_t batches;
+	uint64_t batches = weir__cuda_outer(&node->dst, 2);
 
-	if (!is_expressed(c, node))
+	if (!batches || !is_expressed(c, node))
 		return false;
-	batches = weir__cuda_outer(&node->dst, 2);
 	c->direct = c->b.data && c->b.dtype == c->a.dtype &&
 		    is_matrix(&c->b, 2) && align_of(&c->b, 1) >= 16;
 	if (!c->direct)
@@ -153,7 +153,8 @@ static bool calls_of(struct calls *c, const struct weir_backend_node *node)
 	divide(c);
 	c->n = batches / (uint64_t)c->shape.batches *
 	       (uint64_t)ceil_div(c->shape.n, c->part);
-	return batches && c->n <= MOST_CALLS;
+	/* b that is not converted may need fewer calls. */
+	return l->measures || c->n <= MOST_CALLS;
 }
 
 /* The bytes of columns in the workspace; after them is what a call needs. */
@@ -257,7 +258,7 @@ bool weir__cuda_cublaslt_mul_mat(struct weir__cuda_launches *l,
 	struct calls c = { 0 };
 	size_t need;
 
-	if (!calls_of(&c, node))
+	if (!calls_of(l, &c, node))
 		return false;
 	if (l->measures) {
 		if (!l->c || weir__cublaslt_use(l->c, true, l->library,

@@ -100,6 +100,10 @@ static void batches(void)
 	by_calls(weir_mul_mat(g, put(BF16, 5, 5, 13, 1, 64, 8),
 			      put(F32, 5, 5, 13, 1, 64, 8)),
 		 NEAR_ROUNDED, 0, "too many calls: other kernels");
+	by_calls(weir_mul_mat(g, put(BF16, 3, 0, 64, 8), put(F32, 3, 0, 64, 8)),
+		 NEAR_F32, 0, "no batches");
+	by_calls(weir_mul_mat(g, put(BF16, 3, 1, 64, 8), put(F32, 3, 0, 64, 8)),
+		 NEAR_F32, 0, "no batches that share a matrix");
 }
 
 /* What the library does not compute. */
