@@ -420,6 +420,7 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 	struct weir__cuda *c = state;
 	CUresult r = CUDA_SUCCESS;
 
+	weir__cuda_rates_close(c);
 	free_bounces(c);
 	free_compute(c);
 	/* On a lost device any call may hang. */

@@ -65,6 +65,8 @@ struct weir__cuda {
 	_Atomic unsigned moves;          /* that have found no mover unused */
 	struct weir__cuda_loaded loaded; /* the kernels */
 	struct weir__cublaslt cublaslt;
+	struct weir__cuda_pieces
+		*pieces;                /* rates.c: are being freed; or NULL */
 	pthread_mutex_t found_lock;     /* guards found; taken last */
 	struct weir__cuda_found *found; /* found.c: those no run uses */
 	struct weir__cuda_found_slab *found_slabs;
@@ -145,6 +147,8 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 extern const struct weir_backend_compute_ops weir__cuda_compute_ops;
 /* rates.c */
 int weir__cuda_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
+/* Wait until the memory of a measurement is freed. */
+void weir__cuda_rates_close(struct weir__cuda *c);
 /* queue.c */
 extern const struct weir_backend_queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which the caller still owns. */

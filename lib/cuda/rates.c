@@ -34,15 +34,29 @@
 static pthread_mutex_t measured_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_rates measured[MOST_GPUS]; /* size 0: not measured */
 
-/* What is timed: works on one stream, in memory that each size has anew. */
+/* Memory of the device, or page-locked memory. */
+struct piece {
+	struct piece *next;
+	CUdeviceptr device; /* 0: it is page-locked */
+	void *pinned;
+	size_t bytes;
+};
+
+/* All pieces of a measurement, which a thread frees; a member of its device. */
+struct weir__cuda_pieces {
+	struct weir__cuda *c;
+	struct piece *first;
+	pthread_t thread;
+};
+
+/* What is timed: works on one stream. */
 struct trial {
 	struct weir__cuda *c;
 	CUstream stream;
-	CUdeviceptr memory;
-	void *pinned;                  /* source of copies to the device */
-	size_t size;                   /* rows of a product, or bytes */
-	struct weir__cuda_launches *l; /* of a product */
-	CUdeviceptr workspace;
+	struct weir__cuda_pieces *pieces;
+	struct piece *memory, *pinned, *workspace; /* or NULL */
+	size_t size;                               /* rows, or bytes */
+	struct weir__cuda_launches *l;             /* of a product */
 };
 
 /* A rate: how its work is made for t->size, queued, and counted. */
@@ -61,6 +75,78 @@ static double now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/* Have a piece of at least @bytes at *@at, which keeps one that suffices. */
+static int piece_have(struct trial *t, struct piece **at, size_t bytes,
+		      bool pinned)
+{
+	struct piece *p;
+	CUresult r;
+
+	if (*at && (*at)->bytes >= bytes)
+		return 0;
+	p = host.calloc(1, sizeof(*p));
+	if (!p)
+		return host.fail(-ENOMEM, "no memory for a piece");
+	r = pinned ? drv.cuMemHostAlloc(&p->pinned, bytes, 0)
+		   : drv.cuMemAlloc(&p->device, bytes);
+	if (r) {
+		host.free(p);
+		return weir__cuda_fail(t->c, r, "%s of %zu bytes",
+				       pinned ? "cuMemHostAlloc" : "cuMemAlloc",
+				       bytes);
+	}
+	p->bytes = bytes;
+	p->next = t->pieces->first;
+	t->pieces->first = p;
+	*at = p;
+	return 0;
+}
+
+static void *pieces_free(void *arg)
+{
+	struct weir__cuda_pieces *all = arg;
+	struct weir__cuda *c = all->c;
+	struct piece *p, *next;
+	bool driver = weir__cuda_push(c) == CUDA_SUCCESS;
+
+	for (p = all->first; p; p = next) {
+		next = p->next;
+		if (driver && !atomic_load(&c->lost))
+			weir__cuda_note(c,
+					p->pinned ? drv.cuMemFreeHost(p->pinned)
+						  : drv.cuMemFree(p->device));
+		host.free(p);
+	}
+	if (driver)
+		weir__cuda_leave();
+	return NULL;
+}
+
+/*
+ * Freeing waits for all work of the context, some of which may wait for the
+ * thread that measures: so another one does it.
+ */
+static void pieces_give(struct weir__cuda_pieces *all)
+{
+	struct weir__cuda *c = all->c;
+
+	if (!c->pieces && host.thread(&all->thread, "weir-cuda-rates",
+				      pieces_free, all) >= 0) {
+		c->pieces = all;
+		return;
+	}
+	pieces_free(all);
+	host.free(all);
+}
+
+void weir__cuda_rates_close(struct weir__cuda *c)
+{
+	if (!c->pieces)
+		return;
+	pthread_join(c->pieces->thread, NULL);
+	host.free(c->pieces);
 }
 
 /* a of BF16, then b and the result, of F32. */
@@ -92,9 +178,10 @@ static int product_make(struct trial *t)
 {
 	const struct weir_op_mul_mat params = { WEIR_PRECISION_FAST };
 	const struct weir_backend_prepare_opts opts = { .size = sizeof(opts) };
-	const CUdeviceptr b = t->memory + t->size * t->size * 2;
+	const CUdeviceptr a = t->memory->device;
+	const CUdeviceptr b = a + t->size * t->size * 2;
 	struct weir_operand src[] = {
-		matrix(t->memory, WEIR_DTYPE_BF16, t->size, 2),
+		matrix(a, WEIR_DTYPE_BF16, t->size, 2),
 		matrix(b, WEIR_DTYPE_F32, t->size, 4),
 	};
 	struct weir_backend_node node = {
@@ -109,35 +196,29 @@ static int product_make(struct trial *t)
 	const struct weir_backend_node *list = &node;
 	size_t workspace;
 	void *prepared;
-	CUresult r;
 	int ret = weir__cuda_compute_ops.prepare(t->c->dev, &list, 1, &opts,
 						 &prepared, &workspace);
 
 	if (ret < 0)
 		return ret;
 	t->l = prepared;
-	r = workspace ? drv.cuMemAlloc(&t->workspace, workspace) : CUDA_SUCCESS;
-	return r ? weir__cuda_fail(t->c, r, "cuMemAlloc of %zu bytes",
-				   workspace)
-		 : 0;
+	return workspace ? piece_have(t, &t->workspace, workspace, false) : 0;
 }
 
 static CUresult product_queue(const struct trial *t)
 {
+	CUdeviceptr workspace = t->workspace ? t->workspace->device : 0;
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < t->l->n && !r; i++)
-		r = weir__cuda_launch(t->l, i, t->workspace, t->stream);
+		r = weir__cuda_launch(t->l, i, workspace, t->stream);
 	return r;
 }
 
 static void product_unmake(struct trial *t)
 {
-	if (t->workspace)
-		weir__cuda_note(t->c, drv.cuMemFree(t->workspace));
 	if (t->l)
 		weir__cuda_compute_ops.release(t->c->dev, t->l);
-	t->workspace = 0;
 	t->l = NULL;
 }
 
@@ -149,8 +230,9 @@ static size_t copy_bytes(size_t n)
 
 static CUresult copy_queue(const struct trial *t)
 {
-	return drv.cuMemcpyDtoDAsync(t->memory + t->size, t->memory, t->size,
-				     t->stream);
+	const CUdeviceptr from = t->memory->device;
+
+	return drv.cuMemcpyDtoDAsync(from + t->size, from, t->size, t->stream);
 }
 
 static double copy_work(size_t n)
@@ -165,25 +247,17 @@ static size_t link_bytes(size_t n)
 
 static int link_make(struct trial *t)
 {
-	CUresult r = drv.cuMemHostAlloc(&t->pinned, t->size, 0);
+	int ret = piece_have(t, &t->pinned, t->size, true);
 
-	if (r)
-		return weir__cuda_fail(t->c, r, "cuMemHostAlloc of %zu bytes",
-				       t->size);
-	memset(t->pinned, FILL, t->size);
-	return 0;
+	if (!ret)
+		memset(t->pinned->pinned, FILL, t->size);
+	return ret;
 }
 
 static CUresult link_queue(const struct trial *t)
 {
-	return drv.cuMemcpyHtoDAsync(t->memory, t->pinned, t->size, t->stream);
-}
-
-static void link_unmake(struct trial *t)
-{
-	if (t->pinned)
-		weir__cuda_note(t->c, drv.cuMemFreeHost(t->pinned));
-	t->pinned = NULL;
+	return drv.cuMemcpyHtoDAsync(t->memory->device, t->pinned->pinned,
+				     t->size, t->stream);
 }
 
 static double link_work(size_t n)
@@ -196,8 +270,8 @@ static const struct measure flops = { ROWS,           product_bytes,
 				      product_unmake, product_work };
 static const struct measure bytes = { COPIED,     copy_bytes, NULL,
 				      copy_queue, NULL,       copy_work };
-static const struct measure links = { LINKED,     link_bytes,  link_make,
-				      link_queue, link_unmake, link_work };
+static const struct measure links = { LINKED,     link_bytes, link_make,
+				      link_queue, NULL,       link_work };
 
 /* The least time of REPEATS works. The stream is idle afterwards. */
 static CUresult time_works(const struct trial *t, const struct measure *m,
@@ -225,14 +299,15 @@ static CUresult time_works(const struct trial *t, const struct measure *m,
 static int time_size(struct trial *t, const struct measure *m, double *ret_ns)
 {
 	const size_t n = m->bytes(t->size);
-	CUresult r = drv.cuMemAlloc(&t->memory, n);
-	int ret;
+	int ret = piece_have(t, &t->memory, n, false);
+	CUresult r;
 
+	if (ret < 0)
+		return ret;
+	r = drv.cuMemsetD8Async(t->memory->device, FILL, n, t->stream);
 	if (r)
-		return weir__cuda_fail(t->c, r, "cuMemAlloc of %zu bytes", n);
-	r = drv.cuMemsetD8Async(t->memory, FILL, n, t->stream);
-	ret = r ? weir__cuda_fail(t->c, r, "cuMemsetD8Async of %zu bytes", n)
-		: 0;
+		ret = weir__cuda_fail(t->c, r, "cuMemsetD8Async of %zu bytes",
+				      n);
 	if (!ret && m->make)
 		ret = m->make(t);
 	if (!ret) {
@@ -243,7 +318,6 @@ static int time_size(struct trial *t, const struct measure *m, double *ret_ns)
 	}
 	if (m->unmake)
 		m->unmake(t);
-	weir__cuda_note(t->c, drv.cuMemFree(t->memory));
 	return ret;
 }
 
@@ -272,10 +346,17 @@ static int measure_all(struct weir__cuda *c, struct weir_rates *ret)
 {
 	struct trial t = { .c = c };
 	CUresult r;
-	int err = weir__cuda_enter(c);
+	int err;
 
-	if (err < 0)
+	t.pieces = host.calloc(1, sizeof(*t.pieces));
+	if (!t.pieces)
+		return host.fail(-ENOMEM, "no memory to measure a device");
+	t.pieces->c = c;
+	err = weir__cuda_enter(c);
+	if (err < 0) {
+		host.free(t.pieces);
 		return err;
+	}
 	r = drv.cuStreamCreate(&t.stream, CU_STREAM_NON_BLOCKING);
 	if (r) {
 		err = weir__cuda_fail(c, r, "cuStreamCreate");
@@ -286,6 +367,7 @@ static int measure_all(struct weir__cuda *c, struct weir_rates *ret)
 		weir__cuda_note(c, drv.cuStreamDestroy(t.stream));
 	}
 	weir__cuda_leave();
+	pieces_give(t.pieces);
 	return err;
 }
 

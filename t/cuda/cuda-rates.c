@@ -3,6 +3,7 @@
  * The rates of a GPU: when they are measured, how often, and what a device has
  * that cannot be measured.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,55 @@ static void measured(void)
 	end();
 }
 
+/* What a program does on a stream of its own. */
+static struct {
+	int (*new)(struct CUstream_st **ret, unsigned flags);
+	int (*call)(struct CUstream_st *stream, void (*fn)(void *), void *arg);
+	int (*free)(struct CUstream_st *stream);
+	atomic_bool may_end, has_waited;
+} program;
+
+/* For 10 seconds at most. */
+static void wait_for_program(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 1000 && !atomic_load(&program.may_end); i++)
+		usleep(10000);
+	atomic_store(&program.has_waited, true);
+}
+
+/* In a process of its own, since what was measured once is kept. */
+static bool waits_for_nothing(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct CUstream_st *stream;
+		bool waited;
+
+		begin(NULL, "CPU");
+		*(void **)&program.new = fake_symbol("cuStreamCreate");
+		*(void **)&program.call = fake_symbol("cuLaunchHostFunc");
+		*(void **)&program.free = fake_symbol("cuStreamDestroy_v2");
+		enter_context();
+		if (program.new(&stream, 1) ||
+		    program.call(stream, wait_for_program, NULL))
+			_exit(2);
+		rates_of(0);
+		waited = atomic_load(&program.has_waited);
+		atomic_store(&program.may_end, true);
+		if (program.free(stream))
+			_exit(3);
+		leave_context();
+		end();
+		_exit(waited || *fake.misuse());
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail("fork");
+	return status == 0;
+}
+
 /* Asked in another process: the driver is not used before fork. */
 static bool computes(void)
 {
@@ -217,6 +267,8 @@ int main(void)
 	plan(0);
 	each_fails(FAKECUDA_ONCE, 2, "a call fails");
 	each_fails(FAKECUDA_STICKY, 700, "the device is lost");
+	ok(waits_for_nothing(),
+	   "a measurement does not wait for other work of the context");
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		fails(calls[i]);
 	little_memory();
