@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/products --device CUDA0: products and attention on a GPU. One column
- * (decode), and attention of one token, against a kernel that only reads as much
- * memory, in turn in the same process; 512 columns (a prompt), and attention of
- * 2048 tokens, without a limit. See COMPUTE.md.
+ * (decode), and attention of one token, against a kernel that only reads as
+ * much memory, in turn in the same process; 512 columns (a prompt), and
+ * attention of 2048 tokens, without a limit. See COMPUTE.md.
  */
 #include <stdio.h>
 #include <stdlib.h>
