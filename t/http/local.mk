@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/server.py
+EXTRA_DIST += %D%/server.py %D%/s3_store.py
+dist_check_SCRIPTS += %D%/http-moto.sh
+TESTS += %D%/http-moto.sh
 if HAVE_CURL
 T_HTTP_C = %D%/http-answer.t %D%/http-cloud.t %D%/http-limit.t %D%/http-load.t \
 	%D%/http-nginx.t \
