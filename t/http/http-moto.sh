@@ -22,7 +22,8 @@ objects=$tmp/objects
 odd='a b+c=d~(1)!&é%2F'
 mkdir -p "$objects/$odd"
 weir synth tiny "$objects/$odd/m.safetensors" >/dev/null 2>&1
-weir synth tinyllama-1.1b "$objects/shards" --scale 0.002 --shards 3 >/dev/null 2>&1
+weir synth tinyllama-1.1b "$objects/shards" --scale 0.002 --shards 3 \
+	>/dev/null 2>&1
 
 # The store ends when this shell does: its input is a pipe of the shell's.
 mkfifo "$tmp/input"
@@ -73,7 +74,7 @@ refused 1 'no such' 'a key that is not there is reported' \
 as "$key" "x$secret"
 denied 'secret' 'a wrong secret is named as the reason'
 as NOSUCHKEY "$secret"
-denied 'key' 'a key that the store does not know is named as the reason'
+denied 'no such access key' 'a key that the store does not know is named as the reason'
 as "$other_key" "$other_secret"
 denied '403' 'a user without rights is refused'
 as "$lent_key" "$lent_secret" "$lent_token"
