@@ -14,6 +14,7 @@
 void weir__http_answer_clear(struct weir__http_answer *a)
 {
 	free(a->location);
+	free(a->next);
 	memset(a, 0, sizeof(*a));
 	a->retry_after = -1;
 }
@@ -103,10 +104,9 @@ static void read_link(struct weir__http_answer *a, const char *p)
 {
 	const char *end = strchr(p, '>');
 
-	if (*p == '<' && end && strstr(end, "rel=\"next\"") &&
-	    (size_t)(end - p) < sizeof(a->next)) {
-		memcpy(a->next, p + 1, (size_t)(end - p) - 1);
-		a->next[end - p - 1] = '\0';
+	if (*p == '<' && end && strstr(end, "rel=\"next\"")) {
+		free(a->next);
+		a->next = strndup(p + 1, (size_t)(end - p) - 1);
 	}
 }
 
@@ -406,6 +406,25 @@ static int check_range(const struct weir__http_answer *a,
 	return 0;
 }
 
+/* Servers may ignore If-Match and If-Unmodified-Since. */
+static int check_version(const struct weir__http_answer *a,
+			 const struct weir__http_want *w, char *why)
+{
+	const char *what = NULL;
+
+	if (*w->etag && strcmp(a->etag, w->etag))
+		what = "ETag";
+	else if (!*w->etag && *w->modified && strcmp(a->modified, w->modified))
+		what = "Last-Modified";
+	if (!what)
+		return 0;
+	snprintf(
+		why, WEIR__HTTP_WHY,
+		"%s: the object changed while it was read: its %s is another one",
+		w->shown, what);
+	return -ESTALE;
+}
+
 int weir__http_answer_check(const struct weir__http_answer *a,
 			    const struct weir__http_want *w,
 			    char why[static WEIR__HTTP_WHY])
@@ -425,12 +444,5 @@ int weir__http_answer_check(const struct weir__http_answer *a,
 	if ((r = check_total(a, w, why)) < 0 ||
 	    (r = check_range(a, w, why)) < 0)
 		return r;
-	if (!w->open && *w->etag && strcmp(a->etag, w->etag)) {
-		snprintf(
-			why, WEIR__HTTP_WHY,
-			"%s: the object changed while it was read: its ETag is another one",
-			w->shown);
-		return -ESTALE;
-	}
-	return 0;
+	return w->open ? 0 : check_version(a, w, why);
 }

@@ -27,7 +27,7 @@ struct weir__http_answer {
 	char linked_etag[160]; /* X-Linked-Etag, without quotes */
 	char region[40];       /* x-amz-bucket-region */
 	char hub_error[64];    /* X-Error-Code of a hub */
-	char next[512];        /* of Link, with rel="next" */
+	char *next;            /* of Link, with rel="next"; as location */
 	char *location;        /* of malloc, or NULL */
 	char body[4096];       /* of an answer that is not the wanted one */
 	size_t body_len;
@@ -50,7 +50,8 @@ struct weir__http_want {
 	bool open;         /* the object's size is not known yet */
 	bool hub, s3;      /* who answers, for the sentence */
 	uint64_t total;    /* the size of the object, if it is known */
-	const char *etag;  /* the object's, or "" */
+	/* The object's, or ""; the time matters if there is no ETag. */
+	const char *etag, *modified;
 };
 
 /*

@@ -33,6 +33,7 @@ void weir__http_opts_init(struct weir__http_opts *opts, unsigned cpus)
 		.connections = 32,
 		.stall = 15 * WEIR__HTTP_SECOND,
 		.patience = 180 * WEIR__HTTP_SECOND,
+		.backoff = 100 * WEIR__HTTP_MS,
 		.slow = 3 * WEIR__HTTP_SECOND,
 		.part = UINT64_C(64) << 20,
 		.first = UINT64_C(128) << 10,
@@ -51,6 +52,7 @@ static const struct {
 	{ "stall-ms", AT(stall), 100, 3600000, WEIR__HTTP_MS },
 	{ "patience-ms", AT(patience), 100, 86400000, WEIR__HTTP_MS },
 	{ "slow-ms", AT(slow), 100, 3600000, WEIR__HTTP_MS },
+	{ "backoff-ms", AT(backoff), 1, 20000, WEIR__HTTP_MS },
 	{ "part-kib", AT(part), 64, 1048576, 1024 },
 	{ "first-kib", AT(first), 1, 65536, 1024 },
 #undef AT

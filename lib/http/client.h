@@ -27,6 +27,7 @@ struct weir__http_opts {
 	unsigned connections; /* at most so many requests at a time, per host */
 	int64_t stall;        /* ns without a byte: another connection */
 	int64_t patience;     /* ns without progress: the read fails */
+	int64_t backoff;      /* ns: the longest wait before the second try */
 	int64_t slow;         /* ns of being slower than the others, the same */
 	uint64_t part;        /* bytes of the largest request */
 	uint64_t first;       /* bytes of the request that opens an object */
@@ -63,6 +64,7 @@ struct weir__http_flight {
 	const struct weir__http_url *url; /* for @rank; NULL: not wanted */
 	CURL *easy;
 	int64_t not_before;
+	int64_t most;          /* ns from the start to the end; 0: any */
 	int64_t started, last; /* the last byte, or the start */
 	uint64_t left;         /* bytes that are missing; for slow ones */
 	uint64_t bytes;        /* of the body of this request */
@@ -97,6 +99,7 @@ struct weir__http_client {
 	struct weir__http_worker *workers[WEIR__HTTP_THREADS];
 	unsigned n_workers;
 	bool stopping;
+	bool leaving; /* calls end at once */
 	uint64_t random;
 	/* Make the next flight for a host, or NULL. The lock is held. */
 	struct weir__http_flight *(*more)(struct weir__http_host *host);

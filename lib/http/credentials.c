@@ -228,6 +228,13 @@ void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
 	default_region(region);
 }
 
+/* It becomes a part of a host's name, to which signed requests go. */
+static bool is_region(const char *text)
+{
+	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
+				strlen(text);
+}
+
 bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 			    const char *region)
 {
@@ -235,7 +242,7 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 	struct weir__http_bucket *b;
 
 	weir__http_cloud_region(r, bucket, before);
-	if (!strcmp(before, region) || !*region)
+	if (!strcmp(before, region) || !is_region(region))
 		return false;
 	b = calloc(1, sizeof(*b));
 	if (!b)
@@ -391,25 +398,62 @@ static bool is_good(const struct weir__http_cloud *cloud)
 	       (!k->until || k->until - time(NULL) > SOON);
 }
 
+/* True if nothing newer than @auth is kept: many objects may have had it. */
+static bool are_kept(const struct weir__http_cloud *cloud,
+		     const struct weir__http_auth *auth)
+{
+	const struct weir__http_keys *k = &cloud->keys;
+	size_t n;
+
+	if (!cloud->kept || !auth->user)
+		return true;
+	n = strlen(k->id);
+	return !strncmp(auth->user, k->id, n) && auth->user[n] == ':' &&
+	       !strcmp(auth->user + n + 1, k->secret) &&
+	       !strcmp(auth->token ? auth->token : "",
+		       k->token ? k->token : "");
+}
+
+/* Look for keys. Kept ones that have not ended and were not refused stay. */
+static int renew_keys(struct weir__http_remote *r, const char *region,
+		      bool refused, char *why)
+{
+	struct weir__http_cloud *cloud = r->cloud;
+	struct weir__http_keys new = { 0 };
+	int err = find_keys(r, region, &new, why);
+
+	if (err < 0 && !refused && cloud->kept &&
+	    cloud->keys.until > time(NULL)) {
+		weir__http_keys_clear(&new);
+		return 0;
+	}
+	weir__http_keys_clear(&cloud->keys);
+	cloud->kept = err > 0;
+	if (cloud->kept)
+		cloud->keys = new;
+	else
+		weir__http_keys_clear(&new);
+	if (!err)
+		cloud->none_until = weir__http_now() + NONE * WEIR__HTTP_SECOND;
+	return err;
+}
+
 int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
-			  bool anew, struct weir__http_auth **ret_auth,
+			  const struct weir__http_auth *refused,
+			  struct weir__http_auth **ret_auth,
 			  char why[static WEIR__HTTP_WHY])
 {
 	struct weir__http_cloud *cloud = r->cloud;
 	char *user;
+	bool anew;
 	int err = 0;
 
 	*ret_auth = NULL;
 	*why = '\0';
 	pthread_mutex_lock(&cloud->lock);
-	if ((anew || !is_good(cloud)) && weir__http_now() > cloud->none_until) {
-		weir__http_keys_clear(&cloud->keys);
-		err = find_keys(r, region, &cloud->keys, why);
-		cloud->kept = err > 0;
-		if (!err)
-			cloud->none_until =
-				weir__http_now() + NONE * WEIR__HTTP_SECOND;
-	}
+	anew = refused && are_kept(cloud, refused);
+	if ((anew || !is_good(cloud)) && weir__http_now() > cloud->none_until)
+		err = renew_keys(r, region, anew, why);
 	if (cloud->kept) {
 		user = weir__http_print("%s:%s", cloud->keys.id,
 					cloud->keys.secret);

@@ -13,12 +13,14 @@ struct weir__http_cloud *weir__http_cloud_new(void);
 void weir__http_cloud_free(struct weir__http_cloud *cloud);
 
 /*
- * Get credentials for S3 in @region. Blocks. @anew: the kept ones were refused.
+ * Get credentials for S3 in @region. Blocks. @refused: these were
+ * refused, or end soon; NULL: any will do.
  * *@ret_auth is NULL if there are none; -errno with a sentence: there are some,
  * and they cannot be had.
  */
 int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
-			  bool anew, struct weir__http_auth **ret_auth,
+			  const struct weir__http_auth *refused,
+			  struct weir__http_auth **ret_auth,
 			  char why[static WEIR__HTTP_WHY]);
 
 /* The region of a bucket; @region is what AWS_REGION and others say. */

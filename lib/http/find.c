@@ -115,6 +115,7 @@ static int note_facts(struct seeking *s, const struct weir__http_call *call,
 {
 	const struct weir__http_answer *a = &call->f.a;
 
+	/* 416 has no bytes: the object is empty. */
 	facts->bytes = call->result == 1 ? s->front->n : a->total;
 	if (s->has_size && s->bytes != facts->bytes) {
 		snprintf(why, WEIR__HTTP_WHY,
@@ -183,6 +184,7 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 		.s3 = s->s3,
 	};
 	struct weir__http_call call = { .want = &want, .to = s->front };
+	bool home;
 	int r;
 
 	if (first) {
@@ -198,9 +200,10 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 	s->front->max = s->want;
 	r = weir__http_perform(s->r->client, &s->at.u, &call, why);
 	note_unsigned(s, r, why);
-	if (r >= 0)
+	home = weir__http_url_same_host(&s->home, &s->at.u);
+	if (r >= 0 && home)
 		note_hub(s, &call.f.a);
-	else if (s->s3)
+	else if (s->s3 && home)
 		memcpy(s->region, call.f.a.region, sizeof(s->region));
 	if (r == 2) {
 		r = follow(s, &call.f, why);
@@ -247,10 +250,11 @@ static int search_run(struct seeking *s, struct weir__http_start *start,
 
 /* Find it once; @region gets what an error says about its bucket. */
 static int find_once(struct seeking *s, const struct weir__http_url *u,
-		     bool anew, struct weir__http_facts *ret, char *why)
+		     const struct weir__http_auth *refused,
+		     struct weir__http_facts *ret, char *why)
 {
 	struct weir__http_start start = { 0 };
-	int err = weir__http_begin(s->r, u, anew, &start, why);
+	int err = weir__http_begin(s->r, u, refused, &start, why);
 
 	memset(ret, 0, sizeof(*ret));
 	if (!err)
@@ -269,7 +273,8 @@ static int find_once(struct seeking *s, const struct weir__http_url *u,
 }
 
 int weir__http_find(struct weir__http_remote *r, const char *shown,
-		    const struct weir__http_url *u, uint64_t want, bool anew,
+		    const struct weir__http_url *u, uint64_t want,
+		    const struct weir__http_auth *refused,
 		    const struct weir__http_facts *before,
 		    struct weir__http_body *front, struct weir__http_facts *ret,
 		    char why[static WEIR__HTTP_WHY])
@@ -281,10 +286,11 @@ int weir__http_find(struct weir__http_remote *r, const char *shown,
 		.before = before,
 		.front = front,
 	};
-	int err = find_once(&s, u, anew, ret, why);
+	int err = find_once(&s, u, refused, ret, why);
 
 	/* The bucket is in another region, which is known now. */
-	if (err < 0 && weir__http_cloud_learn(r, u->host, s.region))
-		err = find_once(&s, u, anew, ret, why);
+	if (err < 0 && u->scheme == WEIR__HTTP_S3 &&
+	    weir__http_cloud_learn(r, u->host, s.region))
+		err = find_once(&s, u, refused, ret, why);
 	return err;
 }

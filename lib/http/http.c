@@ -39,7 +39,8 @@ static int begin_web(const struct weir__http_url *u, struct weir__http_start *s,
 }
 
 int weir__http_begin(struct weir__http_remote *r,
-		     const struct weir__http_url *u, bool anew,
+		     const struct weir__http_url *u,
+		     const struct weir__http_auth *refused,
 		     struct weir__http_start *s,
 		     char why[static WEIR__HTTP_WHY])
 {
@@ -48,7 +49,7 @@ int weir__http_begin(struct weir__http_remote *r,
 		return weir__http_hub_begin(r, u, s, why);
 	case WEIR__HTTP_S3:
 	case WEIR__HTTP_GS:
-		return weir__http_s3_begin(r, u, anew, s, why);
+		return weir__http_s3_begin(r, u, refused, s, why);
 	default:
 		return begin_web(u, s, why);
 	}

@@ -302,10 +302,16 @@ static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
 	}
 	if (!err)
 		err = weir__http_hub_pin(r, u, call.f.a.commit, why);
-	if (!err && *call.f.a.next &&
-	    !weir__http_url_follow(&s->u, call.f.a.next, &to, why)) {
-		if (weir__http_url_same_host(&to, &s->u))
+	if (!err && call.f.a.next) {
+		err = weir__http_url_follow(&s->u, call.f.a.next, &to, why);
+		if (!err && weir__http_url_same_host(&to, &s->u))
 			*next = weir__http_url_text(&to);
+		if (!err && !*next) {
+			snprintf(why, WEIR__HTTP_WHY,
+				 "%s: the list goes on at another host",
+				 call.f.q.shown);
+			err = -EBADMSG;
+		}
 		weir__http_url_clear(&to);
 	}
 	weir__http_call_clear(&call);
@@ -350,6 +356,12 @@ int weir__http_hub_list(struct weir__http_remote *r,
 		weir__http_start_clear(&s);
 		if (!next)
 			break;
+	}
+	if (!err && next) {
+		snprintf(why, WEIR__HTTP_WHY,
+			 "hf://%s: its list has more than %d pages", u->owner,
+			 PAGES);
+		err = -EFBIG;
 	}
 	free(next);
 	free(revision);

@@ -5,7 +5,6 @@
 #define INTERVAL_MIN (4 * WEIR__HTTP_MS) /* shorter ones are none */
 #define INTERVAL_MAX (2 * WEIR__HTTP_SECOND)
 #define BACKOFF_MIN (5 * WEIR__HTTP_MS)
-#define BACKOFF_FIRST (100 * WEIR__HTTP_MS)
 #define BACKOFF_MAX (20 * WEIR__HTTP_SECOND)
 
 void weir__http_limit_init(struct weir__http_limit *l, unsigned max)
@@ -68,14 +67,12 @@ void weir__http_limit_end(struct weir__http_limit *l, enum weir__http_end how,
 		limit_cut(l, now);
 }
 
-int64_t weir__http_backoff(unsigned tries, uint64_t random)
+int64_t weir__http_backoff(unsigned tries, int64_t first, uint64_t random)
 {
 	int64_t bound = BACKOFF_MAX;
 
-	if (tries < 9)
-		bound = BACKOFF_FIRST << (tries ? tries - 1 : 0);
-	if (bound > BACKOFF_MAX)
-		bound = BACKOFF_MAX;
+	if (tries < 17 && first << (tries ? tries - 1 : 0) < bound)
+		bound = first << (tries ? tries - 1 : 0);
 	return BACKOFF_MIN + (int64_t)(random % (uint64_t)bound);
 }
 

@@ -51,9 +51,9 @@ void weir__http_limit_end(struct weir__http_limit *l, enum weir__http_end how,
 
 /*
  * The wait before try number @tries (1: the first one after a failure): random,
- * between a little and a bound that doubles up to 20 seconds. @random is any
- * number.
+ * between a little and a bound that doubles from @first up to 20 seconds.
+ * @random is any number.
  */
-int64_t weir__http_backoff(unsigned tries, uint64_t random);
+int64_t weir__http_backoff(unsigned tries, int64_t first, uint64_t random);
 
 #endif

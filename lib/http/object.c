@@ -39,7 +39,7 @@ int weir__http_open(void *self, const char *url, void **ret_object,
 	if (!err) {
 		weir__http_url_show(&o->u, o->shown);
 		err = weir__http_find(r, o->shown, &o->u, r->client->opts.first,
-				      false, NULL, &o->front, &o->facts, why);
+				      NULL, NULL, &o->front, &o->facts, why);
 	}
 	if (err < 0) {
 		object_drop(o);
@@ -96,11 +96,15 @@ int weir__http_check(void *object, char why[WEIR_SOURCE_WHY])
 	struct weir__http_facts now;
 	int err;
 
-	/* Each request has had an answer about the same ETag or time. */
-	if (*o->facts.etag || *o->facts.modified)
+	/*
+	 * Each request has had an answer about the same ETag or time, or there
+	 * was one request only.
+	 */
+	if (*o->facts.etag || *o->facts.modified ||
+	    o->front.n == o->facts.bytes)
 		return 0;
-	err = weir__http_find(o->r, o->shown, &o->u, 1, false, &o->facts,
-			      &front, &now, why);
+	err = weir__http_find(o->r, o->shown, &o->u, 1, NULL, &o->facts, &front,
+			      &now, why);
 	weir__http_target_clear(&now.target);
 	weir__http_body_clear(&front);
 	return err;
@@ -297,16 +301,18 @@ static bool ends_soon(const struct weir__http_object *o)
 
 struct weir__http_flight *weir__http_more(struct weir__http_host *host)
 {
-	struct weir__http_object *o = host->objects;
+	struct weir__http_object *o;
 	struct weir__http_part *p;
 
-	if (!o)
-		return NULL;
-	/* Others of the host have their turn next. */
-	weir__http_unlist(o);
-	if (ends_soon(o)) {
+	for (;;) {
+		o = host->objects;
+		if (!o)
+			return NULL;
+		/* Others of the host have their turn next. */
+		weir__http_unlist(o);
+		if (!ends_soon(o))
+			break;
 		weir__http_renew(o);
-		return NULL;
 	}
 	p = weir__http_part_new(o);
 	if (p && weir__http_part_begin(p) < 0) {

@@ -66,6 +66,7 @@ static bool part_head(struct weir__http_flight *f)
 		.hub = p->o->u.scheme == WEIR__HTTP_HF,
 		.total = p->o->facts.bytes,
 		.etag = p->o->facts.etag,
+		.modified = p->o->facts.modified,
 	};
 
 	p->result = weir__http_answer_check(&f->a, &want, p->why);
@@ -266,9 +267,11 @@ static void part_again(struct weir__http_part *p)
 	if (part_retry(p, now)) {
 		p->f.not_before = now;
 		if (p->tries)
-			p->f.not_before += weir__http_backoff(
-				p->tries, weir__http_random(c));
-		p->f.q.fresh = true;
+			p->f.not_before +=
+				weir__http_backoff(p->tries, c->opts.backoff,
+						   weir__http_random(c));
+		/* A host that is busy has nothing against the connection. */
+		p->f.q.fresh = !weir__http_answer_busy(&p->f.a);
 		part_send(p);
 		return;
 	}

@@ -21,8 +21,11 @@ static bool body_add(struct weir__http_body *b, const char *data, size_t n)
 		return false;
 	if (b->n + n + 1 > b->room) {
 		size_t room = 2 * (b->n + n) + 4096;
-		char *more = realloc(b->data, room);
+		char *more;
 
+		if (room > b->max + 1)
+			room = b->max + 1;
+		more = realloc(b->data, room);
 		if (!more)
 			return false;
 		b->data = more;
@@ -57,7 +60,8 @@ static bool call_head(struct weir__http_flight *f)
 			weir__http_answer_check(&f->a, call->want, call->why);
 	else if (f->a.status >= 300)
 		call->result = -EIO; /* the sentence needs the body */
-	return call->result >= 0;
+	/* The body of 416, for an empty object, is not the object's. */
+	return call->result >= 0 && f->a.status < 300;
 }
 
 static bool call_body(struct weir__http_flight *f, const char *data, size_t n)
@@ -78,6 +82,25 @@ static void call_ended(struct weir__http_flight *f)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* The client is about to stop. The lock is held. */
+static void call_leave(struct weir__http_client *c,
+		       struct weir__http_call *call)
+{
+	struct weir__http_flight *f = &call->f;
+
+	if (!f->waiting) {
+		atomic_store(&f->cancelled, true);
+		weir__http_wake(c);
+		return;
+	}
+	weir__http_unsend(f);
+	weir__http_answer_clear(&f->a);
+	f->headed = false;
+	f->stop = WEIR__HTTP_STOP_CANCELLED;
+	f->code = CURLE_ABORTED_BY_CALLBACK;
+	call->over = true;
+}
+
 /* Send it once, and wait for the end. */
 static int call_once(struct weir__http_client *c, struct weir__http_call *call)
 {
@@ -89,8 +112,12 @@ static int call_once(struct weir__http_client *c, struct weir__http_call *call)
 		call->to->n = 0;
 	pthread_mutex_lock(&c->lock);
 	r = weir__http_send(c, &call->f);
-	while (!r && !call->over)
-		pthread_cond_wait(&c->ended, &c->lock);
+	while (!r && !call->over) {
+		if (c->leaving)
+			call_leave(c, call);
+		if (!call->over)
+			pthread_cond_wait(&c->ended, &c->lock);
+	}
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }
@@ -144,7 +171,8 @@ static bool call_retry(const struct weir__http_call *call, unsigned tries)
 	const struct weir__http_flight *f = &call->f;
 	unsigned most = call->tries ? call->tries : 4;
 
-	if (f->q.went_inside || f->stop == WEIR__HTTP_STOP_REFUSED)
+	if (f->q.went_inside || f->stop == WEIR__HTTP_STOP_REFUSED ||
+	    f->stop == WEIR__HTTP_STOP_CANCELLED)
 		return false;
 	if (weir__http_answer_busy(&f->a))
 		return true;
@@ -180,6 +208,8 @@ int weir__http_perform(struct weir__http_client *c,
 	f->body = call_body;
 	f->ended = call_ended;
 	f->not_before = 0;
+	/* Else a server that sends a byte now and then would have it wait. */
+	f->most = patience;
 	for (unsigned tries = 1;; tries++) {
 		int r = call_once(c, call);
 
@@ -194,10 +224,11 @@ int weir__http_perform(struct weir__http_client *c,
 			return r;
 		pthread_mutex_lock(&c->lock);
 		f->not_before = weir__http_now() +
-				weir__http_backoff(tries, weir__http_random(c));
+				weir__http_backoff(tries, c->opts.backoff,
+						   weir__http_random(c));
 		pthread_mutex_unlock(&c->lock);
 		if (f->not_before > until)
 			return r;
-		f->q.fresh = true;
+		f->q.fresh = !weir__http_answer_busy(&f->a);
 	}
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILE_MAX (1u << 20)
@@ -197,6 +198,28 @@ static ssize_t read_output(int fd, char *text)
 	}
 }
 
+/*
+ * Wait for the end of a command, and return its status. One that goes on
+ * without its output is killed: 0.
+ */
+static int command_end(pid_t pid, bool kill_now)
+{
+	const struct timespec step = { .tv_nsec = 5000000 };
+	int status = 0;
+
+	for (unsigned i = 0; !kill_now && i < 200; i++) {
+		pid_t r = waitpid(pid, &status, WNOHANG);
+
+		if (r == pid || (r < 0 && errno != EINTR))
+			return r == pid ? status : 0;
+		nanosleep(&step, NULL);
+	}
+	kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return 0;
+}
+
 static int fail_command(char *why, const char *what)
 {
 	snprintf(why, WEIR__HTTP_WHY,
@@ -224,10 +247,7 @@ int weir__http_command(const char *command, char **ret_text,
 	n = r < 0 ? r : read_output(pipes[0], text);
 	close(pipes[0]);
 	if (!r) {
-		if (n < 0)
-			kill(pid, SIGKILL);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		status = command_end(pid, n < 0);
 	}
 	if (r < 0 || n < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {
 		explicit_bzero(text, OUTPUT_MAX);

@@ -47,8 +47,8 @@ struct weir__http_facts {
 
 /*
  * The query that an object's own URL leads to, and the URL to which it goes:
- * http.c, s3.c and hub.c, each for its schemes. @anew: the credentials were
- * refused, use no remembered ones.
+ * http.c, s3.c and hub.c, each for its schemes. @refused: use other credentials
+ * than these; NULL: any will do.
  */
 struct weir__http_start {
 	struct weir__http_url u;
@@ -57,7 +57,8 @@ struct weir__http_start {
 };
 void weir__http_start_clear(struct weir__http_start *s);
 int weir__http_begin(struct weir__http_remote *r,
-		     const struct weir__http_url *u, bool anew,
+		     const struct weir__http_url *u,
+		     const struct weir__http_auth *refused,
 		     struct weir__http_start *s,
 		     char why[static WEIR__HTTP_WHY]);
 
@@ -67,7 +68,8 @@ int weir__http_begin(struct weir__http_remote *r,
  * it; other facts are then -ESTALE; NULL: it is opened.
  */
 int weir__http_find(struct weir__http_remote *r, const char *shown,
-		    const struct weir__http_url *u, uint64_t want, bool anew,
+		    const struct weir__http_url *u, uint64_t want,
+		    const struct weir__http_auth *refused,
 		    const struct weir__http_facts *before,
 		    struct weir__http_body *front, struct weir__http_facts *ret,
 		    char why[static WEIR__HTTP_WHY]);

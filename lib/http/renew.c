@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Its target was found, or @err says why not. The lock is held. */
 static void found_again(struct weir__http_object *o, int err, const char *why)
@@ -38,11 +39,13 @@ static void find_again(struct weir__http_object *o)
 	struct weir__http_client *c = o->r->client;
 	struct weir__http_body front = { 0 };
 	struct weir__http_facts now;
+	struct weir__http_auth *auth =
+		weir__http_auth_get(o->facts.target.auth);
 	char why[WEIR__HTTP_WHY] = "";
 	int err;
 
 	pthread_mutex_unlock(&c->lock);
-	err = weir__http_find(o->r, o->shown, &o->u, 1, true, &o->facts, &front,
+	err = weir__http_find(o->r, o->shown, &o->u, 1, auth, &o->facts, &front,
 			      &now, why);
 	weir__http_body_clear(&front);
 	pthread_mutex_lock(&c->lock);
@@ -54,7 +57,12 @@ static void find_again(struct weir__http_object *o)
 		weir__http_target_clear(&old);
 	} else {
 		weir__http_target_clear(&now.target);
+		/* Others were sought early: those that it has still serve. */
+		if (err != -ESTALE && !o->parts && auth &&
+		    auth->until > time(NULL))
+			err = 0;
 	}
+	weir__http_auth_put(auth);
 	o->renewed = weir__http_now();
 	found_again(o, err, why);
 }
@@ -72,7 +80,12 @@ static void *renew_work(void *arg)
 		if (!o)
 			break;
 		r->stale = o->next_stale;
-		find_again(o);
+		if (r->stopping)
+			found_again(o, -ECANCELED, NULL);
+		else if (!o->parts && !o->first)
+			found_again(o, 0, NULL); /* nobody wants it now */
+		else
+			find_again(o);
 	}
 	pthread_mutex_unlock(&r->client->lock);
 	return NULL;
@@ -105,6 +118,8 @@ void weir__http_renew_stop(struct weir__http_remote *r)
 {
 	pthread_mutex_lock(&r->client->lock);
 	r->stopping = true;
+	r->client->leaving = true;
+	pthread_cond_broadcast(&r->client->ended);
 	pthread_cond_signal(&r->renew);
 	pthread_mutex_unlock(&r->client->lock);
 	if (r->renewing)

@@ -93,8 +93,8 @@ static int auth_google(struct weir__http_auth **ret, char *why)
 
 /* Begin a request for @tail, which follows the bucket's URL. */
 static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
-		 bool anew, const char *tail, struct weir__http_start *s,
-		 char *why)
+		 const struct weir__http_auth *refused, const char *tail,
+		 struct weir__http_start *s, char *why)
 {
 	char region[40] = "auto", *url, *text;
 	int err;
@@ -105,7 +105,8 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 		err = auth_google(&s->q.auth, why);
 	} else {
 		weir__http_cloud_region(r, u->host, region);
-		err = weir__http_cloud_auth(r, region, anew, &s->q.auth, why);
+		err = weir__http_cloud_auth(r, region, refused, &s->q.auth,
+					    why);
 	}
 	if (err < 0)
 		return err;
@@ -127,7 +128,8 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 }
 
 int weir__http_s3_begin(struct weir__http_remote *r,
-			const struct weir__http_url *u, bool anew,
+			const struct weir__http_url *u,
+			const struct weir__http_auth *refused,
 			struct weir__http_start *s,
 			char why[static WEIR__HTTP_WHY])
 {
@@ -141,7 +143,7 @@ int weir__http_s3_begin(struct weir__http_remote *r,
 		free(key);
 		return -EINVAL;
 	}
-	err = begin(r, u, anew, key, s, why);
+	err = begin(r, u, refused, key, s, why);
 	free(key);
 	return err;
 }
@@ -224,8 +226,14 @@ int weir__http_s3_page(const char *text, const char *prefix,
 	if (err < 0)
 		return err;
 	*ret_next = weir__http_xml(text, "NextContinuationToken");
-	if (*ret_next)
+	if (*ret_next) {
 		decode_entities(*ret_next);
+	} else if (strstr(text, "<IsTruncated>true")) {
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"the list of keys is cut short: it goes on without a token");
+		return -EBADMSG;
+	}
 	return 0;
 }
 
@@ -252,14 +260,14 @@ static int list_page(struct weir__http_remote *r,
 {
 	struct weir__http_start s = { 0 };
 	struct weir__http_call call = { .to = body };
-	int err = begin(r, u, false, query, &s, why);
+	int err = begin(r, u, NULL, query, &s, why);
 
 	if (!err) {
 		call.f.q = s.q;
 		memset(&s.q, 0, sizeof(s.q));
 		body->max = PAGE_MAX;
 		err = weir__http_perform(r->client, &s.u, &call, why);
-		if (err < 0 &&
+		if (err < 0 && u->scheme == WEIR__HTTP_S3 &&
 		    weir__http_cloud_learn(r, u->host, call.f.a.region))
 			err = -EAGAIN;
 		if (err == 2) {
@@ -300,6 +308,12 @@ int weir__http_s3_list(struct weir__http_remote *r,
 		weir__http_body_clear(&body);
 		if (!next)
 			break;
+	}
+	if (!err && next) {
+		snprintf(why, WEIR__HTTP_WHY,
+			 "s3://%s/%.200s: it has more than %d pages of keys",
+			 u->host, u->path, PAGES);
+		err = -EFBIG;
 	}
 	free(next);
 	return err;

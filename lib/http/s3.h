@@ -6,7 +6,8 @@
 #include "http/credentials.h"
 
 int weir__http_s3_begin(struct weir__http_remote *r,
-			const struct weir__http_url *u, bool anew,
+			const struct weir__http_url *u,
+			const struct weir__http_auth *refused,
 			struct weir__http_start *s,
 			char why[static WEIR__HTTP_WHY]);
 int weir__http_s3_list(struct weir__http_remote *r,

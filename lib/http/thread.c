@@ -52,12 +52,15 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
 
 	(void)one;
 	f->last = weir__http_now();
+	/* What follows a body in chunks is not part of the answer. */
+	if (f->headed)
+		return n;
 	if (n > 2 || (n && *line != '\r' && *line != '\n')) {
 		weir__http_answer_line(&f->a, line, n);
 		return n;
 	}
 	/* An empty line ends the headers: of 100 Continue, or the answer's. */
-	if (f->a.status < 200 || f->headed)
+	if (f->a.status < 200)
 		return n;
 	f->headed = true;
 	if (f->url)
@@ -272,7 +275,8 @@ static void watch(struct weir__http_worker *w, int64_t now)
 	for (f = w->flights; f; f = f->beside) {
 		if (atomic_load(&f->cancelled))
 			f->stop = WEIR__HTTP_STOP_CANCELLED;
-		else if (now - f->last > w->c->opts.stall)
+		else if (now - f->last > w->c->opts.stall ||
+			 (f->most && now - f->started > f->most))
 			f->stop = WEIR__HTTP_STOP_STALLED;
 		else if (is_slow(w, f, now))
 			f->stop = WEIR__HTTP_STOP_SLOW;

@@ -368,8 +368,10 @@ void weir__http_url_show(const struct weir__http_url *u,
 void weir__http_text_show(const char *text, char shown[static WEIR__HTTP_SHOWN])
 {
 	const char *p = strstr(text, "://"), *user;
-	size_t len, scheme = strcspn(text, ":");
-	bool web = p && scheme <= 5 && !strncasecmp(text, "http", 4);
+	size_t len;
+	/* In the others '?' is part of the key or file. */
+	bool key = !strncasecmp(text, "s3:", 3) ||
+		   !strncasecmp(text, "gs:", 3) || !strncasecmp(text, "hf:", 3);
 
 	*shown = '\0';
 	if (!p) {
@@ -380,11 +382,9 @@ void weir__http_text_show(const char *text, char shown[static WEIR__HTTP_SHOWN])
 	show(shown, text, (size_t)(p - text));
 	len = strcspn(p, "/?#");
 	user = memrchr(p, '@', len);
-	if (user && web) {
-		len -= (size_t)(user + 1 - p);
+	if (user)
 		p = user + 1;
-	}
-	if (web)
+	if (!key)
 		show(shown, p, strcspn(p, "?#"));
 	else
 		show(shown, p, strlen(p));

@@ -155,20 +155,65 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose,
 		      addr->protocol);
 }
 
-/* True if connections may go through a proxy, which then finds the host. */
-static bool has_proxy(void)
+/* True if no_proxy names @host, or a domain of it, as libcurl reads it. */
+static bool is_direct(const char *host)
 {
-	static const char *const names[] = { "http_proxy", "https_proxy",
-					     "HTTPS_PROXY", "all_proxy",
-					     "ALL_PROXY" };
+	static const char *const names[] = { "no_proxy", "NO_PROXY" };
+	const char *list = getenv(names[0]);
+	size_t len = strlen(host), n;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value && *value)
+	if (!list)
+		list = getenv(names[1]);
+	if (!list)
+		return false;
+	if (!strcmp(list, "*"))
+		return true;
+	if (len && host[len - 1] == '.')
+		len--;
+	for (; *list; list += n) {
+		list += strspn(list, ", \t");
+		n = strcspn(list, ", \t");
+		if (n && *list == '.') {
+			list++;
+			n--;
+		}
+		if (n && list[n - 1] == '.')
+			n--;
+		if (n && n <= len && !strncasecmp(host + len - n, list, n) &&
+		    (n == len || host[len - n - 1] == '.'))
 			return true;
+		n += list[n] == '.';
 	}
 	return false;
+}
+
+/* True if a connection to @u is made by a proxy, which then finds the host. */
+static bool has_proxy(const struct weir__http_url *u)
+{
+	static const char *const names[][4] = {
+		{ "http_proxy", "all_proxy", "ALL_PROXY", NULL },
+		{ "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" },
+	};
+	const char *const *of = names[u->scheme == WEIR__HTTP_HTTPS];
+
+	for (size_t i = 0; i < 4 && of[i]; i++) {
+		const char *value = getenv(of[i]);
+
+		if (value && *value)
+			return !is_direct(u->host);
+	}
+	return false;
+}
+
+/* The same for a URL as it is sent. */
+static bool goes_by_proxy(const char *url)
+{
+	char why[WEIR__HTTP_WHY];
+	struct weir__http_url u;
+	bool r = !weir__http_url_parse(url, &u, why) && has_proxy(&u);
+
+	weir__http_url_clear(&u);
+	return r;
 }
 
 enum weir__http_rank weir__http_wire_rank(CURL *easy,
@@ -177,7 +222,7 @@ enum weir__http_rank weir__http_wire_rank(CURL *easy,
 	enum weir__http_rank rank = weir__http_address_rank(u->host);
 	char *ip = NULL;
 
-	if (rank == WEIR__HTTP_NAME && !has_proxy() &&
+	if (rank == WEIR__HTTP_NAME && !has_proxy(u) &&
 	    !curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &ip) && ip && *ip)
 		rank = weir__http_address_rank(ip);
 	return rank == WEIR__HTTP_NAME ? WEIR__HTTP_PUBLIC : rank;
@@ -264,7 +309,7 @@ static int wire_connection(CURL *easy, struct weir__http_query *q)
 		SET(CURLOPT_FRESH_CONNECT, 1L);
 	if (q->direct)
 		SET(CURLOPT_NOPROXY, "*");
-	if (q->inside && (q->direct || !has_proxy())) {
+	if (q->inside && (q->direct || !goes_by_proxy(q->url))) {
 		SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 		SET(CURLOPT_OPENSOCKETDATA, q);
 	}

@@ -31,7 +31,8 @@ static int check(uint64_t from, uint64_t to, bool open)
 					.to = to,
 					.open = open,
 					.total = 100,
-					.etag = "\"e\"" };
+					.etag = "\"e\"",
+					.modified = "" };
 
 	return weir__http_answer_check(&a, &want, why);
 }
@@ -90,7 +91,7 @@ static void test_headers(void)
 	read_lines("HTTP/1.1 200 x|Link: <http://h/n?a>; rel=\"next\"|");
 	is_str(a.next, "http://h/n?a", "Link has the next page");
 	read_lines("HTTP/1.1 200 x|Link: <http://h/n>; rel=\"prev\"|");
-	is_str(a.next, "", "but not the one before");
+	ok(!a.next, "but not the one before");
 }
 
 int main(void)

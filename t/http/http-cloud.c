@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tap.h"
 #include "http/credentials.h"
@@ -89,6 +91,11 @@ static void test_s3(void)
 	has_str(log, "?continuation-token=t%2F1%3D%3D&delimiter",
 		"all pages are asked for");
 	fails("s3://bucket/", -EINVAL, "names no key", "a bucket alone");
+	fails("s3://away/k", -EACCES, "the region is not that of the bucket",
+	      "a region that is no name");
+	ok(!strstr(serving_log(), "evil"), "is not used");
+	is_int(list("s3://endless/"), -EBADMSG,
+	       "a list that is cut short is refused");
 	setenv("AWS_ACCESS_KEY_ID", "old", 1);
 	serving_again("");
 	fails("s3://bucket/k", -EACCES, "have ended",
@@ -152,6 +159,104 @@ static void test_credentials(void)
 	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
 }
 
+/*
+ * A credential_process that gives the keys "first", then what @then says, which
+ * is shell.
+ */
+static void set_tool(const char *seconds, const char *then)
+{
+	char text[900], config[400];
+
+	snprintf(text, sizeof(text), "%s/runs", serving_dir);
+	unlink(text);
+	snprintf(text, sizeof(text),
+		 "id=second\n"
+		 "[ -f %s/runs ] || id=first\n"
+		 "echo run >>%s/runs\n"
+		 "[ $id = first ] || %s\n"
+		 "until=$(date -u -d '%s seconds' +%%Y-%%m-%%dT%%H:%%M:%%SZ)\n"
+		 "echo '{\"AccessKeyId\":\"'$id'\",\"SecretAccessKey\":\"s\","
+		 "\"Expiration\":\"'$until'\"}'\n",
+		 serving_dir, serving_dir, then, seconds);
+	serving_file("tool.sh", text);
+	snprintf(config, sizeof(config),
+		 "[default]\ncredential_process = sh %s/tool.sh\n",
+		 serving_dir);
+	setenv("AWS_CONFIG_FILE", serving_file("config", config), 1);
+}
+
+static unsigned count_runs(void)
+{
+	char path[300], line[16];
+	unsigned n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/runs", serving_dir);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		n++;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void test_renewal(void)
+{
+	enum {
+		OBJECTS = 8
+	};
+	static unsigned char buf[100000];
+	struct weir_source_info info;
+	void *o[OBJECTS];
+	char url[64];
+	unsigned bad = 0;
+	time_t before;
+
+	set_tool("9999", ":");
+	serving_again("");
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		snprintf(url, sizeof(url), "s3://rotating/%u", i);
+		if (serving_open(url, &o[i], &info))
+			bail("%s", serving_why);
+	}
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		bad += serving_read(o[i], 200000, 100000, 100000, buf) != 0;
+		serving_source->close(o[i]);
+	}
+	is_int(bad, 0, "credentials that end are replaced: %s", serving_why);
+	is_int(count_runs(), 2, "once for all objects");
+
+	set_tool("100", "exit 1");
+	serving_again("");
+	if (serving_open("s3://bucket/k", &o[0], &info))
+		bail("%s", serving_why);
+	is_int(serving_read(o[0], 200000, 100000, 100000, buf), 0,
+	       "credentials that cannot be replaced serve until they end");
+	is_int(count_runs(), 2, "others were sought before");
+	serving_source->close(o[0]);
+
+	set_tool("9999", ":");
+	serving_again("patience-ms=60000,stall-ms=60000");
+	if (serving_open("s3://rotating/hangs", &o[0], &info))
+		bail("%s", serving_why);
+	is_int(serving_drop(o[0], 200000, 100000, "=second", buf), 0,
+	       "a read may be cancelled while its object is found again");
+	serving_source->close(o[0]);
+	before = time(NULL);
+	serving_again("");
+	ok(time(NULL) - before < 20, "and a root then closes soon");
+
+	serving_file("config", "[default]\ncredential_process = "
+			       "echo '{\"AccessKeyId\":\"a\","
+			       "\"SecretAccessKey\":\"s\"}'; "
+			       "exec sleep 60 >&-\n");
+	before = time(NULL);
+	is_int(serving_load("s3://bucket/k", 300000, 300000), 0,
+	       "a credential_process that closes its output and goes on");
+	ok(time(NULL) - before < 40, "is not waited for");
+	unsetenv("AWS_CONFIG_FILE");
+}
+
 static void test_google(void)
 {
 	char host[64];
@@ -206,6 +311,11 @@ static void test_hub(void)
 	log = serving_log();
 	is_int(serving_count(log, "auth=Bearer good"), 1,
 	       "is read there without the token");
+	if (serving_open("hf://me/elsewhere/7000", &object, &info))
+		bail("%s", serving_why);
+	has_str(info.identity, "sha256:cccc",
+		"what that host says of commit and SHA-256 does not count");
+	serving_source->close(object);
 	fails("hf://me/liar/7000", -EBADMSG, "the hub says 7001",
 	      "a size that is not the hub's is refused");
 	is_int(serving_load("hf://me/moving/1", 1, 1), 0,
@@ -215,6 +325,8 @@ static void test_hub(void)
 	is_int(list("hf://me/m/"), 0, "the files of a model are listed");
 	is_str(listed, "config.json:23 model.safetensors:7000 ",
 	       "from all pages, without folders");
+	is_int(list("hf://me/away/"), -EBADMSG,
+	       "a list that goes on at another host is refused");
 	setenv("HF_TOKEN", "bad", 1);
 	fails("hf://me/gated/7000", -EACCES, "must be granted",
 	      "a gated model says so");
@@ -249,6 +361,7 @@ int main(void)
 	test_files();
 	test_s3();
 	test_credentials();
+	test_renewal();
 	test_google();
 	test_hub();
 	serving_stop();

@@ -70,14 +70,15 @@ static void test_backoff(void)
 	int64_t least = INT64_MAX, most = 0;
 
 	for (uint64_t i = 0; i < 1000; i++) {
-		int64_t wait = weir__http_backoff(3, i * 7919 * 1000003);
+		int64_t wait = weir__http_backoff(3, 100 * WEIR__HTTP_MS,
+						  i * 7919 * 1000003);
 
 		least = wait < least ? wait : least;
 		most = wait > most ? wait : most;
 	}
 	ok(least < S / 25 && most > 3 * S / 10 && most < S / 2,
 	   "the third wait is random, up to 0.4 s");
-	ok(weir__http_backoff(1000, UINT64_MAX) <= 21 * S,
+	ok(weir__http_backoff(1000, 100 * WEIR__HTTP_MS, UINT64_MAX) <= 21 * S,
 	   "no wait is longer than 20 s and a little");
 }
 

@@ -78,6 +78,11 @@ int main(void)
 			      &file),
 	       -ENOENT, "404 Not Found", "an object that is not there");
 	ok(!strstr(weir_error(), "secret"), "the sentence has no query");
+	is_int(serving_count(weir_error(), "http://"), 1,
+	       "and the URL once: %s", weir_error());
+	is_err(weir_file_open(weir, "az://account/container/blob", NULL, &file),
+	       -ENOENT, "weir-source-az.so",
+	       "az:// is no scheme of the module");
 	is_int(weir_source_configure(weir, "https", "connections=4"), 0,
 	       "the module has parameters");
 	is_err(weir_source_configure(weir, "https", "speed=9"), -EINVAL,

@@ -3,6 +3,7 @@
 #include "serving.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,16 @@ static void test_credentials(void)
 	ok(!strstr(serving_why, "word"), "does not have it: %s", serving_why);
 }
 
+static bool resolves(const char *name)
+{
+	struct addrinfo *found, hints = { .ai_family = AF_INET };
+
+	if (getaddrinfo(name, NULL, &hints, &found))
+		return false;
+	freeaddrinfo(found);
+	return true;
+}
+
 /* The host is public: only the proxy finds its address. */
 static void test_proxy(void)
 {
@@ -94,6 +105,12 @@ static void test_proxy(void)
 	      "a public host that leads to this machine is refused");
 	is_int(serving_load(serving_url("/plain/9"), 9, 9), 0,
 	       "no_proxy is kept");
+	setenv("no_proxy", "10.0.0.1, localhost", 1);
+	if (resolves("localhost."))
+		fails("http://inward.example/x", -EPERM, "inner network",
+		      "a public host that leads to one of no_proxy");
+	else
+		skip(1, "the resolver does not know localhost.");
 	unsetenv("http_proxy");
 	unsetenv("no_proxy");
 }

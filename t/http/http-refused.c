@@ -67,6 +67,9 @@ static void test_refused(void)
 	fails(serving_url("/changes-silently/9000000"), 9000000, -ESTALE,
 	      "its ETag is another one",
 	      "an object that changes on a server that ignores If-Match");
+	fails(serving_url("/dated/9000000"), 9000000, -ESTALE,
+	      "its Last-Modified is another one",
+	      "an object without ETag whose time changes");
 	fails(serving_url("/status/404/x?sig=secret"), 1, -ENOENT,
 	      "404 Not Found", "an object that is not there");
 	ok(!strstr(serving_why, "secret") && strstr(serving_why, "/status/404"),
@@ -97,7 +100,8 @@ static void test_refused(void)
 int main(void)
 {
 	plan(0);
-	if (!serving_start(false, "stall-ms=1000,patience-ms=20000"))
+	if (!serving_start(false,
+			   "stall-ms=1000,patience-ms=20000,backoff-ms=10"))
 		skip_all("python3 cannot run the server");
 	test_refused();
 	serving_stop();

@@ -70,6 +70,15 @@ static void test_plain(void)
 	   serving_count(log, "GET /plain"));
 	is_int(serving_load(serving_url("/plain/0"), 0, 1), 0,
 	       "an empty object opens");
+	if (serving_open(serving_url("/plain/0"), &object, &info))
+		bail("%s", serving_why);
+	is_int(info.bytes, 0, "and not with the page of its 416");
+	serving_source->close(object);
+	if (serving_open(serving_url("/trailer/9"), &object, &info))
+		bail("%s", serving_why);
+	is_str(info.identity, "etag:\"one\"", "headers after a body");
+	is_int(info.bytes, 9, "are not taken");
+	serving_source->close(object);
 	is_int(serving_load(serving_url("/plain/1"), 1, 1), 0,
 	       "an object of one byte is read");
 	is_int(serving_load(serving_url("/weak/400001"), 400001, 9999), 0,
@@ -78,6 +87,8 @@ static void test_plain(void)
 	       "an object without ETag and time is read");
 	is_int(serving_load(serving_url("/whole/5000"), 5000, 5000), 0,
 	       "a small file of a server without ranges is read");
+	is_int(serving_load(serving_url("/bare-whole/5000"), 5000, 5000), 0,
+	       "also if it has neither ETag nor time");
 }
 
 static void test_short(void)
@@ -159,9 +170,12 @@ static void test_stalls(void)
 
 	is_int(serving_load(serving_url("/stall/9000000"), 9000000, 3000000), 0,
 	       "a connection on which nothing comes is replaced");
+	serving_again("stall-ms=300,patience-ms=1000");
 	fails(serving_url("/dead/900000"), 900000, -ETIMEDOUT,
 	      "does not answer", "a server that stops sending fails the read");
 	ok(now() - before < 60, "within the patience");
+	fails(serving_url("/drip/100000"), 100000, -ETIMEDOUT,
+	      "does not answer", "a server that sends a byte now and then");
 }
 
 static void test_slow(void)
@@ -230,14 +244,15 @@ static void test_cancel(void)
 int main(void)
 {
 	plan(0);
-	if (!serving_start(false, "stall-ms=1000,patience-ms=20000"))
+	if (!serving_start(false,
+			   "stall-ms=1000,patience-ms=20000,backoff-ms=10"))
 		skip_all("python3 cannot run the server");
 	test_plain();
 	test_short();
 	test_each_byte(true, "an answer that is cut at any byte while opening");
 	test_each_byte(false, "an answer to a read that is cut at any byte");
 	test_busy();
-	serving_again("stall-ms=500,patience-ms=3000");
+	serving_again("stall-ms=300,patience-ms=10000");
 	test_stalls();
 	test_slow();
 	test_cancel();

@@ -84,7 +84,8 @@ def ranged(request, size, etag='"one"', headers=None, data=content):
         return Answer(412, {"ETag": etag})
     wanted = request.range(size)
     if wanted and wanted[0] >= size:
-        return Answer(416, {"Content-Range": f"bytes */{size}"})
+        return Answer(416, {"Content-Range": f"bytes */{size}"},
+                      b"<html>416</html>")
     start, end = wanted or (0, size)
     answer = Answer(206 if wanted else 200, {"ETag": etag}, data(start, end))
     if wanted:
@@ -145,6 +146,31 @@ class Paths:
         """Neither ETag nor time."""
         return ranged(request, int(size), etag=None)
 
+    def dated(self, request, size, *rest):
+        """A time, no ETag, no conditions; it changes at the third request."""
+        day = 1 if count(request.path) < 2 else 2
+        return ranged(request, int(size), etag=None, headers={
+            "Last-Modified": f"Mon, 0{day} Jan 2024 00:00:00 GMT"})
+
+    def bare_whole(self, request, size):
+        """Neither ETag nor time nor ranges."""
+        request.headers.pop("range", None)
+        return ranged(request, int(size), etag=None)
+
+    def drip(self, request, size):
+        answer = ranged(request, int(size))
+        answer.rate = 200
+        return answer
+
+    def trailer(self, request, size):
+        """In chunks, with headers after them."""
+        answer = ranged(request, int(size))
+        answer.headers["Transfer-Encoding"] = "chunked"
+        answer.body = (b"%x\r\n" % len(answer.body) + answer.body +
+                       b"\r\n0\r\nETag: \"two\"\r\n"
+                       b"Content-Range: bytes 0-1/2\r\n\r\n")
+        return answer
+
     def shrinks(self, request, size, *rest):
         size = int(size)
         if count(request.path):
@@ -180,7 +206,7 @@ class Paths:
             after = "1"
             if form == "date":
                 after = time.strftime("%a, %d %b %Y %H:%M:%S GMT",
-                                      time.gmtime(time.time() + 2))
+                                      time.gmtime(time.time() + 1))
             return Answer(503, {"Retry-After": after})
         return ranged(request, int(size))
 
@@ -218,7 +244,7 @@ class Paths:
         answer = ranged(request, int(size))
         n = count(request.path)
         if 1 <= n <= 4:
-            answer.rate = 10000 if n == 2 else 700000
+            answer.rate = 10000 if n == 2 else 1400000
         return answer
 
     def changes(self, request, size, *rest):
@@ -310,6 +336,9 @@ class Paths:
         """What a proxy is asked for."""
         if host == "metadata.example":
             return Answer(302, {"Location": "http://127.0.0.1:9/x"})
+        if host == "inward.example":
+            return Answer(302, {"Location":
+                                f"http://localhost.:{state['port']}/plain/1"})
         return getattr(self, rest[0])(request, *rest[1:])
 
     # Keys of S3: a bucket whose requests must be signed.
@@ -322,6 +351,26 @@ class Paths:
         if "list-type" in request.query:
             return self.listing(request)
         return ranged(request, 300000)
+
+    def rotating(self, request, *key):
+        """A bucket that takes the first key for opening only."""
+        first = "Credential=first" in request.headers.get("authorization", "")
+        answer = ranged(request, 300000)
+        if first and request.headers.get("if-match"):
+            return self.error(request, 403, "ExpiredToken")
+        if not first and key[0] == "hangs":
+            answer.hold = 0
+        return answer
+
+    def away(self, request, *key):
+        """A bucket that claims to be in a region that is none."""
+        answer = self.error(request, 400, "AuthorizationHeaderMalformed")
+        answer.headers["x-amz-bucket-region"] = "x.evil.example/"
+        return answer
+
+    def endless(self, request, *key):
+        return Answer(200, {}, b"<ListBucketResult><IsTruncated>true"
+                      b"</IsTruncated></ListBucketResult>")
 
     def listing(self, request):
         query = urllib.parse.parse_qs(request.query)
@@ -362,14 +411,20 @@ class Paths:
         return Answer(302, headers)
 
     def hosted(self, request, size, *rest):
-        return ranged(request, int(size))
+        answer = ranged(request, int(size))
+        if request.headers["host"].startswith("localhost"):
+            answer.headers["X-Repo-Commit"] = "d" * 40
+            answer.headers["X-Linked-Etag"] = "d" * 64
+        return answer
 
     def api(self, request, *rest):
         rows = [{"type": "file", "path": "config.json", "size": 23},
                 {"type": "directory", "path": "sub", "size": 0},
                 {"type": "file", "path": "model.safetensors", "size": 7000}]
         headers = {"X-Repo-Commit": "a" * 40}
-        if not request.query:
+        if "away" in rest:
+            headers["Link"] = '<http://localhost:9/x>; rel="next"'
+        elif not request.query:
             rows, headers["Link"] = rows[:1], \
                 f'<http://127.0.0.1:{state["port"]}{request.path}?p=2>; ' \
                 'rel="next"'

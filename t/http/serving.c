@@ -329,6 +329,57 @@ int serving_read(void *object, uint64_t off, uint64_t len, uint64_t step,
 	return all.err;
 }
 
+/* False: it is not so in 10 s. */
+static bool wait_for(bool (*has)(void *arg), void *arg)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		if (has(arg))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+static bool has_request(void *arg)
+{
+	return strstr(serving_log(), arg);
+}
+
+static bool has_ended(void *arg)
+{
+	struct waiting *all = arg;
+	bool r;
+
+	pthread_mutex_lock(&all->lock);
+	r = !all->left;
+	pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+int serving_drop(void *object, uint64_t off, uint64_t len, const char *when,
+		 unsigned char *buf)
+{
+	static struct waiting all;
+	static struct one one;
+	char part[64];
+
+	all = (struct waiting){ PTHREAD_MUTEX_INITIALIZER,
+				PTHREAD_COND_INITIALIZER, 1, 0 };
+	one = (struct one){ .read = { .size = sizeof(one.read),
+				      .off = off,
+				      .len = len,
+				      .buf = buf,
+				      .arrived = on_arrived,
+				      .done = on_done },
+			    .all = &all };
+	snprintf(part, sizeof(part), "%s", when);
+	serving_source->read(object, &one.read);
+	if (!wait_for(has_request, part))
+		return -ETIMEDOUT;
+	serving_source->cancel(object, &one.read);
+	return wait_for(has_ended, &all) ? 0 : -ETIME;
+}
+
 bool serving_is(const unsigned char *buf, uint64_t off, uint64_t len)
 {
 	for (uint64_t i = 0; i < len; i++)

@@ -42,6 +42,12 @@ int serving_open(const char *url, void **ret_object,
 /* Read [off, off + len) by reads of @step bytes that are started at once. */
 int serving_read(void *object, uint64_t off, uint64_t len, uint64_t step,
 		 unsigned char *buf);
+/*
+ * Start a read of [off, off + len), cancel it when the server has had a request
+ * with @when in its line, and wait up to 10 s for its end: 0 if it ended.
+ */
+int serving_drop(void *object, uint64_t off, uint64_t len, const char *when,
+		 unsigned char *buf);
 /* True if @buf has the bytes from @off on. */
 bool serving_is(const unsigned char *buf, uint64_t off, uint64_t len);
 /* Open, read all by @step bytes, check, close: 0, or an errno. */
