@@ -158,6 +158,7 @@ int mem_object(const char *path, void **ret_object,
 	fclose(f);
 	ret_info->bytes = o->n;
 	ret_info->request_bytes = mem.request_bytes;
+	ret_info->window_bytes = mem.window_bytes;
 	snprintf(ret_info->identity, sizeof(ret_info->identity), "ino:%llu",
 		 (unsigned long long)st.st_ino);
 	*ret_object = o;
@@ -174,6 +175,8 @@ static int mem_open(void *self, const char *url, void **ret_object,
 
 	if (self != &mem)
 		mem.wrong++;
+	for (mem.opening = mem.hold_open; mem.hold_open;)
+		pause_ns(1000000);
 	if (mem.open_fails) {
 		snprintf(why, WEIR_SOURCE_WHY, "the test refuses it");
 		return mem.open_fails;
@@ -334,7 +337,8 @@ void mem_reset(void)
 	mem.delay = 0;
 	mem.inside = mem.hold = mem.deaf = mem.no_cancel = mem.trickle = false;
 	mem.fail = mem.stale = mem.open_fails = 0;
-	mem.request_bytes = 0;
+	mem.request_bytes = mem.window_bytes = 0;
+	mem.hold_open = mem.opening = false;
 	mem.queries = 0;
 	mem.no_list = false;
 	mem.opened = mem.closed = mem.stopped = 0;

@@ -27,9 +27,12 @@ extern struct mem_source {
 	_Atomic int stale;      /* check returns it */
 	_Atomic int open_fails; /* open returns it */
 	_Atomic uint64_t request_bytes;
-	_Atomic bool no_list; /* list says that it cannot */
+	_Atomic uint64_t window_bytes;
+	_Atomic bool hold_open; /* open does not end until it is false */
+	_Atomic bool no_list;   /* list says that it cannot */
 
 	/* What has happened. */
+	_Atomic bool opening; /* open has waited for hold_open */
 	_Atomic uint32_t opened, closed, stopped;
 	_Atomic uint32_t queries;              /* URLs with ?key=secret */
 	_Atomic uint32_t reads, cancels, most; /* most: in flight at once */

@@ -52,7 +52,8 @@ struct weir_source_info {
 	char identity[160];
 	/*
 	 * The object in sentences and reports, such as its URL without query,
-	 * credentials and signature. "": the path that was opened.
+	 * credentials and signature. "": the path that was opened. Its end
+	 * says which format the file has, and whether it is an index.
 	 */
 	char name[512];
 	/*
@@ -202,6 +203,8 @@ struct weir_source_host {
  * The one symbol of a module: make what it needs, and return its table, which
  * stays as it is until stop, and the @self of its functions. Makes no thread
  * and no connection yet. < 0 with a sentence in @why: it cannot be used here.
+ * If the library refuses the table, stop is called at once, unless its ABI is
+ * another one.
  */
 typedef int weir_source_entry_fn(struct weir *weir,
 				 const struct weir_source_host *host,

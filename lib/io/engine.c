@@ -33,6 +33,8 @@
 #define MAX_SLEEP_NS 1000000000
 #define MIN_SLEEP_NS 10000000
 #define MAX_READERS 32u
+/* A thread of a source that ends a read is nearly done with it, ns. */
+#define POSTING_NS 100000
 
 static struct weir__engine *engine_of(struct weir__part *part)
 {
@@ -139,6 +141,8 @@ static void engine_free(struct weir__part *part)
 
 	if (eng->leaked)
 		return;
+	while (atomic_load(&eng->posting))
+		weir__sleep(POSTING_NS);
 	weir__pool_free(eng->copiers);
 	weir__pool_free(eng->readers);
 	for (unsigned i = 0; i < eng->n_reactors; i++)

@@ -57,6 +57,8 @@ struct weir__engine {
 	_Atomic uint32_t ready;        /* reactors that have started; a futex */
 	_Atomic int start_err;
 
+	_Atomic uint32_t posting; /* threads of sources that end a read */
+
 	int64_t deadline;    /* when closing gives up; set before @closed */
 	_Atomic bool closed; /* no job starts any more */
 	_Atomic bool leaked; /* the kernel may still write: never freed */

@@ -113,10 +113,7 @@ static bool window_is_full(const struct weir__loop *loop,
 {
 	const struct weir__engine *eng = loop->reactor.eng;
 	uint64_t window = e->file->network ? eng->network_window : eng->window;
-	const struct weir__object *object = e->file->object;
 
-	if (object && object->info.window_bytes && !eng->weir->opts.depth)
-		window = object->info.window_bytes / eng->n_started;
 	if (loop->bytes_out < window)
 		return false;
 	return !job->fill ||
@@ -133,7 +130,8 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 {
 	if (caller_copies_full(loop, job))
 		return false;
-	if (window_is_full(loop, job, e))
+	if (e->file->object ? weir__source_is_full(loop, chunk)
+			    : window_is_full(loop, job, e))
 		return false;
 	/* Copiers fault the memory in as they write to it. */
 	return !e->prefault || e->buffered || e->unpack ||
@@ -557,7 +555,7 @@ static void wait_for_more(struct weir__loop *loop)
 	if (loop->pause > PAUSE_MAX)
 		loop->pause = PAUSE_MAX;
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, 0, "wait",
-			 begun, 0, loop->bytes_out);
+			 begun, 0, loop->bytes_out + loop->bytes_remote);
 }
 
 static void *loop_main(void *arg)

@@ -36,7 +36,11 @@ struct weir__loop {
 	unsigned n_out;           /* ops that are neither FREE nor ORPHANED */
 	unsigned n_caller_copies; /* in flight, of jobs with submit_copy */
 	unsigned n_at_source;     /* at sources, orphaned ones too */
-	uint64_t bytes_out;       /* being read or written */
+	uint64_t bytes_out;       /* being read or written, not by sources */
+
+	/* Of reads that sources have and that are not orphaned. */
+	unsigned n_remote, n_remote_slots;
+	uint64_t bytes_remote;
 
 	const struct weir__method_ops *method_ops;
 	void *method; /* the method's state */

@@ -471,7 +471,7 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 {
 	struct weir__job *job = op->job;
 
-	weir__source_keep(op);
+	weir__source_keep(loop, op);
 	leave_window(loop, op);
 	if (weir__reads_stop(job->reads, op->extent->file, outcome))
 		weir__reactors_wake(op->reactor->eng);

@@ -117,7 +117,8 @@ struct weir__op {
 	/* A read of an object: source_op.c. */
 	struct weir_source_read read;
 	_Atomic bool at_source; /* its source has it */
-	_Atomic int64_t moved;  /* when bytes arrived; set by the source */
+	_Atomic int64_t moved;  /* when bytes arrived since the loop
+				   looked; 0: none did */
 	int64_t hurried;        /* when it was cancelled; 0: it was not */
 	char *why;              /* its failure, or NULL; set by the source */
 	struct weir_file *kept; /* orphaned: its file, until the source ends

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -376,6 +377,15 @@ int weir__object_unchanged(const struct weir_file *file)
 
 /* URLs. */
 
+/* The table was refused after the module had made what it needs. */
+static void stop_refused(const struct weir_source *source, void *self)
+{
+	struct weir_source table;
+
+	if (copy_table(source, &table) >= 0 && table.stop)
+		table.stop(self);
+}
+
 /* Load the module for a scheme. The lock is held. */
 static struct weir__source_entry *
 load_for(struct weir *weir, struct weir__sources *s, const char *scheme)
@@ -390,6 +400,7 @@ load_for(struct weir *weir, struct weir__sources *s, const char *scheme)
 	if (add(s, source, self, m) < 0) {
 		weir__source_search_refuse(weir, &s->search,
 					   weir__module_path(m));
+		stop_refused(source, self);
 		weir__module_drop(m);
 		return NULL;
 	}
@@ -406,14 +417,14 @@ static int find_for(struct weir *weir, const char *scheme, size_t len,
 
 	if (r < 0)
 		return r;
-	if (len > MAX_SCHEME)
-		return weir__fail(-ENOENT, "there is no source for %s",
-				  weir__quote(scheme, len));
-	for (size_t i = 0; i < len; i++)
+	for (size_t i = 0; i < len && i < MAX_SCHEME; i++)
 		lower[i] = (char)(scheme[i] >= 'A' && scheme[i] <= 'Z'
 					  ? scheme[i] - 'A' + 'a'
 					  : scheme[i]);
-	lower[len] = '\0';
+	lower[len < MAX_SCHEME ? len : MAX_SCHEME] = '\0';
+	if (len > MAX_SCHEME || !is_name(lower, "+-."))
+		return weir__fail(-ENOENT, "there is no source for %s",
+				  weir__quote(scheme, len));
 	pthread_mutex_lock(&s->lock);
 	*ret = find(s, lower, len);
 	if (!*ret) {
@@ -427,8 +438,8 @@ static int find_for(struct weir *weir, const char *scheme, size_t len,
 	return r;
 }
 
-int weir__object_open(struct weir *weir, const char *url,
-		      struct weir_file **ret_file)
+static int object_open(struct weir *weir, const char *url,
+		       struct weir_file **ret_file)
 {
 	struct weir_source_info info = { .size = sizeof(info) };
 	char why[WEIR_SOURCE_WHY] = "", name[512];
@@ -437,7 +448,7 @@ int weir__object_open(struct weir *weir, const char *url,
 	int r;
 
 	weir__url_shown(url, name, sizeof(name));
-	if (!strncmp(url, "file://", 7))
+	if (!strncasecmp(url, "file://", 7))
 		return weir__fail(
 			-EINVAL,
 			"%s: give the path of the file, without file://", name);
@@ -457,8 +468,20 @@ int weir__object_open(struct weir *weir, const char *url,
 	return r;
 }
 
-int weir__url_list(struct weir *weir, const char *url,
-		   weir_source_found_fn *found, void *arg)
+/* The root may be closed meanwhile, and with it the source. */
+int weir__object_open(struct weir *weir, const char *url,
+		      struct weir_file **ret_file)
+{
+	int r;
+
+	weir__root_ref(weir);
+	r = object_open(weir, url, ret_file);
+	weir__root_put(weir);
+	return r;
+}
+
+static int url_list(struct weir *weir, const char *url,
+		    weir_source_found_fn *found, void *arg)
 {
 	char why[WEIR_SOURCE_WHY] = "", name[512];
 	struct weir__source_entry *e;
@@ -476,6 +499,17 @@ int weir__url_list(struct weir *weir, const char *url,
 	return r < 0 ? fail_of(r, name, why) : 0;
 }
 
+int weir__url_list(struct weir *weir, const char *url,
+		   weir_source_found_fn *found, void *arg)
+{
+	int r;
+
+	weir__root_ref(weir);
+	r = url_list(weir, url, found, arg);
+	weir__root_put(weir);
+	return r;
+}
+
 bool weir__url_has_source(struct weir *weir, const char *url)
 {
 	struct weir__source_entry *e;
@@ -483,14 +517,12 @@ bool weir__url_has_source(struct weir *weir, const char *url)
 	return find_for(weir, url, weir__url_scheme(url), &e) >= 0;
 }
 
-int weir_source_configure(struct weir *weir, const char *scheme,
-			  const char *params)
+static int configure(struct weir *weir, const char *scheme, const char *params)
 {
 	char why[WEIR_SOURCE_WHY] = "";
 	struct weir__source_entry *e;
 	int r;
 
-	WEIR__ENTER();
 	r = find_for(weir, scheme, strlen(scheme), &e);
 	if (r < 0)
 		return r;
@@ -500,6 +532,18 @@ int weir_source_configure(struct weir *weir, const char *scheme,
 	r = e->ops.configure(e->self, params, why);
 	why[sizeof(why) - 1] = '\0';
 	return r < 0 ? fail_of(r, e->ops.name, why) : 0;
+}
+
+int weir_source_configure(struct weir *weir, const char *scheme,
+			  const char *params)
+{
+	int r;
+
+	WEIR__ENTER();
+	weir__root_ref(weir);
+	r = configure(weir, scheme, params);
+	weir__root_put(weir);
+	return r;
 }
 
 int weir_source_describe(struct weir *weir, unsigned i,

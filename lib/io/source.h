@@ -14,6 +14,7 @@
 
 #include "core/root.h"
 
+struct weir__chunk;
 struct weir__loop;
 struct weir__op;
 
@@ -80,6 +81,12 @@ void weir__object_free(struct weir__object *object);
 
 /* source_op.c: reads of the engine. They run on the reactor's owner. */
 
+/*
+ * True if sources have enough of the reactor's reads: no chunk of an object may
+ * start now.
+ */
+bool weir__source_is_full(const struct weir__loop *loop,
+			  const struct weir__chunk *chunk);
 /* Pass the op to its source. */
 void weir__source_submit(struct weir__loop *loop, struct weir__op *op);
 /* True if a source has the op, which is not FREE, or its end was not seen. */
@@ -97,7 +104,7 @@ void weir__sources_note_progress(struct weir__loop *loop);
  */
 bool weir__source_may_end(struct weir__loop *loop, struct weir__op *op);
 /* Keep the file of an op that is orphaned until its source has ended it. */
-void weir__source_keep(struct weir__op *op);
+void weir__source_keep(struct weir__loop *loop, struct weir__op *op);
 /* The source has ended an orphaned read: nobody writes to its slot now. */
 void weir__source_give_back(struct weir__loop *loop, struct weir__op *op);
 

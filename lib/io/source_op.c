@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/chunk.h"
 #include "io/engine_state.h"
 #include "io/loop.h"
 #include "io/op.h"
@@ -20,11 +21,53 @@
 /* How long a source may take to end a read that was cancelled, ns. */
 #define GRACE_NS INT64_C(1000000000)
 
+/*
+ * What sources leave of the ops and slots to files of this machine, whose reads
+ * would otherwise wait for a network: 1 / SHARE.
+ */
+#define SHARE 4u
+
 static const struct weir__outcome end_of_file = { .end = WEIR__END_OF_FILE };
 
 static struct weir__object *object_of(const struct weir__op *op)
 {
 	return op->extent->file->object;
+}
+
+bool weir__source_is_full(const struct weir__loop *loop,
+			  const struct weir__chunk *chunk)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+	const struct weir__object *object = chunk->extent->file->object;
+	unsigned slots = weir__slots_scarcer_count(loop->reactor.slots);
+	uint64_t window = eng->network_window;
+
+	if (object->info.window_bytes && !eng->weir->opts.depth)
+		window = object->info.window_bytes / eng->n_started;
+	if (!loop->n_remote)
+		return false; /* however small the window is */
+	if (loop->bytes_remote >= window ||
+	    loop->n_remote >= loop->n_ops - loop->n_ops / SHARE)
+		return true;
+	return !chunk->in_place && slots > 1 &&
+	       loop->n_remote_slots >= slots - (slots + SHARE - 1) / SHARE;
+}
+
+static void count_in(struct weir__loop *loop, struct weir__op *op)
+{
+	/* From op_start on it was counted as the others. */
+	loop->bytes_out -= op->hi - op->lo;
+	op->in_window = false;
+	loop->bytes_remote += op->hi - op->lo;
+	loop->n_remote++;
+	loop->n_remote_slots += op->slot != NULL;
+}
+
+static void count_out(struct weir__loop *loop, const struct weir__op *op)
+{
+	loop->bytes_remote -= op->hi - op->lo;
+	loop->n_remote--;
+	loop->n_remote_slots -= op->slot != NULL;
 }
 
 /* A thread of the source. */
@@ -40,11 +83,13 @@ static void read_arrived(struct weir_source_read *read, uint64_t bytes)
 static void read_done(struct weir_source_read *read, int err, const char *why)
 {
 	struct weir__op *op = weir__container(read, struct weir__op, read);
+	struct weir__engine *eng = op->reactor->eng;
 
+	/* The root may be closed as soon as the op is posted. */
+	atomic_fetch_add(&eng->posting, 1);
 	if (!atomic_exchange(&op->at_source, false)) {
-		weir__log(op->reactor->eng->weir,
-			  "a source has ended a read twice");
-		return;
+		weir__log(eng->weir, "a source has ended a read twice");
+		goto out;
 	}
 	op->res = op->len;
 	if (err) {
@@ -52,6 +97,8 @@ static void read_done(struct weir_source_read *read, int err, const char *why)
 		op->why = why && *why ? weir__strdup(why) : NULL;
 	}
 	weir__reactor_post(op->reactor, &op->msg);
+out:
+	atomic_fetch_sub(&eng->posting, 1);
 }
 
 void weir__source_submit(struct weir__loop *loop, struct weir__op *op)
@@ -60,9 +107,10 @@ void weir__source_submit(struct weir__loop *loop, struct weir__op *op)
 
 	op->hurried = 0;
 	op->why = NULL;
-	atomic_store_explicit(&op->moved, loop->clock, memory_order_relaxed);
+	atomic_store_explicit(&op->moved, 0, memory_order_relaxed);
 	atomic_store(&op->at_source, true);
 	loop->n_at_source++;
+	count_in(loop, op);
 	op->read = (struct weir_source_read){
 		.size = sizeof(op->read),
 		.off = op->off,
@@ -113,6 +161,7 @@ void weir__source_ended(struct weir__loop *loop, struct weir__op *op,
 	char *why = op->why;
 
 	loop->n_at_source--;
+	count_out(loop, op);
 	if (res > 0) {
 		op->bytes_read += (uint64_t)res;
 		op->buf += res;
@@ -155,12 +204,15 @@ void weir__sources_hurry(struct weir__loop *loop)
 void weir__sources_note_progress(struct weir__loop *loop)
 {
 	for (struct weir__op *op = loop->ops; op && loop->n_at_source;
-	     op = op->next_all)
+	     op = op->next_all) {
+		int64_t moved = 0;
+
 		if (weir__source_has(op))
-			weir__reads_moved(
-				op->job->reads,
-				atomic_load_explicit(&op->moved,
-						     memory_order_relaxed));
+			moved = atomic_exchange_explicit(&op->moved, 0,
+							 memory_order_relaxed);
+		if (moved)
+			weir__reads_moved(op->job->reads, moved);
+	}
 }
 
 bool weir__source_may_end(struct weir__loop *loop, struct weir__op *op)
@@ -172,10 +224,12 @@ bool weir__source_may_end(struct weir__loop *loop, struct weir__op *op)
 	return loop->clock - op->hurried < GRACE_NS;
 }
 
-void weir__source_keep(struct weir__op *op)
+void weir__source_keep(struct weir__loop *loop, struct weir__op *op)
 {
-	if (weir__source_has(op))
-		op->kept = weir__file_ref(op->extent->file);
+	if (!weir__source_has(op))
+		return;
+	count_out(loop, op);
+	op->kept = weir__file_ref(op->extent->file);
 }
 
 /* Its job may be gone by now, and with it the extent. */

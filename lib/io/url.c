@@ -56,7 +56,7 @@ int weir__refuse_url(const char *path, const char *what)
 /* True if the byte of a name means itself in the path of a URL. */
 static bool is_plain(unsigned char c)
 {
-	return c > 0x20 && c != 0x7f && !strchr("%?#", c);
+	return c > 0x20 && c < 0x7f && !strchr("%?#", c);
 }
 
 /*

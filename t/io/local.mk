@@ -4,7 +4,8 @@ T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t %D%/engine-fill.t
 	%D%/late-slots.t %D%/lease.t %D%/changed.t %D%/outcome.t %D%/ring-dies.t \
 	%D%/ring-old.t %D%/ring-stuck.t %D%/read-deadline.t %D%/reads.t \
 	%D%/load-ends.t %D%/eventfd.t %D%/affinity.t %D%/file-now.t \
-	%D%/source.t %D%/source-late.t %D%/source-module.t %D%/source-mix.t
+	%D%/source.t %D%/source-late.t %D%/source-module.t %D%/source-mix.t \
+	%D%/source-close.t
 T_IO_SH = %D%/env-ring.sh %D%/env-files.sh
 check_PROGRAMS += $(T_IO_C)
 dist_check_SCRIPTS += $(T_IO_SH)
@@ -39,6 +40,9 @@ TESTS += $(T_IO_C) $(T_IO_SH)
 %C%_source_module_t_SOURCES = %D%/source-module.c $(T_FILES)
 %C%_source_mix_t_SOURCES = %D%/source-mix.c $(T_MEM_SOURCE) $(T_SAMPLE) \
 	$(T_SLICES)
+%C%_source_close_t_SOURCES = %D%/source-close.c $(T_MEM_SOURCE) $(T_SAMPLE)
+%C%_source_close_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__reactor_post
+%C%_source_close_t_LDADD = $(T_STATIC)
 %C%_source_late_t_SOURCES = %D%/source-late.c $(T_MEM_SOURCE) \
 	$(T_SAMPLE) $(T_LEAKS)
 %C%_pool_t_SOURCES = %D%/pool.c

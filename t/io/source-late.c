@@ -216,6 +216,46 @@ static void deaf(bool has_cancel)
 	mem_reset();
 }
 
+/*
+ * A source that does not answer gets as many reads as it can have; files of
+ * this machine are read meanwhile, here with one reactor and a small window.
+ */
+static void others(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_model *m, *local;
+	struct weir_load *slow, *fast;
+
+	o.io = io;
+	o.read_timeout = -1;
+	o.reactors = 1;
+	o.chunk = 64 << 10;
+	o.depth = 64;
+	if (weir_open(&o, &weir) < 0 ||
+	    weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_PLAIN, &ram) < 0 ||
+	    weir_model_open(weir, path, NULL, &local) < 0)
+		bail("%s", weir_error());
+	mem_add(weir);
+	m = model_of();
+	mem.reads = 0;
+	mem.hold = true;
+	slow = start(m);
+	wait_for(&mem.reads, 40);
+	pause_ns(SECOND / 10);
+	fast = start(local);
+	is_int(weir_load_wait(fast, 60 * SECOND), 0,
+	       "a load of a file does not wait for a source");
+	is_err(weir_load_wait(slow, 0), -ETIMEDOUT, "",
+	       "whose load is not over");
+	mem.hold = false;
+	is_int(weir_load_wait(slow, -1), 0, "and ends later");
+	weir_load_free(fast);
+	weir_load_free(slow);
+	weir_model_close(local);
+	weir_model_close(m);
+	end();
+}
+
 /* The root is closed while reads are in flight, which then are cancelled. */
 static void close_root(bool ends)
 {
@@ -259,6 +299,7 @@ int main(void)
 		late();
 		if (!i)
 			trickle();
+		others();
 		close_root(true);
 		close_root(false);
 		deaf(true);

@@ -131,6 +131,10 @@ int main(void)
 	loaded();
 	left_out("refuse", -ENOENT, "there is no network");
 	left_out("abi", -ENOENT, "ABI 77");
+	unsetenv("WEIR_T_STOPPED");
+	left_out("scheme", -ENOENT, "'no scheme' is no scheme");
+	ok(getenv("WEIR_T_STOPPED"),
+	   "a module whose table is refused is stopped");
 	files_truncate("weir-source-x.so", 4000);
 	left_out("none", -ENOENT, "cut short");
 	copy("weir-source-x.so");

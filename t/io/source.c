@@ -4,6 +4,7 @@
  * many requests and bytes that takes.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -297,6 +298,10 @@ static void files(void)
 	       "a scheme without a source is refused");
 	is_err(weir_file_open(weir, "file:///etc/passwd", NULL, &f), -EINVAL,
 	       "give the path of the file", "file:// is refused");
+	is_err(weir_file_open(weir, "File:///etc/passwd", NULL, &f), -EINVAL,
+	       "give the path of the file", "so is File://");
+	is_err(weir_source_configure(weir, "../x", "a=b"), -ENOENT,
+	       "there is no source for ../x", "what is no scheme");
 	is_err(weir_file_open(weir, "https://me:pass@x/y", NULL, &f), -ENOENT,
 	       "https://x/y: ", "names and passwords are in no sentence");
 }
@@ -408,6 +413,72 @@ static void round_of(const char *name, enum weir_io io, bool inside)
 	end();
 }
 
+/* A window that is smaller than a read, or than its share of a reactor. */
+static void small_window(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_load *l;
+	struct weir_model *m;
+	struct weir_plan *p;
+
+	tap_prefix("");
+	o.reactors = 2;
+	begin(&o);
+	mem.window_bytes = 1;
+	m = model_of(mem_url(path));
+	if (weir_plan_new(m, &p) < 0 || weir_plan_add(p, NULL, ram, NULL) < 0 ||
+	    weir_load_start(p, NULL, &l) < 0)
+		bail("%s", weir_error());
+	is_int(weir_load_wait(l, 60 * INT64_C(1000000000)), 0,
+	       "a source whose window is 1 byte is read");
+	weir_load_free(l);
+	weir_plan_free(p);
+	ok(mem.most <= 2, "with one read at a time on each reactor");
+	weir_model_close(m);
+	end();
+}
+
+/* What is read again is requested again; a trace shows reads of sources. */
+static void parked(void)
+{
+	struct weir_park_opts park = WEIR_PARK_OPTS_INIT;
+	struct weir_opts o = WEIR_OPTS_INIT;
+	static char text[1 << 20];
+	struct weir_weights *w;
+	struct weir_model *m;
+	char trace[sizeof(path) + 8];
+	uint64_t bytes;
+	size_t n = 0;
+	FILE *f;
+
+	begin(&o);
+	snprintf(trace, sizeof(trace), "%s.json", path);
+	m = model_of(mem_url(path));
+	if (weir_trace_start(weir, trace) < 0 ||
+	    load(m, NULL, NULL, &w, NULL) < 0)
+		bail("%s", weir_error());
+	is_int(weir_trace_stop(weir), 0, "a load is traced");
+	f = fopen(trace, "r");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	unlink(trace);
+	ok(n && strstr(text, "\"remote\""), "its reads are remote ones");
+	ok(!strstr(text, "\"in place\"") && !strstr(text, "\"staged\""),
+	   "and nothing else");
+	park.flags = WEIR_PARK_CONSTANT;
+	bytes = mem.bytes;
+	is_int(weir_weights_park(w, &park), 0, "weights of a URL are parked");
+	is_int(mem.bytes, bytes, "without a request");
+	is_int(weir_weights_unpark(w, NULL), 0, "they come back");
+	is_int(sample_wrong(w, 1), 0, "with their bytes");
+	ok(mem.bytes - bytes > 9000001, "which were requested again");
+	weir_weights_free(w);
+	weir_model_close(m);
+	end();
+}
+
 /* Objects that the program has opened itself. */
 static void objects(void)
 {
@@ -469,6 +540,8 @@ int main(void)
 	round_of("auto: ", WEIR_IO_AUTO, false);
 	round_of("threads: ", WEIR_IO_SYNC, false);
 	round_of("at once: ", WEIR_IO_AUTO, true);
+	small_window();
+	parked();
 	objects();
 	mem_end();
 	unlink(path);

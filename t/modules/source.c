@@ -40,6 +40,7 @@ static void test_read(void *object, struct weir_source_read *read)
 
 static void test_stop(void *self)
 {
+	setenv("WEIR_T_STOPPED", "1", 1);
 	free(self);
 }
 
@@ -53,11 +54,11 @@ int weir_source_entry(struct weir *weir, const struct weir_source_host *host,
 		      char why[WEIR_SOURCE_WHY])
 {
 	static const char *const schemes[] = { "x", "http", NULL };
+	static const char *const bad_schemes[] = { "x", "no scheme", NULL };
 	static struct weir_source source = {
 		.size = sizeof(source),
 		.abi = WEIR_SOURCE_ABI,
 		.name = "test",
-		.schemes = schemes,
 		.open = test_open,
 		.close = test_close,
 		.read = test_read,
@@ -75,6 +76,8 @@ int weir_source_entry(struct weir *weir, const struct weir_source_host *host,
 		*ret_source = &source;
 		return 0;
 	}
+	source.schemes = mistake && !strcmp(mistake, "scheme") ? bad_schemes
+							       : schemes;
 	host->log(weir, "the source %s of library %s", source.name,
 		  host->version);
 	*ret_self = malloc(1);

@@ -2,6 +2,7 @@
 #include "model/format/shard_index.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -356,23 +357,25 @@ static size_t dir_len(const char *path)
 static char *shard_path(const struct weir_file *by,
 			const struct weir__str *name)
 {
-	const char *index = by->path;
-	size_t dir = dir_len(index);
-	char *path = weir__malloc(dir + name->len + 1), *url;
+	char *shard = weir__malloc(name->len + 1), *path = NULL;
+	size_t dir = dir_len(by->path), n;
 
-	if (!path)
+	if (!shard)
 		return NULL;
+	memcpy(shard, name->s, name->len);
+	shard[name->len] = '\0';
 	if (by->object) {
-		memcpy(path, name->s, name->len);
-		path[name->len] = '\0';
-		url = by->object->url ? weir__url_beside(by->object->url, path)
-				      : weir__strdup(path);
-		weir__free(path);
-		return url;
+		path = weir__url_beside(by->object->url, shard);
+	} else {
+		n = dir + name->len + 3;
+		path = weir__malloc(n);
+		/* A name is never a URL. */
+		if (path)
+			snprintf(path, n, "%.*s%s%s", (int)dir, by->path,
+				 !dir && weir__is_url(shard) ? "./" : "",
+				 shard);
 	}
-	memcpy(path, index, dir);
-	memcpy(path + dir, name->s, name->len);
-	path[dir + name->len] = '\0';
+	weir__free(shard);
 	return path;
 }
 

@@ -4,6 +4,7 @@
  * each, and what is missing.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -195,6 +196,22 @@ static void all_beside(void)
 	weir_file_close(file);
 }
 
+/* An index of this machine names files beside it, whatever they are called. */
+static void local_index(void)
+{
+	char text[5000];
+
+	snprintf(text, sizeof(text), "{\"weight_map\":{\"a\":\"%s\"}}",
+		 url("single/model.safetensors"));
+	files_text("local.safetensors.index.json", text);
+	if (chdir(files_path("")) != 0)
+		bail("chdir");
+	mem.opened = mem.closed = 0;
+	is_err(load("local.safetensors.index.json", 1), -ENOENT,
+	       "does not exist", "a shard's name is not a URL");
+	is_int(mem.opened, 0, "no source was asked for it");
+}
+
 int main(void)
 {
 	plan(0);
@@ -208,6 +225,7 @@ int main(void)
 	missing();
 	mem.no_list = false;
 	all_beside();
+	local_index();
 	weir_close(weir);
 	is_int(mem.wrong, 0, "no call broke a rule of sources");
 	is_int(mem.opened, mem.closed, "each object was closed");
