@@ -60,7 +60,7 @@ static void shapes(const struct tiled *c)
 		{ 4, 1, 16, 64, 64, 64 },   { 2, 2, 9, 130, 80, 80 },
 		{ 3, 1, 33, 65, 96, 96 },   { 2, 1, 70, 200, 128, 128 },
 		{ 7, 1, 20, 190, 64, 112 }, { 1, 1, 65, 65, 32, 48 },
-		{ 4, 2, 40, 7, 48, 64 },
+		{ 4, 2, 40, 7, 48, 64 },    { 2, 1, 20, 0, 64, 32 },
 	};
 	const struct weir_op_attention causal = { .causal = 1 };
 	const int n = (int)(sizeof(shape) / sizeof(shape[0]));

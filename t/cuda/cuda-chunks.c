@@ -70,6 +70,7 @@ static void shapes(const struct chunked *c)
 		{ 2, 1, 3, 257, 256, 256 },  { 2, 2, 1, 1025, 32, 40 },
 		{ 5, 1, 1, 1100, 48, 64 },   { 4, 2, 8, 400, 64, 128 },
 		{ 16, 2, 1, 384, 192, 128 }, { 6, 2, 5, 200, 72, 112 },
+		{ 2, 1, 1, 0, 64, 32 },
 	};
 	const struct weir_op_attention causal = { .causal = 1 };
 	const int n = (int)(sizeof(shape) / sizeof(shape[0]));
