@@ -98,6 +98,14 @@ BENCH_PEERS = %D%/peers %D%/peers_cache.py %D%/peers_child.py \
 	%D%/peers_models.py %D%/peers_show.py %D%/peers_turns.py
 CLEANFILES += %D%/peer_weir
 
+# Models by URL, against a loop of recv(2) and loaders from S3.
+EXTRA_PROGRAMS += %D%/recv
+%C%_recv_SOURCES = %D%/recv.c %D%/raw.c %D%/raw.h
+%C%_recv_LDADD = lib/libweir-core.la
+bench: %D%/recv
+EXTRA_DIST += %D%/remote %D%/remote_child.py %D%/REMOTE.md
+CLEANFILES += %D%/recv
+
 # The planners of placements.
 EXTRA_PROGRAMS += %D%/placement
 %C%_placement_SOURCES = %D%/placement.c %D%/graphs.c %D%/graphs.h \
