@@ -163,7 +163,7 @@ int weir__source_search_fail(const struct weir__source_search *s,
 					  scheme, x->path, x->why);
 	return weir__fail(
 		-ENOENT,
-		"no source for %s: no directory of modules has %s (weir devices lists modules)",
+		"no source for %s: no directory of modules has %s: install it, or name its directory in WEIR_MODULE_PATH",
 		scheme, name);
 }
 

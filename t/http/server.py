@@ -338,7 +338,7 @@ class Paths:
             return Answer(302, {"Location": "http://127.0.0.1:9/x"})
         if host == "inward.example":
             return Answer(302, {"Location":
-                                f"http://localhost.:{state['port']}/plain/1"})
+                                f"http://{socket.gethostname()}/plain/1"})
         return getattr(self, rest[0])(request, *rest[1:])
 
     # Keys of S3: a bucket whose requests must be signed.
