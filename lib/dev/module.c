@@ -431,9 +431,13 @@ static void search_name(struct search *s, const char *dir)
 {
 	char path[4096 + 256];
 	struct stat st;
+	int r;
 
+	if (s->found)
+		return;
 	snprintf(path, sizeof(path), "%s/%s", dir, s->name);
-	if (s->found || weir__sys_stat(path, &st) == -ENOENT)
+	r = weir__sys_stat(path, &st);
+	if (r == -ENOENT || r == -ENOTDIR)
 		return;
 	weir__enter(NULL);
 	if (module_open(s->weir, path, &s->found) < 0)

@@ -122,6 +122,23 @@ static void others_may_write(void)
 	weir_close(weir);
 }
 
+/* As where a wheel has its command: at the name of a directory of modules. */
+static void no_directory(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_file *f;
+	struct weir *weir;
+
+	files_text("file", "no directory");
+	o.module_path = files_path("file");
+	if (weir_open(&o, &weir) < 0)
+		bail("%s", weir_error());
+	is_err(weir_file_open(weir, "x://a/1", NULL, &f), -ENOENT,
+	       "no directory of modules has weir-source-x.so",
+	       "a file where a directory of modules would be has no module");
+	weir_close(weir);
+}
+
 int main(void)
 {
 	plan(0);
@@ -139,5 +156,6 @@ int main(void)
 	left_out("none", -ENOENT, "cut short");
 	copy("weir-source-x.so");
 	others_may_write();
+	no_directory();
 	return done_testing();
 }
