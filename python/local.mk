@@ -41,4 +41,4 @@ EXTRA_DIST += %D%/wheel %D%/README.md %D%/HACKING.md %D%/FROM-SAFETENSORS.md \
 	%D%/tests/test_recording.py %D%/tests/test_robust.py %D%/tests/test_torch.py \
 	%D%/tests/cuda_tests.py %D%/tests/engine_worker.py \
 	%D%/tests/test_engines.py %D%/tests/test_replace.py \
-	%D%/tests/test_safetensors.py %D%/tests/test_wrong.py
+	%D%/tests/test_safetensors.py %D%/tests/test_url.py %D%/tests/test_wrong.py

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models: names, shapes, dtypes and metadata of the tensors in files. */
 #include "glue.h"
+#include <limits.h>
 #include <stdlib.h>
 
 PyTypeObject *glue_model_type;
@@ -54,35 +55,102 @@ static struct weir_model_fd *list_fds(PyObject *fds, unsigned *ret_n)
 	return list;
 }
 
-static int model_open(PyObject *owner, PyObject *path, PyObject *fds,
+/* What a model is opened by: a path, descriptors or URLs, the others NULL. */
+struct given {
+	PyObject *path; /* bytes */
+	struct weir_model_fd *fd;
+	PyObject **url; /* bytes */
+	unsigned n;     /* of fd or url */
+};
+
+static void given_free(struct given *given)
+{
+	for (unsigned i = 0; given->url && i < given->n; i++)
+		Py_XDECREF(given->url[i]);
+	Py_XDECREF(given->path);
+	free(given->url);
+	free(given->fd);
+}
+
+static int list_urls(PyObject *urls, struct given *given)
+{
+	Py_ssize_t n = PySequence_Size(urls);
+	PyObject *item;
+	int r = 1;
+
+	if (n < 0)
+		return -1;
+	given->url = calloc((size_t)n + 1, sizeof(*given->url));
+	if (!given->url) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	while (r > 0 && given->n < (size_t)n) {
+		item = PySequence_GetItem(urls, given->n);
+		r = item ? PyUnicode_FSConverter(item, &given->url[given->n])
+			 : 0;
+		Py_XDECREF(item);
+		given->n += r > 0;
+	}
+	return r > 0 ? 0 : -1;
+}
+
+static int open_urls(struct weir *weir, char **url, unsigned n,
+		     const struct weir_model_opts *opts,
+		     struct weir_model **ret_model)
+{
+	struct weir_file **file = calloc((size_t)n + 1, sizeof(*file));
+	int r = file ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < n && r >= 0; i++)
+		r = weir_file_open(weir, url[i], NULL, &file[i]);
+	if (r >= 0)
+		r = weir_model_open_files(weir, file, n, opts, ret_model);
+	for (unsigned i = 0; file && i < n; i++)
+		weir_file_close(file[i]);
+	free(file);
+	return r;
+}
+
+static int open_given(struct weir *weir, const struct given *given,
+		      const char *path, char **url,
 		      const struct weir_model_opts *opts,
 		      struct weir_model **ret_model)
 {
-	struct weir_model_fd *list = NULL;
-	const char *name = NULL;
-	struct glue_root *root;
+	if (given->fd)
+		return weir_model_open_fds(weir, given->fd, given->n, opts,
+					   ret_model);
+	if (url)
+		return open_urls(weir, url, given->n, opts, ret_model);
+	return weir_model_open(weir, path, opts, ret_model);
+}
+
+static int model_open(PyObject *owner, const struct given *given,
+		      const struct weir_model_opts *opts,
+		      struct weir_model **ret_model)
+{
+	const char *path = given->path ? PyBytes_AsString(given->path) : NULL;
+	struct glue_root *root = glue_root_of(owner);
 	struct weir *weir;
-	unsigned n = 0;
+	char **url = NULL;
 	int r;
 
-	if (fds != Py_None) {
-		list = list_fds(fds, &n);
-		if (!list)
-			return -1;
-	} else {
-		name = PyBytes_AsString(path);
-	}
-	root = glue_root_of(owner);
-	if (!root) {
-		free(list);
+	if (!root)
 		return -1;
+	if (given->url) {
+		url = calloc((size_t)given->n + 1, sizeof(*url));
+		if (!url) {
+			PyErr_NoMemory();
+			return -1;
+		}
 	}
+	for (unsigned i = 0; url && i < given->n; i++)
+		url[i] = PyBytes_AsString(given->url[i]);
 	weir = glue_root_enter(root);
-	Py_BEGIN_ALLOW_THREADS if (list)
-		r = weir_model_open_fds(weir, list, n, opts, ret_model);
-	else r = weir_model_open(weir, name, opts, ret_model);
+	Py_BEGIN_ALLOW_THREADS r =
+		open_given(weir, given, path, url, opts, ret_model);
 	Py_END_ALLOW_THREADS glue_root_leave(root);
-	free(list);
+	free(url);
 	if (r < 0) {
 		glue_fail(r);
 		return -1;
@@ -90,29 +158,35 @@ static int model_open(PyObject *owner, PyObject *path, PyObject *fds,
 	return 0;
 }
 
-/* Model(root, path=None, fds=None, flags=0, memory=0) */
+/* Model(root, path=None, fds=None, flags=0, memory=0, urls=None) */
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-	static char *names[] = {
-		"root", "path", "fds", "flags", "memory", NULL
-	};
+	static char *names[] = { "root",   "path", "fds", "flags",
+				 "memory", "urls", NULL };
 	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
-	PyObject *owner, *path = Py_None, *fds = Py_None;
+	PyObject *owner, *path = Py_None, *fds = Py_None, *urls = Py_None;
 	unsigned long long memory = 0;
+	struct given given = { 0 };
 	struct weir_model *model;
 	struct glue_model *self;
-	PyObject *bytes = NULL;
-	int r;
+	int r = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kw, "O|OOIK:Model", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kw, "O|OOIKO:Model", names,
 					 &owner, &path, &fds, &opts.flags,
-					 &memory))
+					 &memory, &urls))
 		return NULL;
 	opts.memory = memory;
-	if (fds == Py_None && !PyUnicode_FSConverter(path, &bytes))
-		return NULL;
-	r = model_open(owner, bytes, fds, &opts, &model);
-	Py_XDECREF(bytes);
+	if (fds != Py_None) {
+		given.fd = list_fds(fds, &given.n);
+		r = given.fd ? 0 : -1;
+	} else if (urls != Py_None) {
+		r = list_urls(urls, &given);
+	} else if (!PyUnicode_FSConverter(path, &given.path)) {
+		r = -1;
+	}
+	if (r >= 0)
+		r = model_open(owner, &given, &opts, &model);
+	given_free(&given);
 	if (r < 0)
 		return NULL;
 	self = (struct glue_model *)PyType_GenericAlloc(type, 0);
@@ -294,6 +368,50 @@ static PyObject *model_files(PyObject *o, PyObject *unused)
 	return r < 0 ? glue_fail(r) : list;
 }
 
+static struct weir_file *file_at(PyObject *o, PyObject *number)
+{
+	struct weir_model *model = glue_model_of((struct glue_model *)o);
+	unsigned long i = model ? PyLong_AsUnsignedLong(number) : 0;
+	struct weir_file *file = NULL;
+
+	if (model && !PyErr_Occurred()) {
+		file = i <= UINT_MAX ? weir_model_file(model, (unsigned)i)
+				     : NULL;
+		if (!file)
+			PyErr_SetString(PyExc_IndexError,
+					"there are not as many files");
+	}
+	return file;
+}
+
+static PyObject *model_size(PyObject *o, PyObject *number)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file = file_at(o, number);
+	int r;
+
+	if (!file)
+		return NULL;
+	r = weir_file_info(file, &info);
+	return r < 0 ? glue_fail(r) : PyLong_FromUnsignedLongLong(info.bytes);
+}
+
+static PyObject *model_sha256(PyObject *o, PyObject *number)
+{
+	struct weir_file *file = file_at(o, number);
+	unsigned char digest[64];
+	int r;
+
+	if (!file)
+		return NULL;
+	glue_model_enter((struct glue_model *)o);
+	Py_BEGIN_ALLOW_THREADS r =
+		weir_file_digest(file, WEIR_DIGEST_SHA256, digest);
+	Py_END_ALLOW_THREADS glue_model_leave((struct glue_model *)o);
+	return r < 0 ? glue_fail(r)
+		     : PyBytes_FromStringAndSize((char *)digest, r);
+}
+
 static PyObject *model_info(PyObject *o, PyObject *unused)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
@@ -453,6 +571,9 @@ static PyMethodDef methods[] = {
 	  "(start, number, step) for each dimension." },
 	{ "files", model_files, METH_NOARGS,
 	  "The paths of its files, in their order." },
+	{ "size", model_size, METH_O, "size(i): the bytes of file i." },
+	{ "sha256", model_sha256, METH_O,
+	  "sha256(i): the SHA-256 sum of file i: bytes." },
 	{ "info", model_info, METH_NOARGS, "The model: a dictionary." },
 	{ "metadata", model_metadata, METH_NOARGS,
 	  "The metadata: a new dictionary." },

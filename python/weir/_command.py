@@ -16,7 +16,7 @@ from typing import (
     Union,
 )
 
-from . import _check, _dtypes, _errors, _report
+from . import _check, _dtypes, _errors, _model, _report
 from ._model import Path
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def convert(
 ) -> Dict[str, Any]:
     """Write a model in another format, dtype, or number of files.
 
-    source: a safetensors or GGUF file, an index of shards, or a folder.
+    source: a safetensors or GGUF file, an index of shards, or a folder, or the
+    URL of one.
     target: NAME.safetensors, NAME.gguf, or a folder, with a slash at its end.
     A folder of Hugging Face with its config.json becomes GGUF with its
     hyperparameters and tokenizer, unless raw is true.
@@ -123,7 +124,7 @@ def convert(
     _report.check(progress)
     for name, at in (("source", source), ("target", target)):
         _check.path(name, at)
-    if not os.path.exists(source):
+    if not _model.is_url(source) and not os.path.exists(source):
         raise _errors.make(2, f"{os.fsdecode(source)}: No such file or directory")
     arguments = ["convert", "--json"]
     arguments += [] if dtype is None else ["--dtype", _dtype(dtype)]
@@ -155,7 +156,7 @@ def convert(
 
 def _as_call(sentence: str) -> str:
     """A sentence of the command for those who have called convert()."""
-    sentence = sentence.replace("; see weir convert --help", "")
+    sentence = _model.hint(sentence.replace("; see weir convert --help", ""))
     if sentence.startswith("convert: "):
         sentence = sentence[len("convert: "):]
     return _OPTION.sub(lambda m: _ARGUMENTS.get(m[0], m[0]), sentence)

@@ -159,7 +159,8 @@ def load(
 ) -> Tensors:
     """Load a model into new memory, and return its tensors by name.
 
-    path: a safetensors or GGUF file, an index of shards, or a folder.
+    path: a safetensors or GGUF file, an index of shards, or a folder, or the URL
+    of one.
     device: "cpu", "cuda:0", or a name of ``weir.devices()``.
     framework: "torch", "numpy", "jax" or "weir"; None is the one that the
     program has imported.

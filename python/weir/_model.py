@@ -3,9 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fnmatch
 import os
-from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple, Union
+import re
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import _check, _dtypes, _errors, _root, _weir
 
@@ -22,6 +36,46 @@ WAYS = {
 }
 
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# What the library says without the module for URLs.
+_NO_MODULE = "has weir-http.so"
+
+
+def is_url(path: object) -> bool:
+    """True if the path is a URL, which a source of bytes opens."""
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+def hint(sentence: str) -> str:
+    """A sentence about a missing module, with what to do about it."""
+    if _NO_MODULE not in sentence:
+        return sentence
+    return (
+        f"{sentence.replace(' (weir devices lists modules)', '')}. Wheels do not "
+        "have it: build weir with libcurl, and set WEIR_MODULE_PATH, or "
+        "Root(module_path=), to the folder of weir-http.so"
+    )
+
+
+@contextlib.contextmanager
+def _hinted() -> Iterator[None]:
+    try:
+        yield
+    except _errors.MissingFileError as error:
+        sentence = str(error)
+        if hint(sentence) == sentence:
+            raise
+        raise _errors.make(errno.ENOENT, hint(sentence)) from None
+
+
+def open_urls(
+    urls: Sequence[str], root: Optional[_weir.Root] = None
+) -> _weir.Model:
+    """Open the shards of a model that are the objects URLS."""
+    with _hinted():
+        return _weir.Model(_root.given(root), urls=urls)
+
+
 def open_model(
     path: Path,
     root: Optional[_weir.Root] = None,
@@ -31,7 +85,8 @@ def open_model(
     """Open a file or folder with a model, and read its header only."""
     _check.path(what, path)
     flags = _weir.MODEL_LENIENT if lenient else 0
-    return _weir.Model(_root.given(root), path, None, flags)
+    with _hinted():
+        return _weir.Model(_root.given(root), path, None, flags)
 
 
 def choose(model: _weir.Model, only: Only) -> Optional[List[int]]:

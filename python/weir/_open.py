@@ -117,6 +117,8 @@ class safe_open:
             if isinstance(error, _errors.InvalidError) and not _is_file(filename):
                 # safetensors maps it, which is an OSError.
                 raise _errors.file(errno.ENODEV, str(error)) from None
+            if _model.is_url(filename):
+                raise
             if "\0" not in str(filename) and (
                 isinstance(error, _errors.InvalidError)
                 or getattr(error, "errno", 0) not in _MISSING

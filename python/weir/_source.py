@@ -265,8 +265,10 @@ def _scaled(view: View, element: int, seen: int) -> View:
 def _open_files(
     paths: Sequence[_model.Path], root: Optional[_weir.Root]
 ) -> _weir.Model:
-    """Open the shards of a model that are the files PATHS."""
+    """Open the shards of a model that are the files PATHS, or at URLs."""
     wanted = _check.items("path", paths, "paths, or one path")
+    if wanted and all(_model.is_url(path) for path in wanted):
+        return _model.open_urls([str(path) for path in wanted], root)
     files = [
         os.open(_check.path("one of path", path), os.O_RDONLY | os.O_CLOEXEC)
         for path in wanted

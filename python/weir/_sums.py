@@ -12,7 +12,7 @@ import time
 from typing import Dict, List, Optional
 
 from . import _errors, _report, _weir
-from ._model import Path
+from ._model import Path, is_url as _is_url
 
 # The forms of sha256sum: as it is, and with --tag.
 _PLAIN = re.compile(r"\\?([0-9a-fA-F]{64}) [ *](.+)")
@@ -84,6 +84,15 @@ class _Summing:
             raise _errors.make(116, f"{path}: was written to while it was read")
         return digest.hexdigest()
 
+    def of_object(self, model: _weir.Model, i: int) -> str:
+        """The sum of file i, which is at a URL."""
+        if self.stopped:
+            return ""
+        digest = model.sha256(i)
+        with self.lock:
+            self.bytes += model.size(i)
+        return digest.hex()
+
 
 def verify(
     model: _weir.Model, against: Path, progress: _report.Progress
@@ -98,7 +107,7 @@ def verify(
     begin = time.monotonic()
     summing = _Summing()
     with _report.shown(progress) as show:
-        found = _all(summing, files, begin, show)
+        found = _all(summing, model, begin, show)
     wrong = [
         f"{file}: SHA-256 is {digits}, not {sums[os.path.basename(file)]}"
         for file, digits in zip(files, found)
@@ -118,13 +127,22 @@ def verify(
 
 
 def _all(
-    summing: _Summing, files: List[str], begin: float, show: Optional[_report.Show]
+    summing: _Summing,
+    model: _weir.Model,
+    begin: float,
+    show: Optional[_report.Show],
 ) -> List[str]:
-    total = sum(os.path.getsize(file) for file in files)
+    files = model.files()
+    total = sum(model.size(i) for i in range(len(files)))
     workers = max(1, min(len(files), len(os.sched_getaffinity(0))))
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         try:
-            running = [pool.submit(summing.of, file) for file in files]
+            running = [
+                pool.submit(summing.of_object, model, i)
+                if _is_url(file)
+                else pool.submit(summing.of, file)
+                for i, file in enumerate(files)
+            ]
             waiting = set(running)
             while waiting:
                 waiting = concurrent.futures.wait(waiting, _TICK).not_done

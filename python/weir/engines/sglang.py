@@ -13,6 +13,7 @@ from typing import Any, Iterator, Optional, Tuple
 
 import torch
 
+from .. import _errors
 from .._ranks import Ranks
 from .._recording import Report
 from . import _loader
@@ -39,6 +40,8 @@ def _loader_class() -> Any:
             self.options, rest = _loader.take_options(
                 load_config.model_loader_extra_config
             )
+            if self.options.url:
+                raise _errors.make(22, "url is an option of vLLM's plug-in only")
             rest.pop("loader", None)
             super().__init__(
                 dataclasses.replace(
