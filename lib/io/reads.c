@@ -2,6 +2,7 @@
 #include "io/reads.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "io/file.h"
 
@@ -90,8 +91,10 @@ bool weir__reads_stop(struct weir__reads *r, const struct weir_file *file,
 		return false;
 	r->cause = *cause;
 	/* Its text may be on the stack of the caller. */
-	if (cause->end == WEIR__FAILED)
-		r->cause.why = NULL;
+	if (cause->end == WEIR__FAILED && cause->why) {
+		snprintf(r->why, sizeof(r->why), "%s", cause->why);
+		r->cause.why = r->why;
+	}
 	r->file = file;
 	atomic_store_explicit(&r->ended, true, memory_order_release);
 	return true;

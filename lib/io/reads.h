@@ -40,6 +40,7 @@ struct weir__reads {
 	/* The thread that sets @claimed writes the cause, then sets @ended. */
 	_Atomic bool claimed, ended;
 	struct weir__outcome cause;
+	char why[240]; /* the cause's sentence, if it has one of its own */
 	const struct weir_file *file; /* the one that could not be read */
 };
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
+#include "io/file.h"
 #include "io/outcome.h"
+#include "io/reads.h"
 #include "tap.h"
 
 static int errno_of(enum weir__end end)
@@ -60,9 +62,27 @@ static void sentences(void)
 		"the sentence of an errno without a name has its number");
 }
 
+/* Another reactor may report them before the read that failed. */
+static void after(void)
+{
+	struct weir_file file = { .base = "shard" };
+	struct weir__reads reads = { 0 };
+	struct weir__outcome outcome;
+	char why[] = "the store has no such version";
+
+	outcome = weir__failed(-ESTALE, why);
+	ok(weir__reads_stop(&reads, &file, &outcome), "a failure ends reads");
+	why[0] = '\0';
+	outcome = weir__reads_outcome(&reads);
+	is_str(outcome.after, "shard", "others were not started after it");
+	is_str(weir__outcome_describe(&outcome),
+	       "the store has no such version", "and have its sentence");
+}
+
 int main(void)
 {
-	plan(14);
+	plan(17);
+	after();
 	errnos();
 	sentences();
 	return done_testing();
