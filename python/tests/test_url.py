@@ -174,7 +174,10 @@ def test_no_module(
 ) -> None:
     """Without the module the exception says where to get it."""
     monkeypatch.setenv("WEIR_MODULE_PATH", str(tmp_path))
-    sentence = "Wheels do not have it: build weir with libcurl, and set WEIR_MODULE_PATH"
+    sentence = (
+        "weir-http.so: install it, or name its directory in WEIR_MODULE_PATH. "
+        "Wheels do not have it: build weir with libcurl"
+    )
     with weir.Root(module_path=str(tmp_path)) as empty:
         for call in (weir.load, weir.digest, lambda at, root: weir.safe_open(
                 at, "np", root=root)):

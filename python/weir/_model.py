@@ -50,11 +50,7 @@ def hint(sentence: str) -> str:
     """A sentence about a missing module, with what to do about it."""
     if _NO_MODULE not in sentence:
         return sentence
-    return (
-        f"{sentence.replace(' (weir devices lists modules)', '')}. Wheels do not "
-        "have it: build weir with libcurl, and set WEIR_MODULE_PATH, or "
-        "Root(module_path=), to the folder of weir-http.so"
-    )
+    return f"{sentence}. Wheels do not have it: build weir with libcurl"
 
 
 @contextlib.contextmanager
