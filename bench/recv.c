@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * recv PORT PATH BYTES THREADS: the simplest client of HTTP, as a limit for
- * bench/remote. Each thread asks a server on 127.0.0.1 for its part of an object
- * of BYTES bytes with one request, and receives it into memory that was touched
- * before. It prints a line of JSON: seconds, CPU seconds, and how many bytes a
- * CPU copies in a second, from a buffer in its cache to such memory.
+ * bench/remote. Each thread asks a server on 127.0.0.1 for its part of an
+ * object of BYTES bytes with one request, and receives it into memory that was
+ * touched before. It prints a line of JSON: seconds, CPU seconds, and how many
+ * bytes a CPU copies in a second, from a buffer in its cache to such memory.
  *
  * recv settle BYTES: raw_settle(), before a load into fresh memory.
  */
