@@ -443,6 +443,9 @@ static CUresult run_list(struct fc_call *call, CUstream handle,
 
 		switch (step->type) {
 		case CU_GRAPH_NODE_TYPE_KERNEL:
+			/* Kernels that are not executed: one for all. */
+			if (fc.opt.dry && i && step[-1].type == step->type)
+				break;
 			op = fc_op_new(FC_LAUNCH, 0);
 			op->launch = fc_launch_copy(step->launch);
 			fc_queue(call, stream, op);
