@@ -33,7 +33,9 @@ struct weir_event {
 	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
 	struct weir *weir;     /* referenced */
 	unsigned flags;
-	pthread_mutex_t lock;            /* guards all below */
+	_Atomic bool done;    /* true: the record is known to be done; changed
+			      with the lock */
+	pthread_mutex_t lock; /* guards all below */
 	struct weir__timeline *timeline; /* referenced; NULL: never recorded */
 	uint64_t number;
 	struct stamp *stamp; /* stamp of the record; NULL: it has none */
@@ -200,6 +202,7 @@ int weir__event_record(struct weir_event *event, struct weir__timeline *tl,
 	old = event->stamp;
 	event->timeline = weir__timeline_ref(tl);
 	event->number = number;
+	atomic_store(&event->done, false);
 	event->stamp = stamp;
 	stamp_unlist(event, old);
 	set_readable(event, false);
@@ -230,6 +233,38 @@ int weir__event_get(struct weir_event *event, struct weir *weir,
 	if (event->weir != weir)
 		return weir__fail(-EINVAL, "the event belongs to another root");
 	*ret_timeline = event_source(event, ret_number);
+	return 0;
+}
+
+/* The record (@tl, @number) is done; the event may have a newer one. */
+static void event_is_done(struct weir_event *event,
+			  const struct weir__timeline *tl, uint64_t number)
+{
+	pthread_mutex_lock(&event->lock);
+	if (event->timeline == tl && event->number == number)
+		atomic_store(&event->done, true);
+	pthread_mutex_unlock(&event->lock);
+}
+
+int weir__event_get_pending(struct weir_event *event, struct weir *weir,
+			    struct weir__timeline **ret_timeline,
+			    uint64_t *ret_number)
+{
+	struct weir__timeline *tl = NULL;
+	int r;
+
+	*ret_timeline = NULL;
+	if (event->weir == weir && atomic_load(&event->done))
+		return 0;
+	r = weir__event_get(event, weir, &tl, ret_number);
+	if (r < 0 || !tl)
+		return r;
+	if (tl->ops->state(tl, *ret_number, NULL) == 1) {
+		event_is_done(event, tl, *ret_number);
+		weir__timeline_put(tl);
+		return 0;
+	}
+	*ret_timeline = tl;
 	return 0;
 }
 

@@ -23,5 +23,12 @@ int weir__event_record(struct weir_event *event, struct weir__timeline *tl,
  */
 int weir__event_get(struct weir_event *event, struct weir *weir,
 		    struct weir__timeline **ret_timeline, uint64_t *ret_number);
+/*
+ * The same, but also NULL if the record is done, without taking a lock if that
+ * is known. The detector of races does not learn of it.
+ */
+int weir__event_get_pending(struct weir_event *event, struct weir *weir,
+			    struct weir__timeline **ret_timeline,
+			    uint64_t *ret_number);
 
 #endif

@@ -98,6 +98,10 @@ static int start_events(struct weir__run_lane *lane)
 	struct weir *weir = run->exec->sched->weir;
 	struct weir_event **event =
 		&run->exec->event[lane->of->point - run->compiled->point];
+	/* Most leaves have been there for many runs. */
+	int (*get)(struct weir_event *, struct weir *, struct weir__timeline **,
+		   uint64_t *) = weir__races_on(weir) ? weir__event_get
+						      : weir__event_get_pending;
 	int r = 0;
 
 	for (uint32_t i = 0; run->exec->waits && i < lane->of->n_points && !r;
@@ -107,7 +111,7 @@ static int start_events(struct weir__run_lane *lane)
 
 		if (!event[i])
 			continue;
-		r = weir__event_get(event[i], weir, &tl, &number);
+		r = get(event[i], weir, &tl, &number);
 		if (r == 0 && tl)
 			pending_set(lane, i, tl, number);
 	}

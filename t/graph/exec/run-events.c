@@ -312,6 +312,27 @@ static void parts(struct late *l)
 	late_free(l);
 }
 
+/* Runs remember events that are done, until these are recorded again. */
+static void recorded_again(struct late *l)
+{
+	late_make(l);
+	hold(l, 1, 0);
+	let(l, 1);
+	must(weir_stream_sync(l->stream[1], -1));
+	for (int i = 0; i < 2; i++) {
+		must(weir_run_start(l->run));
+		must(weir_run_wait(l->run, -1));
+	}
+	hold(l, 1, 0);
+	must(weir_run_start(l->run));
+	wait_waits(l->run, 1);
+	is_err(weir_run_wait(l->run, 20 * MS), -ETIMEDOUT, "",
+	       "a run waits for a leaf that was there, and is late again");
+	let(l, 1);
+	is_int(weir_run_wait(l->run, -1), 0, "then it goes on");
+	late_free(l);
+}
+
 int main(void)
 {
 	static struct late l;
@@ -326,6 +347,7 @@ int main(void)
 	cancelled(&l);
 	taken_again(&l);
 	parts(&l);
+	recorded_again(&l);
 	weir_sched_free(sched);
 	weir_close(weir);
 	is_int(gdev.bytes, 0, "all memory is given back");
