@@ -155,6 +155,11 @@ EXTRA_PROGRAMS += %D%/decode_weir
 	%D%/reading.c %D%/reading.h
 %C%_decode_weir_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/decode_weir
+EXTRA_PROGRAMS += %D%/step
+%C%_step_SOURCES = %D%/step.c $(BENCH_RESULT)
+%C%_step_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
+bench: %D%/step
+CLEANFILES += %D%/step
 EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/decode_gpu \
 	%D%/DECODE.md
 CLEANFILES += %D%/decode_weir

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
+dist_check_SCRIPTS += %D%/cuda-step.sh %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
 	%D%/cuda-counts.sh %D%/hooks.sh
 EXTRA_DIST += %D%/counts.sh %D%/counts.txt %D%/flight.sh %D%/flight.txt
 if HAVE_CUDA
@@ -21,7 +21,7 @@ T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
 	%D%/cuda-attention-tiles.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
-T_CUDA_SH = %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
+T_CUDA_SH = %D%/cuda-step.sh %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C) %D%/counts
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
