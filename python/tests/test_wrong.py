@@ -208,7 +208,6 @@ if torch is not None:
     one = torch.ones(2, 3)
     for tensor, why in (
         (one.T, "'w' is not contiguous"), (one.to_sparse(), "'w' is sparse"),
-        (one.to("meta"), "'w' is on the meta device"),
         (one.to(torch.complex128), "'w': dtype"),
     ):
         VALUES.append((
