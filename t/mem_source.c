@@ -170,7 +170,7 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		    struct weir_source_info *ret_info,
 		    char why[WEIR_SOURCE_WHY])
 {
-	char path[4096], *to = path;
+	char path[4096];
 	int r;
 
 	if (self != &mem)
@@ -181,17 +181,8 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		snprintf(why, WEIR_SOURCE_WHY, "the test refuses it");
 		return mem.open_fails;
 	}
-	for (const char *c = url + 6; *c && *c != '?'; c++) {
-		unsigned code;
-
-		if (*c == '%' && sscanf(c + 1, "%2x", &code) == 1) {
-			*to++ = (char)code;
-			c += 2;
-		} else {
-			*to++ = *c;
-		}
-	}
-	*to = '\0';
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(url + 6, "?"),
+		 url + 6);
 	mem.queries += strstr(url, "?key=secret") != NULL;
 	r = mem_object(path, ret_object, ret_info);
 	if (r < 0)

@@ -48,8 +48,8 @@ bool weir__url_has_source(struct weir *weir, const char *url);
 /* @url in a sentence, in @text: without a query, or a name and password. */
 const char *weir__url_shown(const char *url, char *text, size_t room);
 /*
- * The file with the name @name beside that of @url, with the same query. NULL:
- * no memory.
+ * The file with the name @name beside that of @url, with the same query. The
+ * name is percent-encoded if the scheme is http or https. NULL: no memory.
  */
 char *weir__url_beside(const char *url, const char *name);
 /* The file with the name @name in the folder @url. NULL: no memory. */

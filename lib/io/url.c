@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -53,10 +54,21 @@ int weir__refuse_url(const char *path, const char *what)
 			  weir__url_shown(path, text, sizeof(text)), what);
 }
 
-/* True if the byte of a name means itself in the path of a URL. */
-static bool is_plain(unsigned char c)
+/* True if the paths of the URL are percent-encoded: those of the web. */
+static bool is_web(const char *url)
 {
-	return c > 0x20 && c < 0x7f && !strchr("%?#", c);
+	size_t n = weir__url_scheme(url);
+
+	return (n == 4 && !strncasecmp(url, "http", n)) ||
+	       (n == 5 && !strncasecmp(url, "https", n));
+}
+
+/* True if the byte of a name means itself in the path of a URL. */
+static bool is_plain(unsigned char c, bool web)
+{
+	if (c == '?' || c == '#')
+		return false;
+	return !web || (c > 0x20 && c < 0x7f && c != '%');
 }
 
 /*
@@ -71,6 +83,7 @@ static char *join(const char *url, size_t keep, const char *slash,
 	char *to = weir__malloc(keep + 1 + 3 * strlen(name) + strlen(query) +
 				1),
 	     *end = to;
+	bool web = is_web(url);
 
 	if (!to)
 		return NULL;
@@ -79,7 +92,7 @@ static char *join(const char *url, size_t keep, const char *slash,
 	if (*slash)
 		*end++ = *slash;
 	for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
-		if (is_plain(*c)) {
+		if (is_plain(*c, web)) {
 			*end++ = (char)*c;
 		} else {
 			*end++ = '%';

@@ -5,7 +5,7 @@ T_IO_C = %D%/resident.t %D%/pool.t %D%/pool-gap.t %D%/engine.t %D%/engine-fill.t
 	%D%/ring-old.t %D%/ring-stuck.t %D%/read-deadline.t %D%/reads.t \
 	%D%/load-ends.t %D%/eventfd.t %D%/affinity.t %D%/file-now.t \
 	%D%/source.t %D%/source-late.t %D%/source-module.t %D%/source-mix.t \
-	%D%/source-close.t
+	%D%/source-close.t %D%/url.t
 T_IO_SH = %D%/env-ring.sh %D%/env-files.sh
 check_PROGRAMS += $(T_IO_C)
 dist_check_SCRIPTS += $(T_IO_SH)

@@ -83,7 +83,7 @@ static void found(void)
 	is_int(mem.opened, 1, "one object is opened for it");
 	mem.opened = mem.closed = 0;
 	is_int(load(url("sharded/"), 2), 0,
-	       "a folder with an index and shards, names encoded");
+	       "a folder with an index and shards, names as they are");
 	is_int(mem.opened, 3, "an object is opened for each of them");
 	is_int(load(url("sharded?key=secret"), 2), 0,
 	       "a folder with a query, which is passed on");
