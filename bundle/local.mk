@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make bundle`: the tests and benches for a machine without build tools.
 BUNDLE = $(PACKAGE)-$(VERSION)-$(host_cpu)-linux
-BUNDLE_LIMIT = 33554432
+BUNDLE_LIMIT = 41943040
 bundledir = .
 
 # Tests that need the sources, or that change mounts or users.

@@ -17,6 +17,8 @@ import pytest
 
 import weir
 
+pytest.importorskip("numpy")
+
 MODULES = os.path.join(os.environ.get("builddir", "build"), "lib", "http", ".libs")
 SERVER = os.path.join(os.environ.get("srcdir", "."), "t", "http", "server.py")
 

@@ -28,5 +28,5 @@ is "$(cat "$kernels"/*.log | grep -c 'Compiling entry function')" \
 is "$(cat "$kernels"/*.ptx | grep '^\.version' | sort -u)" '.version 7.4' \
 	'the PTX is of version 7.4'
 is "$(test "$(stat -c %s "$module")" -le $((8 << 20)) || stat -c %s "$module")" '' \
-	'the module has at most 8 MiB'
+	'the module has at most 8.25 MiB'
 finish

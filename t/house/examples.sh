@@ -91,7 +91,8 @@ is "$(examples/source "tar://$tmp/models.tar/${shard##*/}")" \
 	"$(weir inspect --json "$shard" | jq -r '.tensors[] | "\(.name) \(.bytes)"')" \
 	'examples/source loads a model out of an archive'
 check 'examples/source names a file that the archive does not have' \
-	fails 'the archive has no file x' examples/source "tar://$tmp/models.tar/x"
+	fails 'the archive has no file x.safetensors' examples/source \
+		"tar://$tmp/models.tar/x.safetensors"
 for example in load arrive queue engine share source llama/llama; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
