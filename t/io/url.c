@@ -25,7 +25,8 @@ int main(void)
 {
 	char text[512];
 
-	beside("https://h/a/b?k=1", "x y%1.bin", "https://h/a/x%20y%251.bin?k=1");
+	beside("https://h/a/b?k=1", "x y%1.bin",
+	       "https://h/a/x%20y%251.bin?k=1");
 	beside("HTTP://h/a", "\xc3\xa9", "HTTP://h/%C3%A9");
 	beside("s3://bucket/a/b", "x y%1.bin", "s3://bucket/a/x y%1.bin");
 	beside("hf://o/n@main/b", "\xc3\xa9", "hf://o/n@main/\xc3\xa9");
