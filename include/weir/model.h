@@ -223,8 +223,8 @@ WEIR_API struct weir_file *weir_model_file(const struct weir_model *model,
  *
  * -ENOENT: there is no such file; or it is refused by the server of the model,
  * as stores answer that do not let the user list names; or the model has no
- * URL, since weir_source_file() made its files. -EINVAL: @name is empty, or has
- * a slash. Errors of weir_file_open().
+ * URL, since weir_source_file() made its files. -EINVAL: @name is empty, "." or
+ * "..", or has a slash. Errors of weir_file_open().
  */
 WEIR_API int weir_model_beside(const struct weir_model *model, const char *name,
 			       struct weir_file **ret_file)

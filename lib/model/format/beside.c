@@ -42,7 +42,8 @@ int weir_model_beside(const struct weir_model *model, const char *name,
 	int r;
 
 	WEIR__ENTER();
-	if (!*name || strchr(name, '/'))
+	if (!*name || strchr(name, '/') || !strcmp(name, ".") ||
+	    !strcmp(name, ".."))
 		return weir__fail(-EINVAL, "'%s' is not the name of a file",
 				  weir__quote(name, strlen(name)));
 	r = weir__root_enter(model->weir);

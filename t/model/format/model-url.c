@@ -161,6 +161,10 @@ static void beside(const char *path, const char *what)
 	is_err(read_beside(m, "../other/config.json", text), -EINVAL,
 	       "'../other/config.json' is not the name of a file",
 	       "a path is no name of a file beside %s", what);
+	is_err(read_beside(m, "..", text), -EINVAL, "'..'",
+	       "the folder above is no file beside %s", what);
+	is_err(read_beside(m, ".", text), -EINVAL, "'.'",
+	       "the folder itself is no file beside %s", what);
 	is_err(read_beside(m, "", text), -EINVAL, "''",
 	       "a file beside %s needs a name", what);
 	weir_model_close(m);
