@@ -192,6 +192,16 @@ static int new_model(struct weir *weir, const char *name,
 	return 0;
 }
 
+/* End the opening of @m: @r is the result of reading its files. */
+static int end_model(int r, struct weir_model *m, struct weir_model **ret_model)
+{
+	if (r < 0)
+		weir__model_put(m);
+	else
+		*ret_model = m;
+	return r;
+}
+
 static int open_model(struct weir *weir, const char *path,
 		      const struct weir_model_opts *opts,
 		      struct weir_model **ret_model)
@@ -206,10 +216,7 @@ static int open_model(struct weir *weir, const char *path,
 	if (r < 0)
 		goto out;
 	r = read_file(m, file, opts->flags & WEIR_MODEL_LENIENT);
-	if (r < 0)
-		weir__model_put(m);
-	else
-		*ret_model = m;
+	r = end_model(r, m, ret_model);
 out:
 	weir__file_put(file);
 	return r;
@@ -247,6 +254,21 @@ int weir_model_open(struct weir *weir, const char *path,
 	return r < 0 ? r : open_model(weir, path, &o, ret_model);
 }
 
+/* Begin a model of @n files that are open. */
+static int begin_model(struct weir *weir, unsigned n,
+		       const struct weir_model_opts *opts,
+		       struct weir_model_opts *ret_opts,
+		       struct weir_model **ret_model)
+{
+	int r = check_opts(opts, "open files", ret_opts);
+
+	if (r >= 0)
+		r = weir__root_enter(weir);
+	if (r >= 0 && !n)
+		r = weir__fail(-EINVAL, "a model of 0 files");
+	return r < 0 ? r : new_model(weir, "open files", ret_opts, ret_model);
+}
+
 int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
 			unsigned n, const struct weir_model_opts *opts,
 			struct weir_model **ret_model)
@@ -256,22 +278,11 @@ int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
 	int r;
 
 	WEIR__ENTER();
-	r = check_opts(opts, "open files", &o);
-	if (r >= 0)
-		r = weir__root_enter(weir);
-	if (r < 0)
-		return r;
-	if (!n)
-		return weir__fail(-EINVAL, "a model of 0 files");
-	r = new_model(weir, "open files", &o, &m);
+	r = begin_model(weir, n, opts, &o, &m);
 	if (r < 0)
 		return r;
 	r = read_fds(m, fds, n, o.flags & WEIR_MODEL_LENIENT);
-	if (r < 0)
-		weir__model_put(m);
-	else
-		*ret_model = m;
-	return r;
+	return end_model(r, m, ret_model);
 }
 
 int weir_model_open_files(struct weir *weir, struct weir_file *const *files,
@@ -283,20 +294,9 @@ int weir_model_open_files(struct weir *weir, struct weir_file *const *files,
 	int r;
 
 	WEIR__ENTER();
-	r = check_opts(opts, "open files", &o);
-	if (r >= 0)
-		r = weir__root_enter(weir);
-	if (r < 0)
-		return r;
-	if (!n)
-		return weir__fail(-EINVAL, "a model of 0 files");
-	r = new_model(weir, files[0]->base, &o, &m);
+	r = begin_model(weir, n, opts, &o, &m);
 	if (r < 0)
 		return r;
 	r = read_files(m, files, n, o.flags & WEIR_MODEL_LENIENT);
-	if (r < 0)
-		weir__model_put(m);
-	else
-		*ret_model = m;
-	return r;
+	return end_model(r, m, ret_model);
 }
