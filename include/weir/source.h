@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sources of bytes: where a file is that is not on a file system of this
- * machine, such as an object store, an archive, or the memory of another
- * process. A source is a table of functions, of a program or of a module.
- * What it opens is a struct weir_file, and is read as one: models, loads and
- * streams take it. weir-source(7) is its page.
+ * Sources of bytes, for files that are not on a file system of this machine:
+ * they are in an object store, an archive, or the memory of another process. A
+ * source is a table of functions, which a program or a module implements. The
+ * library makes a struct weir_file of each object that a source opens, and
+ * models, loads and streams use it as any other file. See weir-source(7).
  *
  * A program gives the library a source by weir_source_add(), which registers
  * its schemes ("https" opens "https://..."), or one object of a source by
@@ -41,7 +41,7 @@ WEIR__BEGIN
 /* The bytes of a sentence, its 0 included. A longer one is cut. */
 #define WEIR_SOURCE_WHY 512
 
-/* What a source tells of an object when it opens it. */
+/* The description of an object, which a source fills in when it opens it. */
 struct weir_source_info {
 	size_t size;    /* set by the library */
 	uint64_t bytes; /* of the object */
@@ -120,10 +120,10 @@ struct weir_source {
 	const char *const *schemes;
 	/*
 	 * Open the object at @url. Required with schemes. May block, but not
-	 * for ever. @ret_info is zeroed but for size. Returns 0, or -errno
-	 * with a sentence in @why, which names neither credentials nor a
-	 * query. -ENOENT: there is no such object: of a folder's optional
-	 * files only this errno means that the folder lacks it.
+	 * for ever. The library has set @ret_info->size, and the other members
+	 * to 0. Returns 0, or -errno with a sentence in @why, which names
+	 * neither credentials nor a query. -ENOENT: there is no such object. A
+	 * folder may lack some files: only this errno says that it does.
 	 */
 	int (*open)(void *self, const char *url, void **ret_object,
 		    struct weir_source_info *ret_info,
