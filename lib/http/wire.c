@@ -155,6 +155,24 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose,
 		      addr->protocol);
 }
 
+#if LIBCURL_VERSION_NUM >= 0x075000
+/* A connection that is used again was opened for a request without @inside. */
+static int check_connection(void *arg, char *ip, char *local_ip, int port,
+			    int local_port)
+{
+	struct weir__http_query *q = arg;
+	enum weir__http_rank rank = weir__http_address_rank(ip);
+
+	(void)local_ip;
+	(void)port;
+	(void)local_port;
+	if (rank != WEIR__HTTP_NAME && rank <= q->inside)
+		return CURL_PREREQFUNC_OK;
+	q->went_inside = true;
+	return CURL_PREREQFUNC_ABORT;
+}
+#endif
+
 /* True if no_proxy names @host, or a domain of it, as libcurl reads it. */
 static bool is_direct(const char *host)
 {
@@ -290,6 +308,20 @@ static int wire_body(CURL *easy, struct weir__http_query *q)
 	return 0;
 }
 
+/* Refuse addresses that are further inside than @q->inside. */
+static int wire_inside(CURL *easy, struct weir__http_query *q)
+{
+	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(CURLOPT_OPENSOCKETDATA, q);
+#if LIBCURL_VERSION_NUM >= 0x075000
+	SET(CURLOPT_PREREQFUNCTION, check_connection);
+	SET(CURLOPT_PREREQDATA, q);
+#else
+	SET(CURLOPT_FRESH_CONNECT, 1L);
+#endif
+	return 0;
+}
+
 static int wire_connection(CURL *easy, struct weir__http_query *q)
 {
 	const char *ca = bundle(q);
@@ -309,10 +341,8 @@ static int wire_connection(CURL *easy, struct weir__http_query *q)
 		SET(CURLOPT_FRESH_CONNECT, 1L);
 	if (q->direct)
 		SET(CURLOPT_NOPROXY, "*");
-	if (q->inside && (q->direct || !goes_by_proxy(q->url))) {
-		SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
-		SET(CURLOPT_OPENSOCKETDATA, q);
-	}
+	if (q->inside && (q->direct || !goes_by_proxy(q->url)))
+		return wire_inside(easy, q);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tap.h"
-#include "http/uri.h"
+#include "http/wire.h"
 
 static void fails(const char *url, int err, const char *part, const char *title)
 {
@@ -130,6 +130,49 @@ static void test_proxy(void)
 	unsetenv("no_proxy");
 }
 
+static size_t drop(char *data, size_t one, size_t n, void *arg)
+{
+	(void)data;
+	(void)arg;
+	return one * n;
+}
+
+/* Ask for 9 bytes on a connection that may not go further than @inside. */
+static CURLcode ask(CURL *easy, enum weir__http_rank inside, bool *ret_refused)
+{
+	struct weir__http_query q = { .inside = inside };
+	CURLcode code;
+
+	q.url = strdup(serving_url("/plain/9"));
+	if (weir__http_wire(easy, &q) < 0)
+		bail("libcurl does not take a request");
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, drop);
+	code = curl_easy_perform(easy);
+	*ret_refused = q.went_inside;
+	weir__http_query_clear(&q);
+	return code;
+}
+
+/* A connection that a URL has opened, and a redirect would use again. */
+static void test_open_connection(void)
+{
+	CURL *easy = curl_easy_init();
+	long opened = -1;
+	bool refused;
+
+	is_int(ask(easy, 0, &refused), CURLE_OK, "a URL leads to any address");
+	is_int(ask(easy, WEIR__HTTP_LOOPBACK, &refused), CURLE_OK,
+	       "a redirect of this machine leads to it");
+	curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &opened);
+	diag("%ld further connections", opened);
+	serving_log();
+	ok(ask(easy, WEIR__HTTP_PUBLIC, &refused) && refused,
+	   "one of a public host is refused, where a connection is open");
+	is_int(serving_count(serving_log(), "GET /plain"), 0,
+	       "and nothing is asked");
+	curl_easy_cleanup(easy);
+}
+
 int main(void)
 {
 	plan(0);
@@ -139,6 +182,7 @@ int main(void)
 	test_moved();
 	test_credentials();
 	test_proxy();
+	test_open_connection();
 	serving_stop();
 	return done_testing();
 }
