@@ -16,6 +16,16 @@ int64_t weir__http_now(void)
 	return t.tv_sec * WEIR__HTTP_SECOND + t.tv_nsec;
 }
 
+bool weir__http_leaving(struct weir__http_client *c)
+{
+	bool leaving;
+
+	pthread_mutex_lock(&c->lock);
+	leaving = c->leaving;
+	pthread_mutex_unlock(&c->lock);
+	return leaving;
+}
+
 uint64_t weir__http_random(struct weir__http_client *c)
 {
 	c->random ^= c->random << 13;

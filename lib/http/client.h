@@ -99,7 +99,7 @@ struct weir__http_client {
 	struct weir__http_worker *workers[WEIR__HTTP_THREADS];
 	unsigned n_workers;
 	bool stopping;
-	bool leaving; /* calls end at once */
+	bool leaving; /* calls and commands end at once */
 	uint64_t random;
 	/* Make the next flight for a host, or NULL. The lock is held. */
 	struct weir__http_flight *(*more)(struct weir__http_host *host);
@@ -141,6 +141,9 @@ int64_t weir__http_dispatch(struct weir__http_client *c, int64_t now);
 int weir__http_start(struct weir__http_client *c);
 /* Have the threads look at cancelled flights. The lock is held. */
 void weir__http_wake(struct weir__http_client *c);
+
+/* True if the root closes: what blocks should end. Takes the lock. */
+bool weir__http_leaving(struct weir__http_client *c);
 
 /* A random number. The lock is held. */
 uint64_t weir__http_random(struct weir__http_client *c);

@@ -353,7 +353,7 @@ static int by_profile(struct weir__http_remote *r,
 	if (!err && id && secret)
 		err = keys_copy(k, id, secret, token);
 	if (!err && command) {
-		err = weir__http_command(command, &text, why);
+		err = weir__http_command(r->client, command, &text, why);
 		if (!err) {
 			err = weir__http_keys_json(k, text,
 						   "credential_process", why);

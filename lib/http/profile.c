@@ -18,6 +18,7 @@
 #define FILE_MAX (1u << 20)
 #define OUTPUT_MAX (64u << 10)
 #define COMMAND_SECONDS 60
+#define LOOK_MS 50 /* how often to look whether the root closes */
 
 extern char **environ;
 
@@ -175,18 +176,21 @@ static int spawn(const char *command, int out, pid_t *ret_pid)
 }
 
 /* Read until the end. Returns the bytes, or -errno. */
-static ssize_t read_output(int fd, char *text)
+static ssize_t read_output(struct weir__http_client *c, int fd, char *text)
 {
 	int64_t until = weir__http_now() + COMMAND_SECONDS * WEIR__HTTP_SECOND;
 	size_t n = 0;
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = (until - weir__http_now()) / WEIR__HTTP_MS;
 		ssize_t got;
 
-		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+		if (weir__http_leaving(c))
+			return -ECANCELED;
+		if (weir__http_now() >= until)
 			return -ETIMEDOUT;
+		if (poll(&p, 1, LOOK_MS) == 0)
+			continue;
 		got = read(fd, text + n, OUTPUT_MAX - n);
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -228,8 +232,8 @@ static int fail_command(char *why, const char *what)
 	return -EACCES;
 }
 
-int weir__http_command(const char *command, char **ret_text,
-		       char why[static WEIR__HTTP_WHY])
+int weir__http_command(struct weir__http_client *c, const char *command,
+		       char **ret_text, char why[static WEIR__HTTP_WHY])
 {
 	char *text = malloc(OUTPUT_MAX + 1);
 	int pipes[2], status = 0, r;
@@ -244,17 +248,17 @@ int weir__http_command(const char *command, char **ret_text,
 	}
 	r = spawn(command, pipes[1], &pid);
 	close(pipes[1]);
-	n = r < 0 ? r : read_output(pipes[0], text);
+	n = r < 0 ? r : read_output(c, pipes[0], text);
 	close(pipes[0]);
-	if (!r) {
+	if (!r)
 		status = command_end(pid, n < 0);
-	}
 	if (r < 0 || n < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {
 		explicit_bzero(text, OUTPUT_MAX);
 		free(text);
 		return fail_command(
 			why, r < 0               ? "cannot be started"
 			     : n == -ETIMEDOUT   ? "did not end in 60 seconds"
+			     : n == -ECANCELED   ? "was killed: the root closes"
 			     : n == -EMSGSIZE    ? "writes more than 64 KiB"
 			     : WIFEXITED(status) ? "failed: run it by hand"
 						 : "was killed");

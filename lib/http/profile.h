@@ -5,6 +5,8 @@
 
 #include "http/uri.h"
 
+struct weir__http_client;
+
 /* The text of both files, read once. */
 struct weir__http_profiles {
 	char *credentials, *config; /* NULL: there is none */
@@ -26,9 +28,10 @@ char *weir__http_ini_get(const char *text, const char *section,
 
 /*
  * Run @command by the shell, and return what it writes to its output in memory
- * of malloc. -errno with a sentence, which does not have the output.
+ * of malloc. -errno with a sentence, which does not have the output. Blocks up
+ * to 60 s; a command that still runs then, or when @c is left, is killed.
  */
-int weir__http_command(const char *command, char **ret_text,
-		       char why[static WEIR__HTTP_WHY]);
+int weir__http_command(struct weir__http_client *c, const char *command,
+		       char **ret_text, char why[static WEIR__HTTP_WHY]);
 
 #endif

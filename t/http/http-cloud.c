@@ -208,7 +208,7 @@ static void test_renewal(void)
 	static unsigned char buf[100000];
 	struct weir_source_info info;
 	void *o[OBJECTS];
-	char url[64];
+	char url[64], tool[200];
 	unsigned bad = 0;
 	time_t before;
 
@@ -245,6 +245,21 @@ static void test_renewal(void)
 	before = time(NULL);
 	serving_again("");
 	ok(time(NULL) - before < 20, "and a root then closes soon");
+
+	snprintf(tool, sizeof(tool),
+		 "{ python3 -c 'import urllib.request as r;"
+		 "r.urlopen(\"%s\")'; exec sleep 60 2>&-; }",
+		 serving_url("/plain/9/tool"));
+	set_tool("9999", tool);
+	serving_again("");
+	if (serving_open("s3://rotating/tool", &o[0], &info))
+		bail("%s", serving_why);
+	is_int(serving_drop(o[0], 200000, 100000, "GET /plain/9/tool", buf), 0,
+	       "a read may be cancelled while a credential_process runs");
+	serving_source->close(o[0]);
+	before = time(NULL);
+	serving_again("");
+	ok(time(NULL) - before < 20, "which is killed when the root closes");
 
 	serving_file("config", "[default]\ncredential_process = "
 			       "echo '{\"AccessKeyId\":\"a\","
