@@ -188,7 +188,10 @@ struct weir_source_host {
 	void (*log)(struct weir *weir, const char *fmt, ...) WEIR_PRINTF(2, 3);
 	/* True if @word is in WEIR_DEBUG. */
 	bool (*debug)(const struct weir *weir, const char *word);
-	/* As the members of struct weir_backend_host with the same names. */
+	/*
+	 * As the members of struct weir_backend_host with the same names, but
+	 * thread gives no sentence.
+	 */
 	void *(*calloc)(size_t n, size_t size);
 	void (*free)(void *p);
 	int64_t (*text)(const char *path, char *buf, size_t room);

@@ -9,12 +9,6 @@
 #include "core/sys.h"
 #include "dev/registry.h"
 
-static int thread_start(pthread_t *ret_thread, const char *name,
-			void *(*fn)(void *), void *arg)
-{
-	return weir__thread_start(ret_thread, name, fn, arg);
-}
-
 static const struct weir_source_host host = {
 	.size = sizeof(struct weir_source_host),
 	.abi = WEIR_SOURCE_ABI,
@@ -24,7 +18,7 @@ static const struct weir_source_host host = {
 	.free = weir__free,
 	.text = weir__sys_text,
 	.dlopen = weir__sys_dlopen,
-	.thread = thread_start,
+	.thread = weir__thread_start,
 	.version = PACKAGE_VERSION,
 };
 
