@@ -2,7 +2,7 @@
 EXTRA_DIST += %D%/README.md %D%/HANGS.md %D%/SOURCES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file_digest.c %D%/file.h %D%/map.c %D%/lease.c %D%/lease.h %D%/resident.c \
-	%D%/source.c %D%/url.c %D%/source_op.c %D%/source.h \
+	%D%/source.c %D%/source_object.c %D%/url.c %D%/source_op.c %D%/source.h \
 	%D%/source_module.c %D%/source_module.h \
 	%D%/caller_read.c %D%/caller_read.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.h \

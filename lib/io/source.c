@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sources of a root, by their schemes, and the objects that they open. The
- * list of sources only grows: an entry is constant once it is in the list.
+ * The sources of a root, by their schemes. The list of them only grows: an
+ * entry is constant once it is in the list.
  */
 #include "io/source.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
 #include "core/sys.h"
 #include "dev/registry.h"
-#include "io/caller_read.h"
-#include "io/file.h"
 #include "io/source_module.h"
 
 #define MAX_SCHEME 16u
 #define MAX_SCHEMES 32u
-#define REQUEST_BYTES (UINT64_C(64) << 10)
 
 struct weir__source_entry {
 	struct weir__source_entry *next;
@@ -108,8 +104,8 @@ static bool is_name(const char *name, const char *more)
 	return true;
 }
 
-/* Copy a table of any size, and check it. */
-static int copy_table(const struct weir_source *source, struct weir_source *ret)
+int weir__source_table(const struct weir_source *source,
+		       struct weir_source *ret)
 {
 	const size_t least = offsetof(struct weir_source, cancel);
 	size_t n = source->size;
@@ -222,7 +218,7 @@ static int add(struct weir__sources *s, const struct weir_source *source,
 
 	if (!e)
 		return weir__fail(-ENOMEM, "no memory for a source");
-	r = copy_table(source, &e->ops);
+	r = weir__source_table(source, &e->ops);
 	for (struct weir__source_entry *x = s->first; x && r >= 0; x = x->next)
 		if (!strcmp(x->ops.name, e->ops.name))
 			r = weir__fail(
@@ -260,101 +256,14 @@ int weir_source_add(struct weir *weir, const struct weir_source *source,
 	return r;
 }
 
-/* Objects. */
+/* Schemes. */
 
-struct weir__object *weir__object_new(const struct weir_source *source,
-				      void *self,
-				      const struct weir_source_info *info,
-				      const char *url)
+int weir__source_result(int r, const char *name,
+			char why[static WEIR_SOURCE_WHY])
 {
-	struct weir__object *o = weir__calloc(1, sizeof(*o));
-
-	if (!o)
-		return NULL;
-	o->ops = *source;
-	o->info = *info;
-	o->url = url ? weir__strdup(url) : NULL;
-	if (url && !o->url) {
-		weir__free(o);
-		return NULL;
-	}
-	o->self = self;
-	return o;
-}
-
-void weir__object_free(struct weir__object *object)
-{
-	if (!object)
-		return;
-	object->ops.close(object->self);
-	weir__free(object->url);
-	weir__free(object);
-}
-
-/* Strings of the source, cut if they do not end. */
-static int check_info(const struct weir_source *source,
-		      struct weir_source_info *info, const char *name)
-{
-	info->size = sizeof(*info);
-	info->identity[sizeof(info->identity) - 1] = '\0';
-	info->name[sizeof(info->name) - 1] = '\0';
-	if (!*info->name)
-		snprintf(info->name, sizeof(info->name), "%s", name);
-	for (char *c = info->name; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	if (!info->request_bytes)
-		info->request_bytes = REQUEST_BYTES;
-	if (info->bytes > INT64_MAX)
-		return weir__fail(-EINVAL,
-				  "source %s: %s: an object of %llu bytes",
-				  source->name, info->name,
-				  (unsigned long long)info->bytes);
-	return 0;
-}
-
-int weir_source_file(struct weir *weir, const struct weir_source *source,
-		     void *object, const struct weir_source_info *info,
-		     struct weir_file **ret_file)
-{
-	struct weir_source_info own = { 0 };
-	struct weir_source table;
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_enter(weir);
-	if (r >= 0)
-		r = weir__opts_in(&own, sizeof(own), info);
-	if (r >= 0)
-		r = copy_table(source, &table);
-	if (r >= 0)
-		r = check_info(&table, &own, table.name);
-	return r < 0 ? r
-		     : weir__file_of_object(weir, &table, object, &own, NULL,
-					    ret_file);
-}
-
-int weir__object_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
-{
-	char words[WEIR_SOURCE_WHY];
-	int r;
-
-	if (!n)
-		return 0;
-	r = weir__read_blocking(file, buf, n, off, words, sizeof(words));
+	why[WEIR_SOURCE_WHY - 1] = '\0';
 	if (r >= 0)
 		return 0;
-	if (r == -ENODATA)
-		return weir__fail(-ESTALE, "%s: has %llu bytes: %s", file->path,
-				  (unsigned long long)file->id.bytes, words);
-	return weir__fail(weir__cause_errno(r),
-			  "%s: read of %zu bytes at %llu: %s", file->path, n,
-			  (unsigned long long)off, words);
-}
-
-/* The errno of a function of a source, and its sentence in @why. */
-static int fail_of(int r, const char *name, const char *why)
-{
 	if (r < -4095)
 		r = -EIO;
 	/* Sources of servers begin with a URL themselves. */
@@ -365,24 +274,12 @@ static int fail_of(int r, const char *name, const char *why)
 	return weir__fail_sys(r, "%s", name);
 }
 
-int weir__object_unchanged(const struct weir_file *file)
-{
-	const struct weir__object *o = file->object;
-	char why[WEIR_SOURCE_WHY] = "";
-	int r = o->ops.check ? o->ops.check(o->self, why) : 0;
-
-	why[sizeof(why) - 1] = '\0';
-	return r < 0 ? fail_of(r, file->path, why) : 0;
-}
-
-/* URLs. */
-
 /* The table was refused after the module had made what it needs. */
 static void stop_refused(const struct weir_source *source, void *self)
 {
 	struct weir_source table;
 
-	if (copy_table(source, &table) >= 0 && table.stop)
+	if (weir__source_table(source, &table) >= 0 && table.stop)
 		table.stop(self);
 }
 
@@ -407,10 +304,11 @@ load_for(struct weir *weir, struct weir__sources *s, const char *scheme)
 	return find(s, scheme, strlen(scheme));
 }
 
-static int find_for(struct weir *weir, const char *scheme, size_t len,
-		    struct weir__source_entry **ret)
+int weir__source_find(struct weir *weir, const char *scheme, size_t len,
+		      const struct weir_source **ret_ops, void **ret_self)
 {
 	struct weir__error_saved saved;
+	struct weir__source_entry *e;
 	char lower[MAX_SCHEME + 1];
 	struct weir__sources *s;
 	int r = sources_get(weir, &s);
@@ -426,112 +324,45 @@ static int find_for(struct weir *weir, const char *scheme, size_t len,
 		return weir__fail(-ENOENT, "there is no source for %s",
 				  weir__quote(scheme, len));
 	pthread_mutex_lock(&s->lock);
-	*ret = find(s, lower, len);
-	if (!*ret) {
+	e = find(s, lower, len);
+	if (!e) {
 		weir__error_save(&saved);
-		*ret = load_for(weir, s, lower);
+		e = load_for(weir, s, lower);
 		weir__error_restore(&saved);
 	}
-	if (!*ret)
+	if (!e)
 		r = weir__source_search_fail(&s->search, lower);
 	pthread_mutex_unlock(&s->lock);
-	return r;
-}
-
-static int object_open(struct weir *weir, const char *url,
-		       struct weir_file **ret_file)
-{
-	struct weir_source_info info = { .size = sizeof(info) };
-	char why[WEIR_SOURCE_WHY] = "", name[512];
-	struct weir__source_entry *e;
-	void *object = NULL;
-	int r;
-
-	weir__url_shown(url, name, sizeof(name));
-	if (!strncasecmp(url, "file://", 7))
-		return weir__fail(
-			-EINVAL,
-			"%s: give the path of the file, without file://", name);
-	r = find_for(weir, url, weir__url_scheme(url), &e);
-	if (r < 0)
-		return weir__fail_for(r, "%s", name);
-	r = e->ops.open(e->self, url, &object, &info, why);
-	why[sizeof(why) - 1] = '\0';
-	if (r < 0)
-		return fail_of(r, name, why);
-	r = check_info(&e->ops, &info, name);
-	if (r >= 0)
-		r = weir__file_of_object(weir, &e->ops, object, &info, url,
-					 ret_file);
-	if (r < 0)
-		e->ops.close(object);
-	return r;
-}
-
-/* The root may be closed meanwhile, and with it the source. */
-int weir__object_open(struct weir *weir, const char *url,
-		      struct weir_file **ret_file)
-{
-	int r;
-
-	weir__root_ref(weir);
-	r = object_open(weir, url, ret_file);
-	weir__root_put(weir);
-	return r;
-}
-
-static int url_list(struct weir *weir, const char *url,
-		    weir_source_found_fn *found, void *arg)
-{
-	char why[WEIR_SOURCE_WHY] = "", name[512];
-	struct weir__source_entry *e;
-	int r = find_for(weir, url, weir__url_scheme(url), &e);
-
-	weir__url_shown(url, name, sizeof(name));
-	if (r < 0)
-		return weir__fail_for(r, "%s", name);
-	if (!e->ops.list)
-		return weir__fail(-EOPNOTSUPP,
-				  "%s: source %s cannot list folders", name,
-				  e->ops.name);
-	r = e->ops.list(e->self, url, found, arg, why);
-	why[sizeof(why) - 1] = '\0';
-	return r < 0 ? fail_of(r, name, why) : 0;
-}
-
-int weir__url_list(struct weir *weir, const char *url,
-		   weir_source_found_fn *found, void *arg)
-{
-	int r;
-
-	weir__root_ref(weir);
-	r = url_list(weir, url, found, arg);
-	weir__root_put(weir);
-	return r;
+	if (!e)
+		return r;
+	*ret_ops = &e->ops;
+	*ret_self = e->self;
+	return 0;
 }
 
 bool weir__url_has_source(struct weir *weir, const char *url)
 {
-	struct weir__source_entry *e;
+	const struct weir_source *ops;
+	void *self;
 
-	return find_for(weir, url, weir__url_scheme(url), &e) >= 0;
+	return weir__source_find(weir, url, weir__url_scheme(url), &ops,
+				 &self) >= 0;
 }
 
 static int configure(struct weir *weir, const char *scheme, const char *params)
 {
 	char why[WEIR_SOURCE_WHY] = "";
-	struct weir__source_entry *e;
-	int r;
+	const struct weir_source *ops;
+	void *self;
+	int r = weir__source_find(weir, scheme, strlen(scheme), &ops, &self);
 
-	r = find_for(weir, scheme, strlen(scheme), &e);
 	if (r < 0)
 		return r;
-	if (!e->ops.configure)
+	if (!ops->configure)
 		return weir__fail(-EINVAL, "source %s: it has no parameters",
-				  e->ops.name);
-	r = e->ops.configure(e->self, params, why);
-	why[sizeof(why) - 1] = '\0';
-	return r < 0 ? fail_of(r, e->ops.name, why) : 0;
+				  ops->name);
+	r = ops->configure(self, params, why);
+	return weir__source_result(r, ops->name, why);
 }
 
 int weir_source_configure(struct weir *weir, const char *scheme,

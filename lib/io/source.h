@@ -25,6 +25,28 @@ struct weir__object {
 	char *url; /* as it was opened, with its query; NULL: none */
 };
 
+/* source.c: the sources of a root. */
+
+/*
+ * Find the source for a scheme, whose module is loaded if there is none yet.
+ * What it returns exists as long as the root. -ENOENT: there is none.
+ */
+int weir__source_find(struct weir *weir, const char *scheme, size_t len,
+		      const struct weir_source **ret_ops, void **ret_self);
+/* True if there is a source for the scheme of @url. */
+bool weir__url_has_source(struct weir *weir, const char *url);
+/* Copy a table of any size, and check it. -EINVAL, -EPROTO. */
+int weir__source_table(const struct weir_source *source,
+		       struct weir_source *ret_table);
+/*
+ * Return the result of a function of a source: 0, or the errno @r with the
+ * sentence @why about @name.
+ */
+int weir__source_result(int r, const char *name,
+			char why[static WEIR_SOURCE_WHY]);
+
+/* url.c */
+
 /* The bytes of the scheme of @path, before "://"; 0: it is no URL. */
 size_t weir__url_scheme(const char *path);
 /*
@@ -37,14 +59,6 @@ bool weir__is_url(const char *path);
  * needs a file of this machine. Returns 0 for other paths, or -EROFS.
  */
 int weir__refuse_url(const char *path, const char *what);
-/*
- * Open the object at @url, by the source for its scheme, whose module is
- * loaded if there is none yet. As weir__file_open().
- */
-int weir__object_open(struct weir *weir, const char *url,
-		      struct weir_file **ret_file);
-/* True if there is a source for the scheme of @url. */
-bool weir__url_has_source(struct weir *weir, const char *url);
 /* @url in a sentence, in @text: without a query, or a name and password. */
 const char *weir__url_shown(const char *url, char *text, size_t room);
 /*
@@ -54,17 +68,23 @@ const char *weir__url_shown(const char *url, char *text, size_t room);
 char *weir__url_beside(const char *url, const char *name);
 /* The file with the name @name in the folder @url. NULL: no memory. */
 char *weir__url_inside(const char *url, const char *name);
+
+/* file.c. Make a file of an object, which it has from then on. */
+int weir__file_of_object(struct weir *weir, const struct weir_source *source,
+			 void *self, const struct weir_source_info *info,
+			 const char *url, struct weir_file **ret_file);
+
+/* source_object.c */
+
+/* Open the object at @url. As weir__file_open(). */
+int weir__object_open(struct weir *weir, const char *url,
+		      struct weir_file **ret_file);
 /*
  * List the names in the folder @url; as source->list. -EOPNOTSUPP: the source
  * cannot.
  */
 int weir__url_list(struct weir *weir, const char *url,
 		   weir_source_found_fn *found, void *arg);
-
-/* file.c. Make a file of an object, which it has from then on. */
-int weir__file_of_object(struct weir *weir, const struct weir_source *source,
-			 void *self, const struct weir_source_info *info,
-			 const char *url, struct weir_file **ret_file);
 
 /* As weir__file_read(), from an object. */
 int weir__object_read(struct weir_file *file, void *buf, size_t n,

@@ -40,10 +40,7 @@ int weir__source_module_load(struct weir *weir, struct weir__source_search *s,
 void weir__source_search_refuse(struct weir *weir,
 				struct weir__source_search *s,
 				const char *path);
-/*
- * Say that there is no source for @scheme, and why. Returns -ENOENT, or
- * -EPROTONOSUPPORT if no module could have it.
- */
+/* Say that there is no source for @scheme, and why. Returns -ENOENT. */
 int weir__source_search_fail(const struct weir__source_search *s,
 			     const char *scheme);
 /* Module @i that was left out, and its path; NULL: there are not as many. */
