@@ -198,7 +198,7 @@ static int module_enter(struct weir *weir, struct weir__module *m)
 	return weir__registry_enter(weir, entry, m->path);
 }
 
-static void module_drop(struct weir__module *m)
+void weir__module_drop(struct weir__module *m)
 {
 	if (m->handle)
 		dlclose(m->handle);
@@ -223,7 +223,7 @@ static struct weir__module *new_module(const char *path, const struct stat *st)
 	m->dev = st->st_dev;
 	m->ino = st->st_ino;
 	if (!m->path) {
-		module_drop(m);
+		weir__module_drop(m);
 		return NULL;
 	}
 	return m;
@@ -305,7 +305,7 @@ static int load_file(struct weir *weir, const char *path, int fd,
 		return weir__fail(-ENOMEM, "no memory for a module");
 	r = open_handle(path, &st, &m->handle);
 	if (r < 0)
-		module_drop(m);
+		weir__module_drop(m);
 	else
 		*ret_module = m;
 	return r;
@@ -334,7 +334,7 @@ static int module_load(struct weir *weir, const char *path)
 		return r;
 	r = module_enter(weir, m);
 	if (r < 0) {
-		module_drop(m);
+		weir__module_drop(m);
 		return r;
 	}
 	m->next = registry->modules;
@@ -582,11 +582,6 @@ void *weir__module_symbol(const struct weir__module *module, const char *name)
 	return dlsym(module->handle, name);
 }
 
-void weir__module_drop(struct weir__module *module)
-{
-	module_drop(module);
-}
-
 void weir__modules_scan(struct weir *weir)
 {
 	struct weir__registry *registry = weir__registry(weir);
@@ -699,6 +694,6 @@ void weir__modules_free(struct weir__registry *registry)
 	}
 	while ((m = registry->modules)) {
 		registry->modules = m->next;
-		module_drop(m);
+		weir__module_drop(m);
 	}
 }
