@@ -207,12 +207,12 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 			return weir__fail(-EBADF,
 					  "%s: was opened for reading only",
 					  e->file->base);
-		if ((job->write && !job->fill) ||
-		    chunk_bytes % e->file->off_align ||
-		    !atomic_load(&e->file->direct_ok))
-			e->buffered = true;
 		if (e->file->object)
 			e->buffered = false;
+		else if ((job->write && !job->fill) ||
+			 chunk_bytes % e->file->off_align ||
+			 !atomic_load(&e->file->direct_ok))
+			e->buffered = true;
 		e->unpack = e->rows > 1 || e->convert;
 		e->block = e->buffered || job->fill ? 0
 						    : block_of(e, chunk_bytes);

@@ -619,8 +619,8 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 {
 	enum weir__op_state state = op->state;
 
-	if (state ==
-	    WEIR__OP_ORPHANED) { /* its chunk was completed as failed */
+	/* Its chunk was completed as failed. */
+	if (state == WEIR__OP_ORPHANED) {
 		weir__source_give_back(loop, op);
 		return;
 	}
