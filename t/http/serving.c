@@ -22,7 +22,7 @@
 unsigned serving_port, serving_tls_port;
 const struct weir_source *serving_source;
 void *serving_self;
-char serving_why[WEIR_SOURCE_WHY];
+_Thread_local char serving_why[WEIR_SOURCE_WHY];
 char serving_dir[256], serving_cert[300];
 
 static pid_t server;
@@ -266,6 +266,7 @@ struct waiting {
 	pthread_cond_t cond;
 	unsigned left;
 	int err;
+	char why[WEIR_SOURCE_WHY];
 };
 
 struct one {
@@ -293,7 +294,7 @@ static void on_done(struct weir_source_read *read, int err, const char *why)
 		abort();
 	if (err && !o->all->err) {
 		o->all->err = err;
-		snprintf(serving_why, sizeof(serving_why), "%s",
+		snprintf(o->all->why, sizeof(o->all->why), "%s",
 			 why ? why : "");
 	}
 	if (!--o->all->left)
@@ -307,7 +308,7 @@ int serving_read(void *object, uint64_t off, uint64_t len, uint64_t step,
 	unsigned n = (unsigned)((len + step - 1) / step);
 	struct one *reads = calloc(n ? n : 1, sizeof(*reads));
 	struct waiting all = { PTHREAD_MUTEX_INITIALIZER,
-			       PTHREAD_COND_INITIALIZER, n, 0 };
+			       PTHREAD_COND_INITIALIZER, n, 0, "" };
 
 	for (unsigned i = 0; i < n; i++) {
 		struct weir_source_read *r = &reads[i].read;
@@ -326,6 +327,8 @@ int serving_read(void *object, uint64_t off, uint64_t len, uint64_t step,
 		pthread_cond_wait(&all.cond, &all.lock);
 	pthread_mutex_unlock(&all.lock);
 	free(reads);
+	if (all.err)
+		memcpy(serving_why, all.why, sizeof(all.why));
 	return all.err;
 }
 
@@ -364,7 +367,7 @@ int serving_drop(void *object, uint64_t off, uint64_t len, const char *when,
 	char part[64];
 
 	all = (struct waiting){ PTHREAD_MUTEX_INITIALIZER,
-				PTHREAD_COND_INITIALIZER, 1, 0 };
+				PTHREAD_COND_INITIALIZER, 1, 0, "" };
 	one = (struct one){ .read = { .size = sizeof(one.read),
 				      .off = off,
 				      .len = len,

@@ -22,7 +22,8 @@ void serving_stop(void);
 extern unsigned serving_port, serving_tls_port;
 extern const struct weir_source *serving_source;
 extern void *serving_self;
-extern char serving_why[WEIR_SOURCE_WHY]; /* of the last failure */
+/* Of the thread's last failure. */
+extern _Thread_local char serving_why[WEIR_SOURCE_WHY];
 /* The folder of the test, and the file of the certificate in it. */
 extern char serving_dir[256], serving_cert[300];
 
