@@ -64,7 +64,9 @@ class Tap:
             print(f"# {report.nodeid}: {report.longrepr[2]}")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+        if report.when == "call" or (
+            report.when == "setup" and report.outcome != "passed"
+        ):
             self.done += 1
             title = self.titles[report.nodeid]
             if report.skipped:

@@ -13,8 +13,9 @@ def wait(stream: Any, tensor: _weir.Tensor) -> None:
     """Let later work of a CUDA stream wait until a tensor has arrived.
 
     stream: a ``torch.cuda.Stream``, an object with ``__cuda_stream__``, or a
-    CUstream, as a number or an object that int() makes one of. tensor: of ``weir.load(..., wait=False)``. Returns at
-    once; for a tensor of the host, when it has arrived.
+    CUstream, as a number or an object that int() makes one of. tensor: of
+    ``weir.load(..., wait=False)``. Returns at once; for a tensor of the host, when
+    it has arrived.
     """
     if not isinstance(tensor, _weir.Tensor):
         raise _check.wrong(
