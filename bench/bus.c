@@ -35,9 +35,10 @@ static struct {
 	int (*set)(const char *option, const char *value); /* stand-in's */
 } drv;
 
+static void *lib; /* the driver */
 static char name[160];
 
-static void *entry(void *lib, const char *symbol)
+void *bus_function(const char *symbol)
 {
 	void *p = dlsym(lib, symbol);
 
@@ -46,27 +47,27 @@ static void *entry(void *lib, const char *symbol)
 	return p;
 }
 
-static void find(void *lib)
+static void find(void)
 {
-	*(void **)&drv.init = entry(lib, "cuInit");
-	*(void **)&drv.version = entry(lib, "cuDriverGetVersion");
-	*(void **)&drv.get = entry(lib, "cuDeviceGet");
-	*(void **)&drv.name = entry(lib, "cuDeviceGetName");
-	*(void **)&drv.retain = entry(lib, "cuDevicePrimaryCtxRetain");
-	*(void **)&drv.current = entry(lib, "cuCtxSetCurrent");
-	*(void **)&drv.device_alloc = entry(lib, "cuMemAlloc_v2");
-	*(void **)&drv.device_free = entry(lib, "cuMemFree_v2");
-	*(void **)&drv.host_alloc = entry(lib, "cuMemHostAlloc");
-	*(void **)&drv.host_free = entry(lib, "cuMemFreeHost");
-	*(void **)&drv.stream = entry(lib, "cuStreamCreate");
-	*(void **)&drv.stream_destroy = entry(lib, "cuStreamDestroy_v2");
-	*(void **)&drv.copy = entry(lib, "cuMemcpyHtoDAsync_v2");
-	*(void **)&drv.sync = entry(lib, "cuStreamSynchronize");
-	*(void **)&drv.words = entry(lib, "cuGetErrorString");
+	*(void **)&drv.init = bus_function("cuInit");
+	*(void **)&drv.version = bus_function("cuDriverGetVersion");
+	*(void **)&drv.get = bus_function("cuDeviceGet");
+	*(void **)&drv.name = bus_function("cuDeviceGetName");
+	*(void **)&drv.retain = bus_function("cuDevicePrimaryCtxRetain");
+	*(void **)&drv.current = bus_function("cuCtxSetCurrent");
+	*(void **)&drv.device_alloc = bus_function("cuMemAlloc_v2");
+	*(void **)&drv.device_free = bus_function("cuMemFree_v2");
+	*(void **)&drv.host_alloc = bus_function("cuMemHostAlloc");
+	*(void **)&drv.host_free = bus_function("cuMemFreeHost");
+	*(void **)&drv.stream = bus_function("cuStreamCreate");
+	*(void **)&drv.stream_destroy = bus_function("cuStreamDestroy_v2");
+	*(void **)&drv.copy = bus_function("cuMemcpyHtoDAsync_v2");
+	*(void **)&drv.sync = bus_function("cuStreamSynchronize");
+	*(void **)&drv.words = bus_function("cuGetErrorString");
 	*(void **)&drv.set = dlsym(lib, "fakecuda_set");
 }
 
-static void must(int result, const char *what)
+void bus_must(int result, const char *what)
 {
 	const char *words = NULL;
 
@@ -78,7 +79,7 @@ static void must(int result, const char *what)
 
 void bus_open(const char *device)
 {
-	void *lib, *context;
+	void *context;
 	int number, version;
 	char text[100];
 
@@ -89,13 +90,13 @@ void bus_open(const char *device)
 	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
 		die("no CUDA driver: %s", dlerror());
-	find(lib);
-	must(drv.init(0), "cuInit");
-	must(drv.version(&version), "cuDriverGetVersion");
-	must(drv.get(&number, atoi(device + 4)), device);
-	must(drv.name(text, sizeof(text), number), "cuDeviceGetName");
-	must(drv.retain(&context, number), "cuDevicePrimaryCtxRetain");
-	must(drv.current(context), "cuCtxSetCurrent");
+	find();
+	bus_must(drv.init(0), "cuInit");
+	bus_must(drv.version(&version), "cuDriverGetVersion");
+	bus_must(drv.get(&number, atoi(device + 4)), device);
+	bus_must(drv.name(text, sizeof(text), number), "cuDeviceGetName");
+	bus_must(drv.retain(&context, number), "cuDevicePrimaryCtxRetain");
+	bus_must(drv.current(context), "cuCtxSetCurrent");
 	snprintf(name, sizeof(name), "%s, CUDA %d.%d%s", text, version / 1000,
 		 version % 1000 / 10,
 		 drv.set ? " (the stand-in driver: no GPU)" : "");
@@ -121,13 +122,13 @@ unsigned char *bus_locked(uint64_t bytes)
 {
 	void *p;
 
-	must(drv.host_alloc(&p, bytes, PORTABLE), "cuMemHostAlloc");
+	bus_must(drv.host_alloc(&p, bytes, PORTABLE), "cuMemHostAlloc");
 	return p;
 }
 
 void bus_unlock(unsigned char *mem)
 {
-	must(drv.host_free(mem), "cuMemFreeHost");
+	bus_must(drv.host_free(mem), "cuMemFreeHost");
 }
 
 struct raw_result bus_alloc(uint64_t bytes)
@@ -152,26 +153,28 @@ struct raw_result bus_copy(uint64_t bytes)
 	double cpu, begun;
 
 	memset(from, 1, PIECES * PIECE);
-	must(drv.device_alloc(&to, PIECES * PIECE), "cuMemAlloc");
+	bus_must(drv.device_alloc(&to, PIECES * PIECE), "cuMemAlloc");
 	for (unsigned i = 0; i < PIECES; i++)
-		must(drv.stream(&stream[i], NON_BLOCKING), "cuStreamCreate");
+		bus_must(drv.stream(&stream[i], NON_BLOCKING),
+			 "cuStreamCreate");
 	cpu = raw_cpu();
 	begun = raw_now();
 	for (uint64_t at = 0; at < bytes; at += PIECE) {
 		size_t i = at / PIECE % PIECES;
 		size_t n = bytes - at < PIECE ? bytes - at : PIECE;
 
-		must(drv.sync(stream[i]), "cuStreamSynchronize");
-		must(drv.copy(to + i * PIECE, from + i * PIECE, n, stream[i]),
-		     "cuMemcpyHtoDAsync");
+		bus_must(drv.sync(stream[i]), "cuStreamSynchronize");
+		bus_must(drv.copy(to + i * PIECE, from + i * PIECE, n,
+				  stream[i]),
+			 "cuMemcpyHtoDAsync");
 	}
 	for (unsigned i = 0; i < PIECES; i++)
-		must(drv.sync(stream[i]), "cuStreamSynchronize");
+		bus_must(drv.sync(stream[i]), "cuStreamSynchronize");
 	res.seconds = raw_now() - begun;
 	res.cpu_seconds = raw_cpu() - cpu;
 	for (unsigned i = 0; i < PIECES; i++)
-		must(drv.stream_destroy(stream[i]), "cuStreamDestroy");
-	must(drv.device_free(to), "cuMemFree");
+		bus_must(drv.stream_destroy(stream[i]), "cuStreamDestroy");
+	bus_must(drv.device_free(to), "cuMemFree");
 	bus_unlock(from);
 	return res;
 }

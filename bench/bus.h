@@ -12,6 +12,10 @@
 
 /* Open the driver and the primary context of "CUDA<n>", or end the program. */
 void bus_open(const char *device);
+/* A function of the driver, after bus_open(). Ends the program without it. */
+void *bus_function(const char *symbol);
+/* End the program with the driver's words if @result of @what is a failure. */
+void bus_must(int result, const char *what);
 /* Whether the driver is t/fakecuda. */
 bool bus_is_stand_in(void);
 /* Set an option of t/fakecuda; no effect on a real driver. */

@@ -201,6 +201,7 @@ static void matvec(const struct row *row)
 			    .limit = "a kernel that reads",
 			    .judged = row->goal ? GOAL_RATIO : GOAL_NONE,
 			    .goal = row->goal };
+	struct spread ratios;
 	struct work w;
 	int64_t m;
 
@@ -231,9 +232,10 @@ static void matvec(const struct row *row)
 	snprintf(r.name, sizeof(r.name), "%s", row->name);
 	r.limit_value = spread_of(limit, args.pairs).mid;
 	r.value = spread_of(value, args.pairs).mid;
-	r.low = spread_of(ratio, args.pairs).low;
-	r.ratio = ratio[args.pairs / 2];
-	r.high = ratio[args.pairs - 1];
+	ratios = spread_of(ratio, args.pairs);
+	r.ratio = ratios.mid;
+	r.low = ratios.low;
+	r.high = ratios.high;
 	result_add(&r);
 	read_gpu_close();
 	work_free(&w);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "read_gpu.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,7 +35,6 @@ static struct {
 	int (*stream)(void **ret_stream, unsigned flags);
 	int (*stream_destroy)(void *stream);
 	int (*sync)(void *stream);
-	int (*words)(int result, const char **ret);
 } drv;
 
 static struct {
@@ -47,16 +45,6 @@ static struct {
 	unsigned sms, blocks; /* blocks for each SM */
 	char grid[64];
 } r;
-
-static void must(int result, const char *what)
-{
-	const char *words = NULL;
-
-	if (!result)
-		return;
-	drv.words(result, &words);
-	die("%s: %d: %s", what, result, words ? words : "");
-}
 
 static void find(void)
 {
@@ -76,17 +64,10 @@ static void find(void)
 		{ "cuStreamCreate", &drv.stream },
 		{ "cuStreamDestroy_v2", &drv.stream_destroy },
 		{ "cuStreamSynchronize", &drv.sync },
-		{ "cuGetErrorString", &drv.words },
 	};
-	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-		void *p = lib ? dlsym(lib, entries[i].name) : NULL;
-
-		if (!p)
-			die("the driver has no %s", entries[i].name);
-		*(void **)entries[i].to = p;
-	}
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+		*(void **)entries[i].to = bus_function(entries[i].name);
 }
 
 static double read_parts(unsigned n, unsigned blocks)
@@ -96,12 +77,12 @@ static double read_parts(unsigned n, unsigned blocks)
 	for (unsigned i = 0; i < n; i++) {
 		void *params[] = { &r.part[r.next], &r.units, &r.out };
 
-		must(drv.launch(r.kernel, r.sms * blocks, 1, 1, THREADS, 1, 1,
-				0, r.stream, params, NULL),
-		     "cuLaunchKernel");
+		bus_must(drv.launch(r.kernel, r.sms * blocks, 1, 1, THREADS, 1,
+				    1, 0, r.stream, params, NULL),
+			 "cuLaunchKernel");
 		r.next = (r.next + 1) % r.parts;
 	}
-	must(drv.sync(r.stream), "cuStreamSynchronize");
+	bus_must(drv.sync(r.stream), "cuStreamSynchronize");
 	return raw_now() - begun;
 }
 
@@ -131,25 +112,25 @@ void read_gpu_open(const char *device, size_t bytes, unsigned parts,
 
 	bus_open(device);
 	find();
-	must(drv.get(&dev, atoi(device + 4)), device);
-	must(drv.attribute(&sms, SMS, dev), "cuDeviceGetAttribute");
+	bus_must(drv.get(&dev, atoi(device + 4)), device);
+	bus_must(drv.attribute(&sms, SMS, dev), "cuDeviceGetAttribute");
 	r.sms = (unsigned)sms;
 	if (bus_is_stand_in())
 		r.sms = 2;
 	r.units = bytes / 16;
 	r.parts = parts < MOST_PARTS ? parts : MOST_PARTS;
 	r.next = 0;
-	must(drv.stream(&r.stream, NON_BLOCKING), "cuStreamCreate");
-	must(drv.load(&r.module, bench_read_ptx), "cuModuleLoadData");
-	must(drv.function(&r.kernel, r.module, "bench_read"),
-	     "cuModuleGetFunction");
-	must(drv.device_alloc(&r.out, 16), "cuMemAlloc");
+	bus_must(drv.stream(&r.stream, NON_BLOCKING), "cuStreamCreate");
+	bus_must(drv.load(&r.module, bench_read_ptx), "cuModuleLoadData");
+	bus_must(drv.function(&r.kernel, r.module, "bench_read"),
+		 "cuModuleGetFunction");
+	bus_must(drv.device_alloc(&r.out, 16), "cuMemAlloc");
 	for (unsigned i = 0; i < r.parts; i++) {
-		must(drv.device_alloc(&r.part[i], bytes), "cuMemAlloc");
+		bus_must(drv.device_alloc(&r.part[i], bytes), "cuMemAlloc");
 		for (size_t at = 0, n; at < bytes; at += n) {
 			n = bytes - at < noise_bytes ? bytes - at : noise_bytes;
-			must(drv.copy(r.part[i] + at, noise, n),
-			     "cuMemcpyHtoD");
+			bus_must(drv.copy(r.part[i] + at, noise, n),
+				 "cuMemcpyHtoD");
 		}
 	}
 	choose();
@@ -168,8 +149,8 @@ const char *read_gpu_grid(void)
 void read_gpu_close(void)
 {
 	for (unsigned i = 0; i < r.parts; i++)
-		must(drv.device_free(r.part[i]), "cuMemFree");
-	must(drv.device_free(r.out), "cuMemFree");
-	must(drv.unload(r.module), "cuModuleUnload");
-	must(drv.stream_destroy(r.stream), "cuStreamDestroy");
+		bus_must(drv.device_free(r.part[i]), "cuMemFree");
+	bus_must(drv.device_free(r.out), "cuMemFree");
+	bus_must(drv.unload(r.module), "cuModuleUnload");
+	bus_must(drv.stream_destroy(r.stream), "cuStreamDestroy");
 }
