@@ -69,8 +69,6 @@ void loader_open(struct loader *u, unsigned copiers); /* 0: the default */
 void loader_open_device(struct loader *u, unsigned copiers, unsigned reactors);
 /* Loads go to NULL0 of null.h, which completes copies at once. */
 void loader_open_null(struct loader *u, unsigned copiers);
-/* The folder of this build's module; NULL: WEIR_MODULE_PATH has it. */
-const char *loader_modules(void);
 void loader_close(struct loader *u);
 
 enum {

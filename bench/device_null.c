@@ -11,6 +11,7 @@
 #include "bus.h"
 #include "device.h"
 #include "null.h"
+#include "place.h"
 
 #define EXTENT (256ull << 20) /* always to the same memory */
 #define SOURCE_LATENCY 200000 /* ns */
@@ -89,7 +90,7 @@ void row_device_null(unsigned pairs)
 		return;
 	bus_set("DRY", "1");
 	bus_set("LATENCY", "10");
-	null_open(bench_device, loader_modules(), &dev);
+	null_open(bench_device, place_modules(), &dev);
 	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
 	must(weir_buf_alloc(buft, EXTENT, NULL, &buf));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

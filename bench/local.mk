@@ -68,7 +68,7 @@ CLEANFILES += %D%/matmul
 # Products on a GPU, against a kernel that only reads.
 EXTRA_PROGRAMS += %D%/products
 %C%_products_SOURCES = %D%/products.c %D%/read_gpu.c %D%/read_gpu.h \
-	%D%/bus.c %D%/bus.h $(BENCH_RESULT)
+	%D%/bus.c %D%/bus.h %D%/place.c %D%/place.h $(BENCH_RESULT)
 %C%_products_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DREAD_PTX='"$(abs_top_srcdir)/bench/read.ptx"'
 %C%_products_LDADD = lib/libweir.la $(URING_LIBS) -ldl
@@ -156,7 +156,7 @@ EXTRA_PROGRAMS += %D%/decode_weir
 %C%_decode_weir_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/decode_weir
 EXTRA_PROGRAMS += %D%/step
-%C%_step_SOURCES = %D%/step.c $(BENCH_RESULT)
+%C%_step_SOURCES = %D%/step.c %D%/place.c %D%/place.h $(BENCH_RESULT)
 %C%_step_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/step
 CLEANFILES += %D%/step

@@ -2,6 +2,7 @@
 #include "place.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,4 +38,9 @@ const char *place(const char *name)
 		die("no place for %s", name);
 	known[i].name = name;
 	return known[i].whole;
+}
+
+const char *place_modules(void)
+{
+	return getenv("WEIR_MODULE_PATH") ? NULL : place("lib/cuda/.libs");
 }

@@ -8,8 +8,10 @@
  */
 const char *place(const char *name);
 
+/* The folder of this build's module; NULL: WEIR_MODULE_PATH has it. */
+const char *place_modules(void);
+
 #define BENCH_WEIR place("tools/weir")
-#define BENCH_MODULES place("lib/cuda/.libs")
 #define BENCH_DIR place("bench-models")
 
 #endif

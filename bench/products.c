@@ -14,6 +14,7 @@
 
 #include "bus.h"
 #include "must.h"
+#include "place.h"
 #include "raw.h"
 #include "read_gpu.h"
 #include "result.h"
@@ -310,11 +311,13 @@ static void take_args(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct weir_dev_info info = { .size = sizeof(info) };
+	struct weir_opts opts = WEIR_OPTS_INIT;
 	unsigned n = 0;
 
 	take_args(argc, argv);
 	bus_open(args.device);
-	must(weir_open(NULL, &weir));
+	opts.module_path = place_modules();
+	must(weir_open(&opts, &weir));
 	must(weir_dev_find(weir, args.device, &dev));
 	must(weir_dev_info(dev, &info));
 	if (!(info.caps & WEIR_CAP_COMPUTE))

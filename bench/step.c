@@ -8,7 +8,8 @@
  *	start	weir_run_start(): all calls of the driver but those of inputs
  *	step	llama_read(): also inputs, waiting, and fetching logits
  *
- * It fails if the steps took more than one CUDA graph.
+ * In the build folder: LD_LIBRARY_PATH=t/fakecuda/.libs bench/step. It fails if
+ * the steps took more than one CUDA graph.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "../llama/llama.h"
 #include "must.h"
+#include "place.h"
 #include "raw.h"
 #include "result.h"
 
@@ -186,6 +188,7 @@ int main(int argc, char **argv)
 {
 	unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
 	char path[] = "step-XXXXXX.gguf";
+	struct weir_opts opts = WEIR_OPTS_INIT;
 	struct weir_lane lane = { .size = sizeof(lane) };
 	struct weir_dev **devs;
 	struct weir *weir;
@@ -196,7 +199,8 @@ int main(int argc, char **argv)
 	if (argc > 2 || n < FIRST || n > MAX_STEPS)
 		die("usage: step [STEPS], %d to %d", FIRST, MAX_STEPS);
 	setenv("FAKECUDA_DRY", "1", 1);
-	must(weir_open(NULL, &weir));
+	opts.module_path = place_modules();
+	must(weir_open(&opts, &weir));
 	fd = mkstemps(path, 5);
 	if (fd < 0)
 		die("%s: cannot be made", path);

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 #include "place.h"
-
-const char *loader_modules(void)
-{
-	return getenv("WEIR_MODULE_PATH") ? NULL : place("lib/cuda/.libs");
-}
 
 static void open_root(struct loader *u, const struct weir_opts *o)
 {
@@ -37,7 +31,7 @@ void loader_open_device(struct loader *u, unsigned copiers, unsigned reactors)
 
 	o.copiers = copiers;
 	o.reactors = reactors;
-	o.module_path = loader_modules();
+	o.module_path = place_modules();
 	open_root(u, &o);
 	must(weir_dev_find(u->weir, bench_device, &u->dev));
 	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
