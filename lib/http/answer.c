@@ -224,7 +224,7 @@ void weir__http_answer_code(const struct weir__http_answer *a,
 	}
 }
 
-/* What the codes of S3 and of hubs mean for who reads the sentence. */
+/* What the codes of S3 and of hubs mean, and their errnos. */
 static const struct {
 	const char *code;
 	int err;

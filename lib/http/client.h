@@ -20,6 +20,7 @@
 #define WEIR__HTTP_THREADS 16
 
 struct weir__http_host;
+struct weir__http_object;
 struct weir__http_worker;
 
 struct weir__http_opts {
@@ -113,8 +114,8 @@ struct weir__http_host {
 	struct weir__http_limit limit;
 	struct weir__http_flight *waiting, **waiting_end;
 	int64_t last_replaced;
-	/* For the owner of @more: objects with reads that wait. */
-	void *objects;
+	/* @more's: objects with reads that wait. */
+	struct weir__http_object *objects;
 };
 
 /* NULL: no memory. Threads start with the first flight. */

@@ -60,20 +60,12 @@ char *weir__http_file(const char *path, size_t max)
 	return text;
 }
 
-static void wipe(char **secret)
-{
-	if (*secret)
-		explicit_bzero(*secret, strlen(*secret));
-	free(*secret);
-	*secret = NULL;
-}
-
 void weir__http_keys_clear(struct weir__http_keys *k)
 {
-	wipe(&k->id);
-	wipe(&k->secret);
-	wipe(&k->token);
-	k->until = 0;
+	weir__http_wipe(k->id);
+	weir__http_wipe(k->secret);
+	weir__http_wipe(k->token);
+	memset(k, 0, sizeof(*k));
 }
 
 int64_t weir__http_time(const char *text)
@@ -321,7 +313,7 @@ static int by_role(struct weir__http_remote *r,
 						 WEIR__HTTP_AUTH_AWS, user,
 						 by.token, region, "sts")
 				       : NULL;
-			wipe(&user);
+			weir__http_wipe(user);
 			err = role.by ? 0 : -ENOMEM;
 		}
 	}
@@ -357,13 +349,13 @@ static int by_profile(struct weir__http_remote *r,
 		if (!err) {
 			err = weir__http_keys_json(k, text,
 						   "credential_process", why);
-			wipe(&text);
+			weir__http_wipe(text);
 			err = err < 0 ? err : 1;
 		}
 	}
-	wipe(&id);
-	wipe(&secret);
-	wipe(&token);
+	weir__http_wipe(id);
+	weir__http_wipe(secret);
+	weir__http_wipe(token);
 	free(command);
 	free(arn);
 	return err;
@@ -461,7 +453,7 @@ int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
 			*ret_auth = weir__http_auth_new(WEIR__HTTP_AUTH_AWS,
 							user, cloud->keys.token,
 							region, "s3");
-		wipe(&user);
+		weir__http_wipe(user);
 		if (*ret_auth)
 			(*ret_auth)->until = cloud->keys.until;
 		err = *ret_auth ? 0 : -ENOMEM;

@@ -208,9 +208,7 @@ static int begin(const struct weir__http_url *u, const char *tail,
 	if (token && *token && !strpbrk(token, "\r\n") && is_safe(&s->u))
 		s->q.auth = weir__http_auth_new(WEIR__HTTP_AUTH_BEARER, NULL,
 						token, NULL, NULL);
-	if (token)
-		explicit_bzero(token, strlen(token));
-	free(token);
+	weir__http_wipe(token);
 	return 0;
 }
 

@@ -112,8 +112,7 @@ int weir__http_check(void *object, char why[WEIR_SOURCE_WHY])
 
 void weir__http_list(struct weir__http_object *o)
 {
-	struct weir__http_object **end =
-		(struct weir__http_object **)&o->facts.target.host->objects;
+	struct weir__http_object **end = &o->facts.target.host->objects;
 
 	if (o->listed || o->stale || !o->first)
 		return;
@@ -126,8 +125,7 @@ void weir__http_list(struct weir__http_object *o)
 
 void weir__http_unlist(struct weir__http_object *o)
 {
-	struct weir__http_object **p =
-		(struct weir__http_object **)&o->facts.target.host->objects;
+	struct weir__http_object **p = &o->facts.target.host->objects;
 
 	if (!o->listed)
 		return;

@@ -47,9 +47,7 @@ void weir__http_profiles_read(struct weir__http_profiles *p)
 
 void weir__http_profiles_clear(struct weir__http_profiles *p)
 {
-	if (p->credentials)
-		explicit_bzero(p->credentials, strlen(p->credentials));
-	free(p->credentials);
+	weir__http_wipe(p->credentials);
 	free(p->config);
 	p->credentials = p->config = NULL;
 }

@@ -60,9 +60,7 @@ static char *sts_form(const struct weir__http_role *role, const char *token)
 			name, token ? "&WebIdentityToken=" : "", encoded);
 	free(arn);
 	free(name);
-	if (encoded)
-		explicit_bzero(encoded, strlen(encoded));
-	free(encoded);
+	weir__http_wipe(encoded);
 	return form;
 }
 
@@ -106,9 +104,7 @@ int weir__http_sts(struct weir__http_remote *r,
 	weir__http_call_clear(&call);
 	weir__http_body_clear(&body);
 	free(url);
-	if (token)
-		explicit_bzero(token, strlen(token));
-	free(token);
+	weir__http_wipe(token);
 	return err < 0 ? err : 1;
 }
 

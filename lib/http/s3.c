@@ -76,12 +76,10 @@ static int auth_google(struct weir__http_auth **ret, char *why)
 					   NULL, NULL);
 	} else if (id && secret) {
 		user = weir__http_print("%s:%s", id, secret);
-		if (user) {
+		if (user)
 			*ret = weir__http_auth_new(WEIR__HTTP_AUTH_AWS, user,
 						   NULL, "auto", "s3");
-			explicit_bzero(user, strlen(user));
-		}
-		free(user);
+		weir__http_wipe(user);
 	} else {
 		return 0;
 	}

@@ -16,6 +16,13 @@ static const char *const schemes[] = {
 	[WEIR__HTTP_HF] = "hf",
 };
 
+void weir__http_wipe(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
 char *weir__http_print(const char *fmt, ...)
 {
 	va_list ap;
@@ -96,9 +103,7 @@ static char *decode(const char *text, size_t n)
 
 void weir__http_url_clear(struct weir__http_url *u)
 {
-	if (u->user)
-		explicit_bzero(u->user, strlen(u->user));
-	free(u->user);
+	weir__http_wipe(u->user);
 	free(u->path);
 	free(u->query);
 	memset(u, 0, sizeof(*u));

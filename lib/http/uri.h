@@ -76,6 +76,9 @@ uint16_t weir__http_url_port(const struct weir__http_url *u);
  */
 char *weir__http_encode(const char *text, const char *keep);
 
+/* Clear a string that is secret, and free it. Takes NULL. */
+void weir__http_wipe(char *secret);
+
 /* Like asprintf(3): NULL means no memory. */
 char *weir__http_print(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2)));

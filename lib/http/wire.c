@@ -9,13 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void wipe(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
 /* False: no memory. */
 static bool copy(char **to, const char *from)
 {
@@ -55,8 +48,8 @@ void weir__http_auth_put(struct weir__http_auth *auth)
 {
 	if (!auth || atomic_fetch_sub(&auth->refs, 1) != 1)
 		return;
-	wipe(auth->user);
-	wipe(auth->token);
+	weir__http_wipe(auth->user);
+	weir__http_wipe(auth->token);
 	free(auth);
 }
 
@@ -71,10 +64,10 @@ static void wipe_headers(struct weir__http_query *q)
 void weir__http_query_clear(struct weir__http_query *q)
 {
 	wipe_headers(q);
-	wipe(q->url);
-	wipe(q->post);
+	weir__http_wipe(q->url);
+	weir__http_wipe(q->post);
 	for (size_t i = 0; i < sizeof(q->extra) / sizeof(*q->extra); i++)
-		wipe(q->extra[i]);
+		weir__http_wipe(q->extra[i]);
 	weir__http_auth_put(q->auth);
 	memset(q, 0, sizeof(*q));
 }
@@ -94,7 +87,7 @@ static bool add_pair(struct weir__http_query *q, const char *name,
 	char *text = weir__http_print("%s: %s", name, value);
 	bool good = text && add_header(q, text);
 
-	wipe(text);
+	weir__http_wipe(text);
 	return good;
 }
 
@@ -121,7 +114,7 @@ static bool wire_headers(struct weir__http_query *q)
 					      auth->token);
 		bool good = text && add_header(q, text);
 
-		wipe(text);
+		weir__http_wipe(text);
 		return good;
 	}
 	if (aws && !strcmp(auth->service, "s3") &&
