@@ -18,7 +18,7 @@ static const char *const endings[] = { ".json",     ".jinja", ".model", ".txt",
 				       ".tiktoken", ".py",    ".md" };
 static const char *const beginnings[] = { "LICENSE", "NOTICE", "USE_POLICY" };
 
-/* The files that models on servers have. */
+/* What is beside most models: a server is asked for these by name. */
 static const char *const usual[] = {
 	"LICENSE",
 	"NOTICE",
@@ -219,7 +219,7 @@ static int list_folder(struct convert_job *job, const char *folder)
 	return r;
 }
 
-/* Servers cannot list folders, so ask for what models have. */
+/* Not every server lists folders. */
 static int ask_for_usual(struct convert_job *job)
 {
 	int r = 0;
