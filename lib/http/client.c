@@ -16,6 +16,16 @@ int64_t weir__http_now(void)
 	return t.tv_sec * WEIR__HTTP_SECOND + t.tv_nsec;
 }
 
+struct weir__http_opts weir__http_opts_get(struct weir__http_client *c)
+{
+	struct weir__http_opts opts;
+
+	pthread_mutex_lock(&c->lock);
+	opts = c->opts;
+	pthread_mutex_unlock(&c->lock);
+	return opts;
+}
+
 bool weir__http_leaving(struct weir__http_client *c)
 {
 	bool leaving;

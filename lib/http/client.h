@@ -92,8 +92,8 @@ struct weir__http_flight {
 
 struct weir__http_client {
 	pthread_mutex_t lock;
-	pthread_cond_t ended; /* a call has ended, or the client stops */
-	struct weir__http_opts opts;
+	pthread_cond_t ended;        /* a call has ended, or the client stops */
+	struct weir__http_opts opts; /* guarded by the lock */
 	int (*thread)(pthread_t *ret, const char *name, void *(*fn)(void *),
 		      void *arg);
 	struct weir__http_host *hosts;
@@ -143,6 +143,8 @@ int weir__http_start(struct weir__http_client *c);
 /* Have the threads look at cancelled flights. The lock is held. */
 void weir__http_wake(struct weir__http_client *c);
 
+/* The parameters as they are now. Takes the lock. */
+struct weir__http_opts weir__http_opts_get(struct weir__http_client *c);
 /* True if the root closes: what blocks should end. Takes the lock. */
 bool weir__http_leaving(struct weir__http_client *c);
 

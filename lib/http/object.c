@@ -30,6 +30,7 @@ int weir__http_open(void *self, const char *url, void **ret_object,
 {
 	struct weir__http_remote *r = self;
 	struct weir__http_object *o = calloc(1, sizeof(*o));
+	struct weir__http_opts opts = weir__http_opts_get(r->client);
 	int err;
 
 	if (!o)
@@ -38,8 +39,8 @@ int weir__http_open(void *self, const char *url, void **ret_object,
 	err = weir__http_url_parse(url, &o->u, why);
 	if (!err) {
 		weir__http_url_show(&o->u, o->shown);
-		err = weir__http_find(r, o->shown, &o->u, r->client->opts.first,
-				      NULL, NULL, &o->front, &o->facts, why);
+		err = weir__http_find(r, o->shown, &o->u, opts.first, NULL,
+				      NULL, &o->front, &o->facts, why);
 	}
 	if (err < 0) {
 		object_drop(o);

@@ -191,11 +191,12 @@ int weir__http_perform(struct weir__http_client *c,
 		       char why[static WEIR__HTTP_WHY])
 {
 	struct weir__http_flight *f = &call->f;
+	struct weir__http_opts opts = weir__http_opts_get(c);
 	int64_t now = weir__http_now(), patience = call->patience, until;
 
 	if (!patience)
-		patience = c->opts.patience < 60 * WEIR__HTTP_SECOND
-				   ? c->opts.patience
+		patience = opts.patience < 60 * WEIR__HTTP_SECOND
+				   ? opts.patience
 				   : 60 * WEIR__HTTP_SECOND;
 	until = now + patience;
 	f->host = weir__http_host_get(c, u);
