@@ -184,7 +184,8 @@ static void metadata_put_json(const struct weir_model *model)
 static const char help[] =
 	"usage: weir inspect [OPTION]... MODEL\n"
 	"List the tensors of a model, its metadata and totals. MODEL is a file,\n"
-	"an index of shards or a directory. Only headers are read.\n"
+	"an index of shards, a directory, or the URL of one. Only headers are\n"
+	"read.\n"
 	"\n"
 	"  --json      print a JSON object on stdout; it has whole values\n"
 	"  --metadata  print the metadata only\n"

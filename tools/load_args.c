@@ -88,10 +88,10 @@ bool load_has_capacity(const struct load_args *a)
 
 static const char help[] =
 	"usage: weir load [OPTION]... MODEL\n"
-	"Load a model (a file, an index of shards, or a directory) into memory,\n"
-	"and report on stderr how fast and by which ways. The time is measured from\n"
-	"before the model is opened until its last tensor is usable. Defaults are\n"
-	"in brackets.\n"
+	"Load a model (a file, an index of shards, a directory, or the URL of one)\n"
+	"into memory, and report on stderr how fast and by which ways. The time is\n"
+	"measured from before the model is opened until its last tensor is usable.\n"
+	"Defaults are in brackets.\n"
 	"\n"
 	"  --device NAME    load into the memory of this device [CPU];\n"
 	"                   NAME:KEY=VALUE,... sets parameters\n"
