@@ -122,13 +122,18 @@ static int call_once(struct weir__http_client *c, struct weir__http_call *call)
 	return r;
 }
 
-/* The body has not the bytes that the headers promised. */
+/*
+ * The answer ends in its headers, or its body has not the bytes that they
+ * promised. Without an answer libcurl's code says why.
+ */
 static bool is_short(const struct weir__http_call *call)
 {
 	const struct weir__http_answer *a = &call->f.a;
 
 	if (!call->want || call->result < 0)
 		return false;
+	if (!call->f.headed)
+		return !call->f.code;
 	if (call->result == 1)
 		return a->status == 200 && call->to->n != a->length;
 	return call->to->n != a->to - a->from + 1;

@@ -29,6 +29,8 @@ int main(void)
 	fails(serving_tls("/plain/9?sig=secret"), -EPROTO, "certificate",
 	      "a certificate that nobody has signed is refused");
 	ok(!strstr(serving_why, "secret"), "%s", serving_why);
+	is_int(serving_count(serving_log(), "handshake"), 1,
+	       "the server is not asked again");
 	setenv("CURL_CA_BUNDLE", serving_cert, 1);
 	serving_again("stall-ms=2000");
 	is_int(serving_load(serving_tls("/plain/9000000"), 9000000, 1000000), 0,

@@ -4,7 +4,8 @@
 It prints its ports, "PORT PORT-OF-TLS", and ends when its input ends. An object
 of N bytes has the number of each 8-byte word in it, little-endian. The first
 part of the path is one of the functions of `Paths`; its other parts are theirs.
-GET /log has a line for each request since the last one, GET /base does nothing.
+GET /log has a line for each request, and for each handshake of TLS, since the
+last one; GET /base does nothing.
 """
 import array
 import json
@@ -510,6 +511,8 @@ def send(connection, reply):
 
 def serve(connection, tls):
     if tls:
+        with lock:
+            log.append("handshake")
         connection = context.wrap_socket(connection, server_side=True)
     file = connection.makefile("rb")
     while True:
