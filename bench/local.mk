@@ -161,5 +161,5 @@ EXTRA_PROGRAMS += %D%/step
 bench: %D%/step
 CLEANFILES += %D%/step
 EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/decode_gpu \
-	%D%/DECODE.md
+	%D%/decode_worker.py %D%/DECODE.md
 CLEANFILES += %D%/decode_weir

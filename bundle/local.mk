@@ -11,7 +11,8 @@ BUNDLE_LEAVE_OUT = t/house/tap.sh t/house/bootstrap.sh t/house/headers.sh t/hous
 	t/io/env-ring.sh t/alloc/env-memory.sh t/io/env-files.sh $(T_PY_SH) $(T_HTTP_C)
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/gguf.py \
 	t/corpus \
-	bench/decode_gpu bench/decode_llama.py $(BENCH_PEERS)
+	bench/decode_gpu bench/decode_llama.py bench/decode_worker.py \
+	$(BENCH_PEERS)
 bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir \
 	bench/products bench/decode_weir
 	@NAME='$(BUNDLE)' LIMIT='$(BUNDLE_LIMIT)' \
