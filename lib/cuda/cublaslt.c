@@ -13,8 +13,8 @@
 /* The oldest version that is used: CUDA 12.0. It is 10000 * major + ... */
 #define LEAST 120000u
 /*
- * What NVIDIA recommends for GPUs of compute capability 9.0 and more, and for
- * others.
+ * Bytes of workspace for GPUs of compute capability 9.0 and more, and for
+ * others, as NVIDIA recommends.
  */
 #define ROOM_SM_90 ((size_t)32 << 20)
 #define ROOM ((size_t)4 << 20)
@@ -194,7 +194,7 @@ size_t weir__cublaslt_room(const struct weir__cuda *c)
 	return major >= 9 ? ROOM_SM_90 : ROOM;
 }
 
-/* What is being made: the first failure is kept. */
+/* A product that is being made, and the first call that failed. */
 struct making {
 	const struct weir__cublaslt_api *api;
 	struct weir__cublaslt_product *p;
@@ -375,7 +375,7 @@ weir__cublaslt_product_new(struct weir__cuda *c,
 	return NULL;
 }
 
-/* What the driver says of the stream, or else what the status means. */
+/* An error of the stream; without one, the meaning of the status. */
 static CUresult result_of(int status, CUstream stream)
 {
 	CUresult r = drv.cuStreamQuery(stream);

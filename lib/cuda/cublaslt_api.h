@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is called of NVIDIA's cuBLASLt, written from its documentation, since
- * its header comes with the library only. t/cuda/cuda-cublaslt-abi.c compares
- * it with that header where there is one. Includes no other header of weir: the
- * stand-in for the library includes it too.
+ * The functions and numbers of NVIDIA's cuBLASLt that weir uses. They are
+ * written from its documentation, since its header comes with the library only;
+ * t/cuda/cuda-cublaslt-abi.c compares them with that header where there is one.
+ * This file includes no other header of weir, since the stand-in for the
+ * library includes it too.
  */
 #ifndef WEIR__CUDA_CUBLASLT_API_H
 #define WEIR__CUDA_CUBLASLT_API_H

@@ -89,7 +89,7 @@ static uint64_t at_most(uint64_t n, uint64_t most)
 	return n < most ? n : most;
 }
 
-/* What chunks need, but for the parts. */
+/* Parameters of the kernels of chunks, all but the memory for parts. */
 static struct weir__cuda_attention_chunks
 chunks_of(const struct weir__cuda_attention *a)
 {

@@ -149,7 +149,7 @@ __device__ static inline folded folded_none(void)
 }
 
 /* The queries of a block, and what it knows of their chunk. */
-struct shared {
+struct chunk_memory {
 	float4 score[CHUNK]; /* of each query: bias, score, then its exp */
 	int32_t row[CHUNK];  /* of k and v; -1: no query attends to it */
 	int32_t from[QUERIES], to[QUERIES];
@@ -179,7 +179,7 @@ struct item {
 
 /* Set what depends on the queries only. @q is times scale. */
 __device__ static inline void item_begin(const params &p, const item &b,
-					 shared &m)
+					 chunk_memory &m)
 {
 	float *values = (float *)memory;
 	unsigned d = (unsigned)p.a.d;
@@ -245,7 +245,7 @@ __device__ static inline void queries_in(const params &p, float q[QUERIES][8])
  * Returns how many positions of it have to be computed.
  */
 __device__ static inline unsigned chunk_bias(const params &p, const item &b,
-					     shared &m, uint32_t begin,
+					     chunk_memory &m, uint32_t begin,
 					     char *workspace)
 {
 	float *score = (float *)&m.score[threadIdx.x];
@@ -305,7 +305,7 @@ __device__ static inline float group_sum(const float w[QUERIES], unsigned lanes,
 
 /* Replace the biases of @end positions by scores. */
 template <class E>
-__device__ static inline void chunk_scores(const params &p, shared &m,
+__device__ static inline void chunk_scores(const params &p, chunk_memory &m,
 					   unsigned end)
 {
 	unsigned lanes = p.lanes_k, step = THREADS / lanes;
@@ -355,7 +355,7 @@ __device__ static inline void chunk_scores(const params &p, shared &m,
 }
 
 /* Replace scores by exp(score - greatest). A warp for each query. */
-__device__ static inline void chunk_exp(shared &m, unsigned end, bool in_turn)
+__device__ static inline void chunk_exp(chunk_memory &m, unsigned end, bool in_turn)
 {
 	unsigned lane = threadIdx.x % 32, r = threadIdx.x / 32;
 	float s[CHUNK / 32], most = -INFINITY, sum = 0;
@@ -395,7 +395,7 @@ __device__ static inline void chunk_exp(shared &m, unsigned end, bool in_turn)
 
 /* The sums of exp times v: those of each warp are in memory. */
 template <class E>
-__device__ static inline void chunk_values(const params &p, const shared &m,
+__device__ static inline void chunk_values(const params &p, const chunk_memory &m,
 					   unsigned end)
 {
 	unsigned lanes = p.lanes_v, step = THREADS / lanes;
@@ -470,7 +470,7 @@ __device__ static inline float sum_of(const params &p, unsigned r, unsigned i)
 }
 
 /* Add the inner sums to the outer ones, and begin anew. */
-__device__ static inline void turn_fold(const params &p, shared &m,
+__device__ static inline void turn_fold(const params &p, chunk_memory &m,
 					float *inner, float *outer)
 {
 	unsigned dv = (unsigned)p.a.dv;
@@ -495,7 +495,7 @@ __device__ static inline void turn_fold(const params &p, shared &m,
 
 /* Write the results of the queries of an item. */
 __device__ static inline void results_out(const params &p, const item &b,
-					  const shared &m, const float *outer)
+					  const chunk_memory &m, const float *outer)
 {
 	unsigned dv = (unsigned)p.a.dv;
 
@@ -511,7 +511,7 @@ __device__ static inline void results_out(const params &p, const item &b,
 }
 
 /* Add the chunk to the inner sums. */
-__device__ static inline void turn_add(const params &p, const shared &m,
+__device__ static inline void turn_add(const params &p, const chunk_memory &m,
 				       float *inner)
 {
 	unsigned dv = (unsigned)p.a.dv;
@@ -598,7 +598,7 @@ __device__ static inline void count_items(const params &p, uint32_t *before,
 
 /* Write the part of the chunk for each query. */
 __device__ static inline void parts_out(const params &p, const item &b,
-					const shared &m, uint32_t chunk,
+					const chunk_memory &m, uint32_t chunk,
 					char *workspace)
 {
 	unsigned dv = (unsigned)p.a.dv;
@@ -658,7 +658,7 @@ template <class E>
 __device__ static inline void attend(const params &p, char *workspace)
 {
 	__shared__ uint32_t before[WEIR__CUDA_CHUNK_SEQUENCES + 1];
-	__shared__ shared m;
+	__shared__ chunk_memory m;
 	const bool in_turn = !p.parts;
 	unsigned dv = (unsigned)p.a.dv;
 	float *inner = sums_at(p) + WARPS * QUERIES * dv;

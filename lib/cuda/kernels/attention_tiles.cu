@@ -46,7 +46,7 @@ struct of_f16 : mma_f16 {
 };
 
 /* The queries of a block. */
-struct shared {
+struct tile_memory {
 	char k[TILE * ROW_BYTES], v[TILE * ROW_BYTES];
 	int32_t from[ROWS], to[ROWS]; /* 0 and 0: it is not a query */
 	const char *q[ROWS];
@@ -106,7 +106,7 @@ __device__ static inline void tile_start(const params &p, char *tile,
 
 /* Set what depends on the queries only; they are in the place of v. */
 template <class E>
-__device__ static inline void queries_begin(const params &p, shared &m,
+__device__ static inline void queries_begin(const params &p, tile_memory &m,
 					    uint64_t sequence, int64_t head_k,
 					    unsigned first)
 {
@@ -254,7 +254,7 @@ __device__ static inline void values(kept &f, const params &p,
 	}
 }
 
-__device__ static inline void results_out(const params &p, const shared &m,
+__device__ static inline void results_out(const params &p, const tile_memory &m,
 					  kept &f, unsigned row)
 {
 	unsigned t = threadIdx.x % 4 * 2;
@@ -283,7 +283,7 @@ __device__ static inline void results_out(const params &p, const shared &m,
 template <class E>
 __device__ static inline void attend(const params &p, char *workspace)
 {
-	__shared__ __align__(128) shared m;
+	__shared__ __align__(128) tile_memory m;
 	/* Late tokens have the most positions: they come first. */
 	uint64_t n = p.blocks - 1 - blockIdx.x, at = n / p.row_blocks;
 	unsigned first = (unsigned)(n % p.row_blocks) * ROWS;

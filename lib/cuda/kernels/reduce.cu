@@ -62,12 +62,13 @@ KERNEL(sum_rows, reduce)
 }
 
 /* An element and its index, -1: none. NaN comes after all numbers. */
-struct ranked {
+struct element_at {
 	float x;
 	int32_t index;
 };
 
-__device__ static inline bool comes_before(const ranked &a, const ranked &b)
+__device__ static inline bool comes_before(const element_at &a,
+					       const element_at &b)
 {
 	if (a.index < 0 || b.index < 0)
 		return a.index >= 0;
@@ -79,10 +80,10 @@ __device__ static inline bool comes_before(const ranked &a, const ranked &b)
 }
 
 /* The first of those that the threads of a block have. */
-__device__ static inline ranked block_first(ranked r, ranked *part)
+__device__ static inline element_at block_first(element_at r, element_at *part)
 {
 	for (unsigned o = 16; o; o >>= 1) {
-		ranked other;
+		element_at other;
 
 		other.x = __shfl_xor_sync(~0u, r.x, o);
 		other.index = __shfl_xor_sync(~0u, r.index, o);
@@ -101,11 +102,11 @@ __device__ static inline ranked block_first(ranked r, ranked *part)
 
 KERNEL(argmax, reduce)
 {
-	__shared__ ranked part[32];
+	__shared__ element_at part[32];
 
 	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
 		const char *a = row_of(p, n);
-		ranked best, next;
+		element_at best, next;
 
 		best.x = 0;
 		best.index = -1;
