@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpu.h"
 
@@ -179,6 +181,26 @@ struct weir_dev *gpu(struct weir *weir)
 	if (weir_dev_find(weir, "CUDA0", &dev) < 0)
 		bail("%s\n%s", weir_error(), cuda_log);
 	return dev;
+}
+
+void need_compute(struct weir_dev *dev)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+
+	must(weir_dev_info(dev, &info));
+	if (!(info.caps & WEIR_CAP_COMPUTE))
+		skip_all(
+			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
+}
+
+bool in_child(bool (*fn)(const char *arg), const char *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(freopen("/dev/null", "w", stdout) && fn(arg) ? 0 : 1);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 struct weir_stream *gpu_stream(struct weir *weir, const char *name,

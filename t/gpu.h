@@ -64,6 +64,14 @@ struct weir *open_cuda_by(uint32_t io);
 struct weir *open_cuda(void);
 
 struct weir_dev *gpu(struct weir *weir);
+/* Skip the test unless the device computes. */
+void need_compute(struct weir_dev *dev);
+/*
+ * The result of @fn in a process of its own, which prints nothing: for what
+ * happens once in a process, and for lost devices, on which the driver's
+ * objects are leaked. Called before the driver is opened.
+ */
+bool in_child(bool (*fn)(const char *arg), const char *arg);
 struct weir_stream *gpu_stream(struct weir *weir, const char *name,
 			       uint32_t flags);
 struct weir_buft *gpu_memory(struct weir *weir, enum weir_mem kind);

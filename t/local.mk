@@ -138,6 +138,7 @@ T_TRIALS = t/kernels/trial.c t/kernels/trial.h t/dtypes.h t/kernels/trial_ways.h
 	$(T_KIND) $(T_NAIVE)
 T_TRIAL = $(T_TRIALS) t/kernels/trial_ways.c
 T_CUDA_TRIAL = $(T_TRIALS) t/cuda/ways_cuda.c $(T_GPU)
+T_ATTEND = t/cuda/attend.c t/cuda/attend.h $(T_CUDA_TRIAL)
 T_GDEV = t/gdev.c t/gdev.h $(T_STREAMS)
 T_NET = t/graph/compile/net.c t/graph/compile/net.h
 T_PLACED = t/place/placed.c t/place/placed.h

@@ -297,7 +297,6 @@ static void grows(void)
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
 	struct fakecuda_counts found;
 	struct weir_dev *dev;
 
@@ -305,9 +304,7 @@ int main(void)
 	fake.set("SMS", "1");
 	weir = open_cuda();
 	dev = gpu(weir);
-	must(weir_dev_info(dev, &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(dev);
 	plan(10);
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	must(weir_graph_new(&g));

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "attend.h"
 #include "dtypes.h"
-#include "gpu.h"
-#include "kernels/trial.h"
 #include "tap.h"
 
 /* q and exponents have 8 bits, or 11. */
@@ -25,33 +24,6 @@ static const struct tiled {
 	{ F16, "attention_tiles_f16", NEAR_BITS11 },
 	{ BF16, "attention_tiles_bf16", NEAR_BITS8 },
 };
-
-static __typeof__(&fakecuda_kernel) counts_of;
-
-static int launches(const char *kernel)
-{
-	struct fakecuda_kernel k = { 0 };
-	char full[64];
-
-	snprintf(full, sizeof(full), "weir_kernel_%s", kernel);
-	if (counts_of)
-		counts_of(full, &k);
-	return (int)k.launches;
-}
-
-/* Attention of @t tokens to @s positions. */
-struct shape {
-	int heads, heads_k, t, s, d, dv;
-};
-
-static struct weir_node *attend(const struct shape *f, enum weir_dtype dtype,
-				struct weir_node *mask,
-				const struct weir_op_attention *p)
-{
-	return weir_attention(g, put(F32, 3, f->heads, f->t, f->d),
-			      put(dtype, 3, f->heads_k, f->s, f->d),
-			      put(dtype, 3, f->heads_k, f->s, f->dv), mask, p);
-}
 
 /* Sizes of heads, groups of heads, tiles that are not whole. */
 static void shapes(const struct tiled *c)
@@ -195,17 +167,13 @@ static void orders(void)
 static void no_conflicts(const struct tiled *c)
 {
 	static const struct shape whole = { 2, 1, 70, 200, 128, 64 };
-	struct fakecuda_kernel k = { 0 }, before = { 0 };
-	char full[64];
+	struct fakecuda_kernel before = kernel_counts(c->name), k;
 
-	snprintf(full, sizeof(full), "weir_kernel_%s", c->name);
-	if (counts_of)
-		counts_of(full, &before);
 	same(attend(&whole, c->dtype, NULL, NULL), c->near, "%s: whole rows",
 	     c->name);
 	if (!on_fake(1))
 		return;
-	counts_of(full, &k);
+	k = kernel_counts(c->name);
 	is_int((int)(k.bank_conflicts - before.bank_conflicts), 0,
 	       "%s: threads use different banks of shared memory", c->name);
 }
@@ -213,8 +181,6 @@ static void no_conflicts(const struct tiled *c)
 int main(void)
 {
 	trials_begin();
-	if (fake.handle)
-		*(void **)&counts_of = fake_symbol("fakecuda_kernel");
 	for (unsigned i = 0; i < 2; i++) {
 		shapes(&tiled[i]);
 		sequences(&tiled[i], 9, 16, 0);

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "attend.h"
 #include "dtypes.h"
-#include "gpu.h"
-#include "kernels/trial.h"
 #include "tap.h"
 
 #define INF ((double)INFINITY)
@@ -27,38 +26,11 @@ static const struct chunked {
 };
 #define CHUNKED 3
 
-static __typeof__(&fakecuda_kernel) counts_of;
-
-static int launches(const char *kernel)
-{
-	struct fakecuda_kernel k = { 0 };
-	char full[64];
-
-	snprintf(full, sizeof(full), "weir_kernel_%s", kernel);
-	if (counts_of)
-		counts_of(full, &k);
-	return (int)k.launches;
-}
-
 static int launches_of_chunks(void)
 {
 	return launches("attention_chunks_f32") +
 	       launches("attention_chunks_f16") +
 	       launches("attention_chunks_bf16");
-}
-
-/* Attention of @t tokens to @s positions. */
-struct shape {
-	int heads, heads_k, t, s, d, dv;
-};
-
-static struct weir_node *attend(const struct shape *f, enum weir_dtype dtype,
-				struct weir_node *mask,
-				const struct weir_op_attention *p)
-{
-	return weir_attention(g, put(F32, 3, f->heads, f->t, f->d),
-			      put(dtype, 3, f->heads_k, f->s, f->d),
-			      put(dtype, 3, f->heads_k, f->s, f->dv), mask, p);
 }
 
 /* Sizes of heads, groups of heads, and chunks that are not whole. */
@@ -230,8 +202,6 @@ int main(void)
 	/* A device of few multiprocessors splits few blocks only. */
 	setenv("FAKECUDA_SMS", "2", 1);
 	trials_begin();
-	if (fake.handle)
-		*(void **)&counts_of = fake_symbol("fakecuda_kernel");
 	for (unsigned i = 0; i < CHUNKED; i++) {
 		shapes(&chunked[i]);
 		parameters(&chunked[i]);

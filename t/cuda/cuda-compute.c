@@ -395,14 +395,9 @@ static void lost(void)
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
-
 	open_driver();
 	begin();
-	must(weir_dev_info(cuda, &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all(
-			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
+	need_compute(cuda);
 	plan(0);
 	sched_make();
 	right();

@@ -287,46 +287,34 @@ static void workspace(void)
 	end();
 }
 
-/* In a process of its own, since what is on a lost device is leaked. */
-static bool ends_when_lost(void)
+static bool ends_when_lost(const char *call)
 {
-	pid_t pid = fork();
-	int status;
+	bool right;
 
-	if (!pid) {
-		bool right;
-
-		if (!freopen("/dev/null", "w", stdout))
-			_exit(1);
-		open_fake();
-		fake.set("CUBLASLT", LIBRARY);
-		begin("CUDA0");
-		must(run_once());
-		fake.arm("cublasLtMatmul", 1, FAKECUDA_STICKY, 700);
-		right = run_once() == -ENODEV && strstr(weir_error(), "CUDA0");
-		fake.disarm();
-		end();
-		_exit(right && !fake.calls("cublasLtDestroy") ? 0 : 1);
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+	open_fake();
+	fake.set("CUBLASLT", LIBRARY);
+	begin("CUDA0");
+	must(run_once());
+	fake.arm(call, 1, FAKECUDA_STICKY, 700);
+	right = run_once() == -ENODEV && strstr(weir_error(), "CUDA0");
+	fake.disarm();
+	end();
+	return right && !fake.calls("cublasLtDestroy");
 }
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
 	bool lost;
 
 	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
 		skip_all("needs the stand-in driver");
-	lost = ends_when_lost();
+	lost = in_child(ends_when_lost, "cublasLtMatmul");
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	open_fake();
 	*(void **)&live = dlsym(fake.cublaslt, "fakecublaslt_live");
 	fake.set("CUBLASLT", LIBRARY);
 	p.weir = open_cuda();
-	must(weir_dev_info(gpu(p.weir), &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(gpu(p.weir));
 	weir_close(p.weir);
 	plan(0);
 	ok(lost, "a run on a device that is lost by a call ends");

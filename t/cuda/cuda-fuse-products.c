@@ -394,16 +394,13 @@ static void side_close(struct side *s)
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
 	struct fakecuda_counts counts;
 
 	open_fake();
 	/* Few rows keep a device of one SM busy. */
 	fake.set("SMS", "1");
 	side_open(&plain, "CUDA0:fuse=no");
-	must(weir_dev_info(gpu(plain.weir), &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(gpu(plain.weir));
 	side_open(&fused, "CUDA0:fuse=yes");
 	plan(0);
 	dtypes();

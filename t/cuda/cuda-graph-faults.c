@@ -227,75 +227,52 @@ static void forks(void)
 /* The driver's table is filled once for a process. */
 static bool works_without(const char *entry)
 {
-	pid_t pid = fork();
-	int status;
+	bool right;
 
-	if (!pid) {
-		bool right;
-
-		if (!freopen("/dev/null", "w", stdout))
-			_exit(1);
-		setenv("FAKECUDA_NO", entry, 1);
-		open_driver();
-		begin_as(NULL);
-		model_make(true);
-		model_set(2, 0);
-		for (int i = 0; i < 3; i++)
-			must(run_once());
-		right = result() == 16 && lane().as_graph == 0 &&
-			strstr(lane().why, "CUDA 12.0");
-		run_free();
-		end();
-		_exit(right ? 0 : 1);
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+	setenv("FAKECUDA_NO", entry, 1);
+	open_driver();
+	begin_as(NULL);
+	model_make(true);
+	model_set(2, 0);
+	for (int i = 0; i < 3; i++)
+		must(run_once());
+	right = result() == 16 && lane().as_graph == 0 &&
+		strstr(lane().why, "CUDA 12.0");
+	run_free();
+	end();
+	return right;
 }
 
-/*
- * In a process of its own, since what the driver made on a lost device is
- * leaked.
- */
-static bool ends_when_lost(void)
+static bool ends_when_lost(const char *call)
 {
-	pid_t pid = fork();
-	int status;
+	bool right;
 
-	if (!pid) {
-		bool right;
-
-		if (!freopen("/dev/null", "w", stdout))
-			_exit(1);
-		open_fake();
-		begin_as(NULL);
-		model_make(true);
-		model_set(1, 0);
-		must(run_once());
-		must(run_once());
-		fake.arm("cuGraphLaunch", 1, FAKECUDA_STICKY, 700);
-		right = run_once() == -ENODEV && strstr(weir_error(), "CUDA0");
-		fake.disarm();
-		run_free();
-		end();
-		_exit(right ? 0 : 1);
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+	open_fake();
+	begin_as(NULL);
+	model_make(true);
+	model_set(1, 0);
+	must(run_once());
+	must(run_once());
+	fake.arm(call, 1, FAKECUDA_STICKY, 700);
+	right = run_once() == -ENODEV && strstr(weir_error(), "CUDA0");
+	fake.disarm();
+	run_free();
+	end();
+	return right;
 }
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
 	bool without, lost;
 
 	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
 		skip_all("needs the stand-in driver");
-	without = works_without("cuGraphAddKernelNode") &&
-		  works_without("cuGraphLaunch");
-	lost = ends_when_lost();
+	without = in_child(works_without, "cuGraphAddKernelNode") &&
+		  in_child(works_without, "cuGraphLaunch");
+	lost = in_child(ends_when_lost, "cuGraphLaunch");
 	open_fake();
 	begin_as(NULL);
-	must(weir_dev_info(cuda, &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(cuda);
 	plan(0);
 	ok(without, "a driver without calls for graphs launches kernels");
 	ok(lost, "a run on a device that is lost by a graph ends");

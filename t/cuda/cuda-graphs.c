@@ -293,14 +293,10 @@ static void switched_off(void)
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
-
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	open_fake();
 	begin_as(NULL);
-	must(weir_dev_info(cuda, &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(cuda);
 	plan(0);
 	thousand_runs();
 	calls_of_a_step();

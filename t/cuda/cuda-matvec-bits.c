@@ -273,7 +273,6 @@ static void kernels(void)
 
 int main(void)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
 	struct fakecuda_counts found;
 	struct weir_dev *dev;
 
@@ -281,9 +280,7 @@ int main(void)
 	fake.set("SMS", "1");
 	weir = open_cuda();
 	dev = gpu(weir);
-	must(weir_dev_info(dev, &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all("CUDA0 does not compute: there was no nvcc");
+	need_compute(dev);
 	plan(5 * DTYPES + QUANTISED + 3);
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	must(weir_graph_new(&g));

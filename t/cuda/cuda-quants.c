@@ -166,14 +166,10 @@ static void packs(enum weir_dtype from, enum weir_dtype to)
 int main(void)
 {
 	static const enum weir_dtype floats[] = { F32, F16, BF16 };
-	struct weir_dev_info info = { .size = sizeof(info) };
 
 	open_driver();
 	weir = open_cuda();
-	must(weir_dev_info(gpu(weir), &info));
-	if (!(info.caps & WEIR_CAP_COMPUTE))
-		skip_all(
-			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
+	need_compute(gpu(weir));
 	plan(0);
 	must(weir_graph_new(&g));
 	for (unsigned i = FIRST_QUANTISED; i < WEIGHTS; i++)
