@@ -125,7 +125,7 @@ static int object_open(struct weir *weir, const char *url,
 	if (!strncasecmp(url, "file://", 7))
 		return weir__fail(
 			-EINVAL,
-			"%s: give the path of the file, without file://", name);
+			"file:// is no source of bytes: give the path alone");
 	r = weir__source_find(weir, url, weir__url_scheme(url), &ops, &self);
 	if (r < 0)
 		return weir__fail_for(r, "%s", name);

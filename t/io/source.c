@@ -297,9 +297,9 @@ static void files(void)
 	       "no source for nix: no directory of modules has weir-source-nix.so",
 	       "a scheme without a source is refused");
 	is_err(weir_file_open(weir, "file:///etc/passwd", NULL, &f), -EINVAL,
-	       "give the path of the file", "file:// is refused");
+	       "give the path alone", "file:// is refused");
 	is_err(weir_file_open(weir, "File:///etc/passwd", NULL, &f), -EINVAL,
-	       "give the path of the file", "so is File://");
+	       "give the path alone", "so is File://");
 	is_err(weir_source_configure(weir, "../x", "a=b"), -ENOENT,
 	       "there is no source for ../x", "what is no scheme");
 	is_err(weir_file_open(weir, "https://me:pass@x/y", NULL, &f), -ENOENT,
