@@ -33,7 +33,7 @@ static const struct sample_tensor tensors[] = {
 	} while (0)
 
 /* Run @fn in a child, which exits by exit(3). @text: what it printed. */
-static bool in_child(void (*fn)(void), char *text, size_t room)
+static bool exits_well(void (*fn)(void), char *text, size_t room)
 {
 	int status = -1, fds[2];
 	size_t at = 0;
@@ -64,7 +64,7 @@ static void ends_well(void (*fn)(void), const char *what)
 {
 	static char text[4096];
 
-	if (!ok(in_child(fn, text, sizeof(text)), "%s", what))
+	if (!ok(exits_well(fn, text, sizeof(text)), "%s", what))
 		diag("%s", text);
 	else
 		is_str(text, "", "%s: nothing is printed", what);
