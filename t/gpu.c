@@ -50,22 +50,26 @@ void leave_context(void)
 	release(0);
 }
 
-void open_fake(void)
+static void *open_library(const char *name)
 {
 	const char *dir = getenv("WEIR_T_FAKECUDA");
 	char path[512];
+	void *handle;
+
+	snprintf(path, sizeof(path), "%s/%s", dir ? dir : ".", name);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		skip_all("no stand-in: %s", dlerror());
+	return handle;
+}
+
+void open_fake_driver(void)
+{
+	const char *dir = getenv("WEIR_T_FAKECUDA");
 
 	if (dir && !*dir)
 		skip_all("needs the stand-in for the driver");
-	snprintf(path, sizeof(path), "%s/libcuda.so.1", dir ? dir : ".");
-	fake.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!fake.handle)
-		skip_all("no stand-in for the driver: %s", dlerror());
-	/* Found by its name; the machine may have NVIDIA's own. */
-	snprintf(path, sizeof(path), "%s/libcublasLt.so.13", dir ? dir : ".");
-	fake.cublaslt = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!fake.cublaslt)
-		skip_all("no stand-in for cuBLASLt: %s", dlerror());
+	fake.handle = open_library("libcuda.so.1");
 	*(void **)&fake.arm = fake_symbol("fakecuda_arm");
 	*(void **)&fake.disarm = fake_symbol("fakecuda_disarm");
 	*(void **)&fake.struck = fake_symbol("fakecuda_struck");
@@ -74,6 +78,13 @@ void open_fake(void)
 	*(void **)&fake.calls = fake_symbol("fakecuda_calls");
 	*(void **)&fake.counts = fake_symbol("fakecuda_counts");
 	*(void **)&fake.misuse = fake_symbol("fakecuda_misuse");
+}
+
+void open_fake(void)
+{
+	open_fake_driver();
+	/* Found by its name; the machine may have NVIDIA's own. */
+	fake.cublaslt = open_library("libcublasLt.so.13");
 }
 
 /* The calls of the stand-in on a real device: no effect, and counts of 0. */

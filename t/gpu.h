@@ -26,6 +26,8 @@
 
 void open_fake(void);
 void open_driver(void);
+/* As open_fake, but without the stand-in for cuBLASLt. */
+void open_fake_driver(void);
 /* Whether the driver is the stand-in. If not, @n checks are skipped. */
 bool on_fake(unsigned n);
 /* A function of the stand-in. */

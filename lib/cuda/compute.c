@@ -232,25 +232,27 @@ static void cuda_release(struct weir_dev *dev, void *prepared)
 
 static CUresult launch_call(struct weir__cuda_queue *q,
 			    const struct weir__cuda_launches *l, size_t i,
-			    struct weir_backend_compute *run)
+			    struct weir_backend_compute *run, int *ret_res)
 {
 	struct weir__cublaslt_call call;
 
 	memcpy(&call, l->params + l->launch[i].params, sizeof(call));
 	return weir__cublaslt_launch(q->c, &call,
 				     (uint64_t)(uintptr_t)run->workspace,
-				     q->stream, run->why, sizeof(run->why));
+				     q->stream, ret_res, run->why,
+				     sizeof(run->why));
 }
 
+/* *@ret_res < 0: it failed without an error of the driver. */
 static CUresult launch(struct weir__cuda_queue *q,
 		       const struct weir__cuda_launches *l, size_t i,
-		       struct weir_backend_compute *run)
+		       struct weir_backend_compute *run, int *ret_res)
 {
 	const struct weir__cuda_launch *k = &l->launch[i];
 	CUresult r;
 
 	if (k->calls)
-		return launch_call(q, l, i, run);
+		return launch_call(q, l, i, run, ret_res);
 	r = weir__cuda_launch(l, i, (CUdeviceptr)(uintptr_t)run->workspace,
 			      q->stream);
 	if (r)
@@ -277,8 +279,8 @@ static CUresult launch_nodes(struct weir__cuda_queue *q,
 			return CUDA_SUCCESS;
 		}
 		for (size_t i = s.first; i < s.end; i++) {
-			r = launch(q, l, i, run);
-			if (r) {
+			r = launch(q, l, i, run, ret_res);
+			if (r || *ret_res) {
 				run->failed = node;
 				return r;
 			}

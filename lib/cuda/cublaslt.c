@@ -2,6 +2,7 @@
 #include "cuda/cublaslt.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static bool handle_make(struct weir__cublaslt *l,
 /* Open the first library that works. l->lock is held, a context is current. */
 static void device_open(struct weir__cublaslt *l)
 {
-	char missing[sizeof(l->why)] = "";
+	char missing[sizeof(l->why)] = "", why[sizeof(l->why)];
 
 	l->tried = true;
 	snprintf(l->why, sizeof(l->why),
@@ -141,7 +142,10 @@ static void device_open(struct weir__cublaslt *l)
 
 		if (drv.version < libraries[i].driver)
 			continue;
-		api = library_open(&libraries[i], missing, sizeof(missing));
+		api = library_open(&libraries[i], why, sizeof(why));
+		/* The first is what NVIDIA has for this driver. */
+		if (!api && !*missing)
+			memcpy(missing, why, sizeof(why));
 		if (!api)
 			continue;
 		l->tried = handle_make(l, api);
@@ -375,23 +379,24 @@ weir__cublaslt_product_new(struct weir__cuda *c,
 	return NULL;
 }
 
-/* An error of the stream; without one, the meaning of the status. */
-static CUresult result_of(int status, CUstream stream)
+/*
+ * The errno of a status. The library may have got an error of earlier work of
+ * the driver, which tells nobody else of it; its status then says nothing of
+ * the cause, and the error is counted as an unknown one.
+ */
+static int errno_of(struct weir__cuda *c, int status)
 {
-	CUresult r = drv.cuStreamQuery(stream);
-
-	if (r && r != CUDA_ERROR_NOT_READY && !weir__cuda_is_capture(r))
-		return r;
 	switch (status) {
 	case WEIR__CUBLASLT_ALLOC_FAILED:
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return -ENOMEM;
 	case WEIR__CUBLASLT_INVALID_VALUE:
-		return CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
 	case WEIR__CUBLASLT_ARCH_MISMATCH:
 	case WEIR__CUBLASLT_NOT_SUPPORTED:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return -EOPNOTSUPP;
 	default:
-		return CUDA_ERROR_UNKNOWN;
+		weir__cuda_note(c, CUDA_ERROR_UNKNOWN);
+		return -EIO;
 	}
 }
 
@@ -402,14 +407,15 @@ static void *address(uint64_t at)
 
 CUresult weir__cublaslt_launch(struct weir__cuda *c,
 			       const struct weir__cublaslt_call *call,
-			       uint64_t workspace, CUstream stream, char *why,
-			       size_t room)
+			       uint64_t workspace, CUstream stream,
+			       int *ret_res, char *why, size_t room)
 {
 	const struct weir__cublaslt_product *p = call->product;
 	const struct weir__cublaslt_shape *s = &p->shape;
 	const struct weir__cublaslt *l = &c->cublaslt;
 	const float one = 1, before = call->adds ? 1 : 0;
 	size_t bytes = p->chosen.workspace;
+	CUresult r;
 	int status = l->api->Matmul(
 		l->handle, p->desc, &one, address(call->a), p->a,
 		address(call->b_at ? workspace + call->b_at : call->b), p->b,
@@ -420,10 +426,16 @@ CUresult weir__cublaslt_launch(struct weir__cuda *c,
 
 	if (!status)
 		return CUDA_SUCCESS;
+	r = drv.cuStreamQuery(stream);
+	if (r == CUDA_ERROR_NOT_READY || weir__cuda_is_capture(r))
+		r = CUDA_SUCCESS;
 	snprintf(
 		why, room,
-		"a product of %lld x %lld x %lld was not launched: cublasLtMatmul: %s",
+		"a product of %lld x %lld x %lld was not launched: cublasLtMatmul: %s%s",
 		(long long)s->m, (long long)s->n, (long long)s->k,
-		l->api->GetStatusName(status));
-	return result_of(status, stream);
+		l->api->GetStatusName(status),
+		r ? "" : "; the parameter cublaslt=no avoids this library");
+	if (!r)
+		*ret_res = errno_of(c, status);
+	return r;
 }

@@ -76,13 +76,15 @@ weir__cublaslt_product_new(struct weir__cuda *c,
 /* Does not call the driver. */
 void weir__cublaslt_product_free(struct weir__cublaslt_product *p);
 /*
- * Queue a product; its context is current. A failure is described in @why. Any
- * thread; the first time it may block, while the library loads kernels.
+ * Queue a product; its context is current. Returns the driver's error, if the
+ * stream has one. If only the library failed, *@ret_res is set, to what its
+ * status means. Both are described in @why. Any thread; the first time it may
+ * block, while the library loads kernels.
  */
 CUresult weir__cublaslt_launch(struct weir__cuda *c,
 			       const struct weir__cublaslt_call *call,
-			       uint64_t workspace, CUstream stream, char *why,
-			       size_t room);
+			       uint64_t workspace, CUstream stream,
+			       int *ret_res, char *why, size_t room);
 /* Free the handle, while the device is not lost; a context is current. */
 void weir__cublaslt_close(struct weir__cublaslt *l);
 

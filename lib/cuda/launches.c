@@ -88,12 +88,14 @@ CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
 	const struct weir__cuda_launch *k = &l->launch[i];
 	void *params[] = { l->params + k->params, &workspace };
 	struct weir__cublaslt_call call;
-	char why[240];
+	int res = 0;
+	CUresult r;
 
 	if (k->calls) {
 		memcpy(&call, l->params + k->params, sizeof(call));
-		return weir__cublaslt_launch(l->c, &call, workspace, stream,
-					     why, sizeof(why));
+		r = weir__cublaslt_launch(l->c, &call, workspace, stream, &res,
+					  NULL, 0);
+		return !r && res ? CUDA_ERROR_UNKNOWN : r;
 	}
 	return weir__cuda_drv.cuLaunchKernel(k->function, k->grid[0],
 					     k->grid[1], k->grid[2], k->threads,

@@ -653,6 +653,9 @@ static int cuda_queue_poll(void *queue)
 	for (f = chain; f; f = f->next) {
 		int res = flight_end(q, f);
 
+		/* What the work says of itself is more than that. */
+		if (res && f->err == CUDA_ERROR_UNKNOWN && !f->work->leaked)
+			f->err = CUDA_SUCCESS;
 		f->work->done(f->work,
 			      f->err ? weir__cuda_result(q->c, f->err) : res,
 			      (int32_t)f->err);

@@ -3,142 +3,17 @@
  * When cuBLASLt computes products: what a lane says of it, each of its calls
  * that fails, the same bits in each run, and the estimate of its workspace.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu.h"
+#include "cuda/product_runs.h"
 
-#define M 33
-#define N 70
-#define K 136
 #define LIBRARY "130002"
 #define LIBRARY_NAME "cuBLASLt 13.0.2"
 
 static unsigned long (*live)(void); /* objects of the library */
-
-/* The product of a [M, K] of BF16 and b [N, K] on a device. */
-static struct made {
-	struct weir *weir;
-	struct weir_dev *dev;
-	struct weir_sched *sched;
-	struct weir_graph *g;
-	struct weir_node *a, *b, *y;
-	struct weir_exec *exec;
-	struct weir_run *run;
-} p;
-
-static float a_value(int i)
-{
-	return (float)(i * 37 % 64 - 31) / 16;
-}
-
-static float b_value(int i)
-{
-	return (float)(i * 53 % 128 - 63) / 64;
-}
-
-static void graph_make(void)
-{
-	const int64_t a[] = { M, K }, b[] = { N, K };
-
-	must(weir_graph_new(&p.g));
-	p.a = weir_graph_input(p.g, "a", WEIR_DTYPE_BF16, 2, a);
-	p.b = weir_graph_input(p.g, "b", WEIR_DTYPE_F32, 2, b);
-	p.y = weir_mul_mat(p.g, p.a, p.b);
-	weir_node_set_name(p.y, "y");
-	weir_graph_output(p.g, p.y);
-	must(weir_graph_error(p.g, NULL));
-}
-
-/* Sums of these depend on their order. */
-static bool uneven;
-
-static void inputs_set(void)
-{
-	static uint16_t a[M * K];
-	static float b[N * K];
-
-	for (int i = 0; i < M * K; i++) {
-		float v = a_value(i);
-		uint32_t bits;
-
-		memcpy(&bits, &v, sizeof(bits));
-		a[i] = (uint16_t)(bits >> 16);
-	}
-	for (int i = 0; i < N * K; i++)
-		b[i] = uneven ? ldexpf(b_value(i), i % 19 - 9) : b_value(i);
-	must(weir_run_input(p.run, p.a, a, sizeof(a)));
-	must(weir_run_input(p.run, p.b, b, sizeof(b)));
-}
-
-/* On @device, as "CUDA0:cublaslt=no". */
-static void begin(const char *device)
-{
-	memset(&p, 0, sizeof(p));
-	p.weir = open_cuda();
-	if (strchr(device, ':'))
-		must(weir_dev_configure(p.weir, device, &p.dev));
-	else
-		must(weir_dev_find(p.weir, device, &p.dev));
-	must(weir_sched_new(&p.dev, 1, NULL, &p.sched));
-	graph_make();
-	must(weir_exec_new(p.sched, p.g, &p.exec));
-	must(weir_run_new(p.exec, &p.run));
-	inputs_set();
-}
-
-static void end(void)
-{
-	weir_run_free(p.run);
-	weir_exec_free(p.exec);
-	weir_sched_free(p.sched);
-	weir_graph_free(p.g);
-	weir_close(p.weir);
-}
-
-static int run_once(void)
-{
-	must(weir_run_start(p.run));
-	return weir_run_wait(p.run, -1);
-}
-
-static void result_get(float y[N * M])
-{
-	struct weir_tensor t;
-
-	must(weir_run_output(p.run, p.y, &t));
-	must(weir_tensor_get(&t, 0, y, N * M * sizeof(*y)));
-}
-
-/* The inputs need no rounding, so only sums are rounded. */
-static bool is_right(void)
-{
-	static float y[N * M];
-	bool right = true;
-
-	result_get(y);
-	for (int n = 0; n < N; n++)
-		for (int m = 0; m < M; m++) {
-			double sum = 0;
-
-			for (int k = 0; k < K; k++)
-				sum += (double)a_value(m * K + k) *
-				       (double)b_value(n * K + k);
-			right = right && fabs(y[n * M + m] - sum) < 1e-3;
-		}
-	return right;
-}
-
-static struct weir_lane lane(void)
-{
-	struct weir_lane l = { .size = sizeof(l) };
-
-	must(weir_exec_lane(p.exec, 0, &l));
-	return l;
-}
 
 /* Three runs on @device, which the library computes, or does not because. */
 static void runs(const char *device, const char *because, const char *what)
@@ -229,10 +104,10 @@ static void no_memory_for_a_handle(void)
 	weir_sched_free(p.sched);
 	weir_graph_free(p.g);
 	must(weir_sched_new(&p.dev, 1, NULL, &p.sched));
-	graph_make();
+	product_graph();
 	must(weir_exec_new(p.sched, p.g, &p.exec));
 	must(weir_run_new(p.exec, &p.run));
-	inputs_set();
+	product_inputs();
 	has_str(lane().library, LIBRARY_NAME, "the next plan has the library");
 	ok(run_once() == 0 && is_right(), "and its result is right");
 	weir_exec_free(first);
@@ -246,7 +121,37 @@ static void call_fails(int status, int err, const char *words)
 	fake.arm("cublasLtMatmul", 1, FAKECUDA_ONCE, status);
 	is_err(run_once(), err, words, "a call that fails with %d", status);
 	has_str(weir_error(), "'y'", "the node is named");
+	has_str(weir_error(), "; the parameter cublaslt=no",
+		"and what avoids the library");
+	ok(!strstr(weir_error(), "CUDA_ERROR"),
+	   "no error of the driver is said to be the cause");
 	ok(run_once() == 0 && is_right(), "the next run is right");
+	end();
+}
+
+/*
+ * A call fails while another stream works: the library may have got that work's
+ * error, which then is not reported to anybody else.
+ */
+static void others_meanwhile(int status, int err, const char *title)
+{
+	struct weir_stream *stream;
+	struct weir_tensor t;
+
+	begin("CUDA0");
+	must(run_once());
+	stream = gpu_stream(p.weir, "other", 0);
+	t = on_gpu(p.weir, 4096);
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(stream, &t, 0, 4096, 1));
+	fake.arm("cublasLtMatmul", 1, FAKECUDA_ONCE, status);
+	if (run_once() == 0)
+		bail("no call was to be made");
+	fake.release();
+	is_int(weir_stream_sync(stream, 60 * SEC), err, "%s", title);
+	fake.disarm();
+	weir_stream_free(stream);
+	weir_buf_free(t.buf);
 	end();
 }
 
@@ -324,6 +229,11 @@ int main(void)
 	call_fails(13, -EIO, "CUBLAS_STATUS_EXECUTION_FAILED");
 	call_fails(3, -ENOMEM, "CUBLAS_STATUS_ALLOC_FAILED");
 	call_fails(15, -EOPNOTSUPP, "CUBLAS_STATUS_NOT_SUPPORTED");
+	others_meanwhile(
+		13, -EIO,
+		"a status that may hide an error of the driver fails work of that time");
+	others_meanwhile(15, 0,
+			 "a status that cannot hide one fails its run only");
 	same_bits();
 	workspace();
 	is_int((int)live(), 0, "nothing of the library is left");

@@ -17,7 +17,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
-	%D%/cuda-cublaslt-abi.t
+	%D%/cuda-cublaslt-library.t %D%/cuda-cublaslt-abi.t
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
 	%D%/cuda-attention-tiles.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
@@ -154,7 +154,11 @@ T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
 %C%_cuda_cublaslt_t_SOURCES = %D%/cuda-cublaslt.c $(T_CUDA_TRIAL)
 %C%_cuda_cublaslt_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_cublaslt_t_LDADD = $(LDADD) -ldl
-%C%_cuda_cublaslt_runs_t_SOURCES = %D%/cuda-cublaslt-runs.c $(T_GPU)
+T_PRODUCT_RUNS = %D%/product_runs.c %D%/product_runs.h $(T_GPU)
+%C%_cuda_cublaslt_library_t_SOURCES = %D%/cuda-cublaslt-library.c \
+	$(T_PRODUCT_RUNS)
+%C%_cuda_cublaslt_library_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
+%C%_cuda_cublaslt_runs_t_SOURCES = %D%/cuda-cublaslt-runs.c $(T_PRODUCT_RUNS)
 %C%_cuda_cublaslt_runs_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
 %C%_cuda_cublaslt_abi_t_SOURCES = %D%/cuda-cublaslt-abi.c
 %C%_cuda_cublaslt_abi_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
