@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Iterator
 
@@ -158,6 +161,51 @@ def test_convert(
     weir.convert(small, tmp_path / "b.safetensors")
     assert (tmp_path / "a.safetensors").read_bytes() == \
         (tmp_path / "b.safetensors").read_bytes()
+
+
+SILENT = """
+import signal, sys, weir
+# A shell lets its background jobs ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+call, at = sys.argv[1:]
+try:
+    if call == "safe_open":
+        weir.safe_open(at, "np")
+    elif call == "stream":
+        list(weir.stream(at))
+    else:
+        getattr(weir, call)(at)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "call, when",
+    [
+        ("load", "open"), ("safe_open", "open"), ("stream", "open"),
+        ("load", "read"), ("digest", "read"),
+    ],
+)
+def test_silent(url: str, many: Path, call: str, when: str) -> None:
+    """Ctrl-C ends a call that waits for a server without an answer."""
+    base = url[: -len("/file")]
+    at = f"{base}/silent/{when}/{many.name}"
+    log = ""
+    with subprocess.Popen(
+        [sys.executable, "-c", SILENT, call, at],
+        env={**os.environ, "WEIR_MODULE_PATH": os.path.abspath(MODULES)},
+        stdout=subprocess.PIPE, text=True,
+    ) as process:
+        try:
+            while f"silent-{when}" not in log and process.poll() is None:
+                log += urllib.request.urlopen(f"{base}/log").read().decode()
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            # The library would wait for 60 s, and the server waits for 120 s.
+            assert process.communicate(timeout=30)[0] == "interrupted\n"
+        finally:
+            process.kill()
 
 
 def test_missing(url: str, root: weir.Root) -> None:

@@ -7,7 +7,9 @@ import contextlib
 import errno
 import fnmatch
 import os
+import queue
 import re
+import threading
 from typing import (
     Any,
     Callable,
@@ -64,12 +66,38 @@ def _hinted() -> Iterator[None]:
         raise _errors.make(errno.ENOENT, hint(sentence)) from None
 
 
+def _on_thread(call: Callable[[], _weir.Model]) -> _weir.Model:
+    """What CALL returns, which may wait for a server, so that Ctrl-C ends the wait.
+
+    A thread calls it. After Ctrl-C the thread goes on until the server answers or
+    the library gives up, and nobody gets the model.
+    """
+    results: queue.SimpleQueue[Union[_weir.Model, BaseException]]
+    results = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put(call())
+        except BaseException as error:
+            results.put(error)
+
+    threading.Thread(target=run, name="weir-open", daemon=True).start()
+    result = results.get()
+    if isinstance(result, BaseException):
+        try:
+            raise result
+        finally:
+            del result  # its traceback has this frame
+    return result
+
+
 def open_urls(
     urls: Sequence[str], root: Optional[_weir.Root] = None
 ) -> _weir.Model:
     """Open the shards of a model that are the objects URLS."""
+    given = _root.given(root)
     with _hinted():
-        return _weir.Model(_root.given(root), urls=urls)
+        return _on_thread(lambda: _weir.Model(given, urls=urls))
 
 
 def open_model(
@@ -81,8 +109,13 @@ def open_model(
     """Open a file or folder with a model, and read its header only."""
     _check.path(what, path)
     flags = _weir.MODEL_LENIENT if lenient else 0
+    given = _root.given(root)
+
+    def call() -> _weir.Model:
+        return _weir.Model(given, path, None, flags)
+
     with _hinted():
-        return _weir.Model(_root.given(root), path, None, flags)
+        return _on_thread(call) if is_url(path) else call()
 
 
 def choose(model: _weir.Model, only: Only) -> Optional[List[int]]:

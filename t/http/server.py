@@ -140,6 +140,16 @@ class Paths:
             return Answer(403, {})
         return self.file(request, *rest)
 
+    def silent(self, request, when, *rest):
+        """The same without an answer: to all ranges, or all but the first."""
+        answer = self.file(request, *rest)
+        asked = request.headers["range"]
+        if when == "open" or not asked.startswith("bytes=0-"):
+            answer.hold = 0
+            with lock:
+                log.append(f"silent-{when}")
+        return answer
+
     def weak(self, request, size):
         return ranged(request, int(size), etag='W/"weak"')
 
