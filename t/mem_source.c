@@ -166,6 +166,31 @@ int mem_object(const char *path, void **ret_object,
 	return 0;
 }
 
+static void mem_close(void *object)
+{
+	struct object *o = object;
+
+	free(o->bytes);
+	free(o);
+	mem.closed++;
+}
+
+/* What the test wants it to say beside the bytes. */
+static void describe(const char *path, void **object,
+		     struct weir_source_info *info)
+{
+	if (mem.local)
+		snprintf(info->path, sizeof(info->path), "%.4000s%s", path,
+			 mem.local == 2 ? ".none" : "");
+	if (mem.bad_sum)
+		strcpy(info->sha256, "ABCDEF");
+	info->bytes += mem.grown;
+	if (!mem.no_object)
+		return;
+	mem_close(*object);
+	*object = NULL;
+}
+
 static int mem_open(void *self, const char *url, void **ret_object,
 		    struct weir_source_info *ret_info,
 		    char why[WEIR_SOURCE_WHY])
@@ -185,18 +210,11 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		 url + 6);
 	mem.queries += strstr(url, "?key=secret") != NULL;
 	r = mem_object(path, ret_object, ret_info);
+	if (r >= 0)
+		describe(path, ret_object, ret_info);
 	if (r < 0)
 		snprintf(why, WEIR_SOURCE_WHY, "there is no such object");
 	return r == -EISDIR || r == -ENOTDIR ? -ENOENT : r;
-}
-
-static void mem_close(void *object)
-{
-	struct object *o = object;
-
-	free(o->bytes);
-	free(o);
-	mem.closed++;
 }
 
 static void mem_read(void *object, struct weir_source_read *read)
@@ -326,6 +344,9 @@ void mem_add(struct weir *weir)
 void mem_reset(void)
 {
 	mem.delay = 0;
+	mem.local = 0;
+	mem.no_object = mem.bad_sum = false;
+	mem.grown = 0;
 	mem.inside = mem.hold = mem.deaf = mem.no_cancel = mem.trickle = false;
 	mem.fail = mem.stale = mem.open_fails = 0;
 	mem.request_bytes = mem.window_bytes = 0;

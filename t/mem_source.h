@@ -30,6 +30,10 @@ extern struct mem_source {
 	_Atomic uint64_t window_bytes;
 	_Atomic bool hold_open; /* open does not end until it is false */
 	_Atomic bool no_list;   /* list says that it cannot */
+	_Atomic int local;      /* 1: open says the path; 2: a wrong one */
+	_Atomic bool no_object; /* and that is the only way to the bytes */
+	_Atomic bool bad_sum;   /* open says a SHA-256 that is none */
+	_Atomic uint64_t grown; /* bytes that open says too many */
 
 	/* What has happened. */
 	_Atomic bool opening; /* open has waited for hold_open */

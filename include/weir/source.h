@@ -66,6 +66,19 @@ struct weir_source_info {
 	 * source to be used fully. 0: the library's default for networks.
 	 */
 	uint64_t window_bytes;
+	/*
+	 * The SHA-256 of the whole object, 64 lower-case hexadecimal digits, as
+	 * the source's store publishes it. "": not known.
+	 */
+	char sha256[72];
+	/*
+	 * The absolute path of a file of this machine with the same bytes,
+	 * which the library opens instead: it is read, mapped and shared as
+	 * any local file. The library closes the object then; it is read after
+	 * all if the file cannot be opened or has another size. "": none.
+	 * weir_source_file() does not use it.
+	 */
+	char path[4096];
 };
 
 /*
@@ -121,7 +134,8 @@ struct weir_source {
 	/*
 	 * Open the object at @url. Required with schemes. May block, but not
 	 * for ever. The library has set @ret_info->size, and the other members
-	 * to 0. Returns 0, or -errno with a sentence in @why, which names
+	 * to 0. *@ret_object may stay NULL if @ret_info->path is the only way
+	 * to the bytes. Returns 0, or -errno with a sentence in @why, which names
 	 * neither credentials nor a query. -ENOENT: there is no such object. A
 	 * folder may lack some files: only this errno says that it does.
 	 */

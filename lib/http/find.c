@@ -102,7 +102,8 @@ static void note_hub(struct seeking *s, const struct weir__http_answer *a)
 		return;
 	if (*a->commit)
 		memcpy(s->commit, a->commit, sizeof(s->commit));
-	if (strlen(a->linked_etag) == 64)
+	if (strlen(a->linked_etag) == 64 &&
+	    strspn(a->linked_etag, "0123456789abcdef") == 64)
 		memcpy(s->sha256, a->linked_etag, 65);
 	if (a->has_linked_size) {
 		s->has_size = true;
@@ -126,6 +127,7 @@ static int note_facts(struct seeking *s, const struct weir__http_call *call,
 	}
 	memcpy(facts->etag, a->etag, sizeof(facts->etag));
 	memcpy(facts->modified, a->modified, sizeof(facts->modified));
+	memcpy(facts->sha256, s->sha256, sizeof(facts->sha256));
 	if (*s->sha256)
 		snprintf(facts->identity, sizeof(facts->identity), "sha256:%s",
 			 s->sha256);

@@ -51,6 +51,9 @@ int weir__http_open(void *self, const char *url, void **ret_object,
 	ret_info->bytes = o->facts.bytes;
 	memcpy(ret_info->identity, o->facts.identity,
 	       sizeof(o->facts.identity));
+	if (WEIR_SOURCE_HAS(ret_info, sha256))
+		memcpy(ret_info->sha256, o->facts.sha256,
+		       sizeof(o->facts.sha256));
 	snprintf(ret_info->name, sizeof(ret_info->name), "%s", o->shown);
 	ret_info->request_bytes = REQUEST;
 	ret_info->window_bytes = WINDOW;

@@ -41,7 +41,7 @@ void weir__http_target_clear(struct weir__http_target *t);
 struct weir__http_facts {
 	uint64_t bytes;
 	char etag[160], modified[64];
-	char identity[160]; /* as of weir_source_info */
+	char identity[160], sha256[72]; /* as of weir_source_info */
 	struct weir__http_target target;
 };
 

@@ -264,6 +264,18 @@ static int file_new(struct weir *weir, const char *path,
 	return 0;
 }
 
+/* What a source knows of @f, which is put if there is no memory. */
+static int file_describe(struct weir_file *f,
+			 const struct weir_source_info *info, const char *url)
+{
+	memcpy(f->sha256, info->sha256, sizeof(f->sha256));
+	f->url = url ? weir__strdup(url) : NULL;
+	if (f->url || !url)
+		return 0;
+	weir__file_put(f);
+	return weir__fail(-ENOMEM, "%s: no memory for its URL", info->name);
+}
+
 int weir__file_of_object(struct weir *weir, const struct weir_source *source,
 			 void *self, const struct weir_source_info *info,
 			 const char *url, struct weir_file **ret_file)
@@ -273,7 +285,10 @@ int weir__file_of_object(struct weir *weir, const struct weir_source *source,
 
 	if (r < 0)
 		return r;
-	f->object = weir__object_new(source, self, info, url);
+	r = file_describe(f, info, url);
+	if (r < 0)
+		return r;
+	f->object = weir__object_new(source, self, info);
 	if (!f->object) {
 		weir__file_put(f);
 		return weir__fail(-ENOMEM, "%s: no memory for an object",
@@ -287,6 +302,30 @@ int weir__file_of_object(struct weir *weir, const struct weir_source *source,
 	atomic_init(&f->direct_ok, true);
 	*ret_file = f;
 	return 0;
+}
+
+int weir__file_open_copy(struct weir *weir, const char *path,
+			 const struct weir_source_info *info, const char *url,
+			 struct weir_file **ret_file)
+{
+	struct weir_file *f;
+	struct stat st;
+	int r = file_new(weir, info->name, &f);
+
+	if (r >= 0)
+		r = file_describe(f, info, url);
+	if (r < 0)
+		return r;
+	r = f->fd = open_buffered(path, 0, 0, &st);
+	if (r >= 0 && (uint64_t)st.st_size != info->bytes)
+		r = weir__fail(-ESTALE, "%s: %s has %lld bytes, not %llu",
+			       info->name, path, (long long)st.st_size,
+			       (unsigned long long)info->bytes);
+	if (r < 0) {
+		weir__file_put(f);
+		return r;
+	}
+	return file_finish(f, &st, 0, ret_file);
 }
 
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
@@ -496,6 +535,7 @@ void weir__file_put(struct weir_file *file)
 	weir__root_put(file->weir);
 	weir__free(file->path);
 	weir__free(file->where);
+	weir__free(file->url);
 	weir__free(file);
 }
 

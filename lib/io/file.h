@@ -37,9 +37,11 @@ struct weir_file {
 	 * be written. NULL: a file of this machine.
 	 */
 	struct weir__object *object;
-	int fd;        /* buffered */
-	int direct_fd; /* -1: none */
-	bool has_path; /* path can be opened again */
+	char *url; /* by which it was opened, with its query; NULL: by none */
+	char sha256[72]; /* of its bytes, as its source says; "": not known */
+	int fd;          /* buffered */
+	int direct_fd;   /* -1: none */
+	bool has_path;   /* path can be opened again */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it, so mincore(2) reports the truth */

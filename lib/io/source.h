@@ -22,7 +22,6 @@ struct weir__object {
 	struct weir_source ops; /* a copy, in the library's own size */
 	void *self;             /* the source's; close gets it */
 	struct weir_source_info info;
-	char *url; /* as it was opened, with its query; NULL: none */
 };
 
 /* source.c: the sources of a root. */
@@ -73,6 +72,14 @@ char *weir__url_inside(const char *url, const char *name);
 int weir__file_of_object(struct weir *weir, const struct weir_source *source,
 			 void *self, const struct weir_source_info *info,
 			 const char *url, struct weir_file **ret_file);
+/*
+ * The same of the file of this machine at @path, opened for reading, of which a
+ * source says that it has the bytes that @info describes. -ESTALE: its size is
+ * another one.
+ */
+int weir__file_open_copy(struct weir *weir, const char *path,
+			 const struct weir_source_info *info, const char *url,
+			 struct weir_file **ret_file);
 
 /* source_object.c */
 
@@ -94,8 +101,7 @@ int weir__object_unchanged(const struct weir_file *file);
 /* Copy the table and the description. NULL: no memory. */
 struct weir__object *weir__object_new(const struct weir_source *source,
 				      void *self,
-				      const struct weir_source_info *info,
-				      const char *url);
+				      const struct weir_source_info *info);
 /* Close the object, which no read uses. Takes NULL. */
 void weir__object_free(struct weir__object *object);
 

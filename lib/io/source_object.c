@@ -15,8 +15,7 @@
 
 struct weir__object *weir__object_new(const struct weir_source *source,
 				      void *self,
-				      const struct weir_source_info *info,
-				      const char *url)
+				      const struct weir_source_info *info)
 {
 	struct weir__object *o = weir__calloc(1, sizeof(*o));
 
@@ -24,11 +23,6 @@ struct weir__object *weir__object_new(const struct weir_source *source,
 		return NULL;
 	o->ops = *source;
 	o->info = *info;
-	o->url = url ? weir__strdup(url) : NULL;
-	if (url && !o->url) {
-		weir__free(o);
-		return NULL;
-	}
 	o->self = self;
 	return o;
 }
@@ -38,7 +32,6 @@ void weir__object_free(struct weir__object *object)
 	if (!object)
 		return;
 	object->ops.close(object->self);
-	weir__free(object->url);
 	weir__free(object);
 }
 
@@ -49,8 +42,19 @@ static int check_info(const struct weir_source *source,
 	info->size = sizeof(*info);
 	info->identity[sizeof(info->identity) - 1] = '\0';
 	info->name[sizeof(info->name) - 1] = '\0';
+	info->sha256[sizeof(info->sha256) - 1] = '\0';
+	info->path[sizeof(info->path) - 1] = '\0';
 	if (!*info->name)
 		snprintf(info->name, sizeof(info->name), "%s", name);
+	if (*info->sha256 && (strlen(info->sha256) != 64 ||
+			      strspn(info->sha256, "0123456789abcdef") != 64))
+		return weir__fail(-EINVAL,
+				  "source %s: %s: its SHA-256 has no 64 digits",
+				  source->name, info->name);
+	if (*info->path && *info->path != '/')
+		return weir__fail(-EINVAL,
+				  "source %s: %s: its path is not absolute",
+				  source->name, info->name);
 	for (char *c = info->name; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
@@ -112,6 +116,31 @@ int weir__object_unchanged(const struct weir_file *file)
 	return weir__source_result(r, file->path, why);
 }
 
+/*
+ * Make a file of what a source has opened. Returns 0 if it has the object, 1
+ * if it is the file of this machine with the same bytes.
+ */
+static int object_file(struct weir *weir, const struct weir_source *ops,
+		       void *object, const struct weir_source_info *info,
+		       const char *url, struct weir_file **ret_file)
+{
+	struct weir__error_saved saved;
+	int r;
+
+	if (*info->path) {
+		weir__error_save(&saved);
+		r = weir__file_open_copy(weir, info->path, info, url, ret_file);
+		if (r >= 0 || !object || r == -ENOMEM || r == -EMFILE)
+			return r < 0 ? r : 1;
+		weir__error_restore(&saved);
+	}
+	if (!object)
+		return weir__fail(-EINVAL,
+				  "source %s: %s: neither an object nor a path",
+				  ops->name, info->name);
+	return weir__file_of_object(weir, ops, object, info, url, ret_file);
+}
+
 static int object_open(struct weir *weir, const char *url,
 		       struct weir_file **ret_file)
 {
@@ -135,11 +164,10 @@ static int object_open(struct weir *weir, const char *url,
 		return r;
 	r = check_info(ops, &info, name);
 	if (r >= 0)
-		r = weir__file_of_object(weir, ops, object, &info, url,
-					 ret_file);
-	if (r < 0)
+		r = object_file(weir, ops, object, &info, url, ret_file);
+	if (r && object)
 		ops->close(object);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* The root may be closed meanwhile, and with it the source. */

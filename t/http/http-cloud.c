@@ -314,6 +314,9 @@ static void test_hub(void)
 	has_str(info.identity,
 		"sha256:cccccccccccccccccccccccccccccccccccccccccccccccccc",
 		"the hub's SHA-256 is the identity");
+	has_str(info.sha256,
+		"cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+		"and is given by itself");
 	serving_source->close(object);
 	if (serving_open("hf://me/m@v2/config.json", &object, &info))
 		bail("%s", serving_why);

@@ -479,6 +479,73 @@ static void parked(void)
 	end();
 }
 
+/* A URL whose bytes are also in a file of this machine. */
+static void copies(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_load_report rep;
+	struct weir_buft *mapped;
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_file *f;
+	struct weir_buf *b;
+
+	tap_prefix("copies: ");
+	begin(&o);
+	mem.local = 1;
+	if (weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_MAPPED, &mapped) < 0)
+		bail("%s", weir_error());
+	is_int(weir_file_open(weir, mem_url(path), NULL, &f), 0,
+	       "a URL whose source knows a local file is opened");
+	is_int(mem.closed, mem.opened, "its object is closed at once");
+	if (weir_file_info(f, &info) < 0)
+		bail("%s", weir_error());
+	is_str(info.path, mem_url(path), "the file has the URL as its path");
+	is_str(info.source, "", "and is one of this machine");
+	is_int(weir_buf_map(mapped, f, 0, 4096, &b), 0, "it can be mapped");
+	weir_buf_free(b);
+	weir_file_close(f);
+	m = model_of(mem_url(path));
+	is_int(load(m, NULL, NULL, &w, &rep), 0, "a model is loaded from it");
+	is_int(w ? sample_wrong(w, 1) : N, 0, "every tensor has its bytes");
+	is_int(rep.remote + mem.reads, 0, "none of which the source read");
+	weir_weights_free(w);
+	is_int(weir_model_beside(m, "source.c.none", &f), -ENOENT,
+	       "files beside it are sought at the source");
+	has_str(weir_error(), "mem://", "by their URL");
+	weir_model_close(m);
+	mem.no_object = true;
+	m = model_of(mem_url(path));
+	is_int(load(m, NULL, NULL, &w, &rep), 0,
+	       "the file may be the only way to the bytes");
+	weir_weights_free(w);
+	weir_model_close(m);
+	mem.local = 2;
+	is_err(weir_file_open(weir, mem_url(path), NULL, &f), -ENOENT, ".none",
+	       "then it must exist");
+	mem.local = 0;
+	is_err(weir_file_open(weir, mem_url(path), NULL, &f), -EINVAL,
+	       "neither an object nor a path", "or there must be an object");
+	mem.local = 1;
+	mem.grown = 1;
+	is_err(weir_file_open(weir, mem_url(path), NULL, &f), -ESTALE, "bytes",
+	       "and have the size of the object");
+	mem.grown = 0;
+	mem.no_object = false;
+	mem.local = 2;
+	m = model_of(mem_url(path));
+	is_int(load(m, NULL, NULL, &w, &rep), 0,
+	       "an object is read if the file is not there");
+	is_int(rep.remote, rep.bytes, "by its source");
+	weir_weights_free(w);
+	weir_model_close(m);
+	mem.bad_sum = true;
+	is_err(weir_file_open(weir, mem_url(path), NULL, &f), -EINVAL,
+	       "its SHA-256 has no 64 digits", "a digest that is none");
+	end();
+}
+
 /* Objects that the program has opened itself. */
 static void objects(void)
 {
@@ -542,6 +609,7 @@ int main(void)
 	round_of("at once: ", WEIR_IO_AUTO, true);
 	small_window();
 	parked();
+	copies();
 	objects();
 	mem_end();
 	unlink(path);

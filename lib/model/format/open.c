@@ -57,11 +57,9 @@ static int read_shard(struct weir_model *m, struct weir_file *file,
 
 static int set_path(struct weir_model *m, const struct weir_file *file)
 {
-	const char *url = file->object ? file->object->url : NULL;
-
 	m->path = weir__strdup(file->path);
-	m->url = url ? weir__strdup(url) : NULL;
-	return m->path && (m->url || !url)
+	m->url = file->url ? weir__strdup(file->url) : NULL;
+	return m->path && (m->url || !file->url)
 		       ? 0
 		       : weir__fail(-ENOMEM, "%s: no memory for a path",
 				    file->base);

@@ -364,8 +364,8 @@ static char *shard_path(const struct weir_file *by,
 		return NULL;
 	memcpy(shard, name->s, name->len);
 	shard[name->len] = '\0';
-	if (by->object) {
-		path = weir__url_beside(by->object->url, shard);
+	if (by->url) {
+		path = weir__url_beside(by->url, shard);
 	} else {
 		n = dir + name->len + 3;
 		path = weir__malloc(n);
