@@ -18,6 +18,7 @@ include lib/dev/local.mk
 include lib/mem/local.mk
 include lib/place/local.mk
 include lib/alloc/local.mk
+include lib/cache/local.mk
 include lib/io/local.mk
 include lib/stream/local.mk
 include lib/heap/local.mk

@@ -144,11 +144,15 @@ int weir__sys_chmod_path(const char *path, unsigned mode);
  */
 int weir__sys_rename(int dir, const char *from, const char *to, bool keep);
 int weir__sys_unlink(int dir, const char *name);
+/* Make the folder @name in the folder @dir. */
+int weir__sys_make_folder(int dir, const char *name, unsigned mode);
 /*
  * Lock a file or folder, for which the call waits for at most @timeout_ns;
  * closing it unlocks it. -EWOULDBLOCK: another one has the lock.
  */
 int weir__sys_lock(int fd, int64_t timeout_ns);
+/* The same, together with others that lock it so. Also changes a lock. */
+int weir__sys_lock_shared(int fd, int64_t timeout_ns);
 /* Drop clean pages of the range from the page cache. Errors are ignored. */
 void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len);
 /* Bytes that this process may still write to the file system of @path. */

@@ -93,20 +93,35 @@ int weir__sys_unlink(int dir, const char *name)
 	return unlinkat(dir, name, 0) < 0 ? -errno : 0;
 }
 
+int weir__sys_make_folder(int dir, const char *name, unsigned mode)
+{
+	return mkdirat(dir, name, mode) < 0 ? -errno : 0;
+}
+
 /*
  * flock(2) would wait without a limit, for a process that is stopped too. So
  * the lock is tried again and again.
  */
-int weir__sys_lock(int fd, int64_t timeout_ns)
+static int lock_file(int fd, int how, int64_t timeout_ns)
 {
 	int64_t deadline = weir__deadline(timeout_ns);
 
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	while (flock(fd, how | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK || weir__now() >= deadline)
 			return -errno;
 		weir__sleep(LOCK_PAUSE);
 	}
 	return 0;
+}
+
+int weir__sys_lock(int fd, int64_t timeout_ns)
+{
+	return lock_file(fd, LOCK_EX, timeout_ns);
+}
+
+int weir__sys_lock_shared(int fd, int64_t timeout_ns)
+{
+	return lock_file(fd, LOCK_SH, timeout_ns);
 }
 
 void weir__sys_drop_cache(int fd, uint64_t off, uint64_t len)

@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-layers='core races dev mem place alloc io stream heap interop graph model'
+layers='core races dev mem place alloc cache io stream heap interop graph model'
 backends='kernels cpu cuda http'
 # The folders in lib/graph, from the lowest; they include lib/graph itself.
 rooms='prefetch compile exec compare'
@@ -109,7 +109,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 38
+plan 40
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -148,6 +148,10 @@ is "$(includes lib/model/format/*.[ch] | grep -E ':(model|\.\.)/(load|save)/')" 
 is "$(includes lib/model/load/*.[ch] | grep -E ':(model|\.\.)/save/'
 	includes lib/model/save/*.[ch] | grep -E ':(model|\.\.)/load/')" '' \
 	'lib/model/load and lib/model/save include nothing of each other'
+is "$(includes lib/model/fetch/*.[ch] | grep -E ':(model|\.\.)/(load|save)/'
+	includes lib/model/format/*.[ch] lib/model/load/*.[ch] lib/model/save/*.[ch] |
+		grep -E ':(model|\.\.)/fetch/')" '' \
+	'lib/model/fetch includes lib/model/format, and nobody includes it'
 is "$(uses kernels '[a-z]+/' |
 	grep -vE ':((kernels|sys|weir)/.*|mem/dtype_table\.h)$')" '' \
 	'lib/kernels includes weir/backend.h, the table of dtypes, and itself'

@@ -7,7 +7,7 @@
 command -v nm >/dev/null || skip_all 'no nm'
 cd "$builddir/lib" || exit 1
 # From the lowest: a folder uses itself and those before it.
-layers='core races dev mem place alloc io stream heap interop graph model'
+layers='core races dev mem place alloc cache io stream heap interop graph model'
 rooms='graph graph/prefetch graph/compile graph/exec graph/compare'
 
 # Lines "FOLDER OBJECT T|U SYMBOL" of the objects of lib, with our symbols only;
@@ -43,7 +43,7 @@ uses()
 in=symbols
 
 wc -l <"$tmp/symbols" >"$tmp/count"
-plan 21
+plan 22
 check 'the objects of lib have over 1000 symbols' \
 	test "$(cat "$tmp/count")" -gt 1000
 below=
