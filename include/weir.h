@@ -18,6 +18,7 @@
  *	model.h   model files: their tensors and metadata
  *	plan.h    plans: which tensors to load, and where
  *	load.h    loads and weights
+ *	fetch.h   models that are copied from URLs into a folder
  *	share.h   weights that processes share; descriptors by name
  *	placement.h  lifetimes in, offsets out: the memory of a graph
  *	graph.h   graphs: computations that are described before they run
@@ -42,6 +43,7 @@
 #include <weir/load.h>
 #include <weir/park.h>
 #include <weir/save.h>
+#include <weir/fetch.h>
 #include <weir/share.h>
 #include <weir/placement.h>
 #include <weir/graph.h>

@@ -5,7 +5,7 @@ dist_man_MANS = \
 	%D%/weir-convert.1 %D%/weir-plan.1 %D%/weir-run.1 \
 	%D%/weir_buf.3 %D%/weir_buf_share.3 %D%/weir_buft.3 \
 	%D%/weir_convert.3 %D%/weir_cuda.3 %D%/weir_dev.3 %D%/weir_dtype_info.3 \
-	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_exec.3 %D%/weir_file_open.3 \
+	%D%/weir_error.3 %D%/weir_event.3 %D%/weir_exec.3 %D%/weir_fetch.3 %D%/weir_file_open.3 \
 	%D%/weir_graph.3 %D%/weir_graph_compute.3 %D%/weir_graph_copy.3 \
 	%D%/weir_heap.3 %D%/weir_load.3 %D%/weir_model.3 %D%/weir_module_load.3 \
 	%D%/weir_mul_mat_precision.3 %D%/weir_op_info.3 \

@@ -154,6 +154,7 @@ include t/races/local.mk
 include t/dev/local.mk
 include t/mem/local.mk
 include t/alloc/local.mk
+include t/cache/local.mk
 include t/io/local.mk
 include t/stream/local.mk
 include t/heap/local.mk
@@ -179,7 +180,7 @@ include t/python/local.mk
 # `make check-heap`, `make check-load`. Single tests: `make check-tests TESTS=...`.
 CHECK_AREAS = check-alloc check-cli check-compare check-compile check-core \
 	check-cpu check-cuda check-dev check-exec check-fakecuda check-format \
-	check-graph check-heap check-house check-http check-io check-kernels check-load \
+	check-cache check-graph check-heap check-house check-http check-io check-kernels check-load \
 	check-mem check-model check-place check-prefetch check-python \
 	check-races \
 	check-stream check-text

@@ -159,8 +159,15 @@ int mem_object(const char *path, void **ret_object,
 	ret_info->bytes = o->n;
 	ret_info->request_bytes = mem.request_bytes;
 	ret_info->window_bytes = mem.window_bytes;
-	snprintf(ret_info->identity, sizeof(ret_info->identity), "ino:%llu",
-		 (unsigned long long)st.st_ino);
+	if (mem.identity)
+		snprintf(ret_info->identity, sizeof(ret_info->identity), "%s",
+			 mem.identity);
+	else
+		snprintf(ret_info->identity, sizeof(ret_info->identity),
+			 "ino:%llu", (unsigned long long)st.st_ino);
+	if (mem.sha256)
+		snprintf(ret_info->sha256, sizeof(ret_info->sha256), "%s",
+			 mem.sha256);
 	*ret_object = o;
 	mem.opened++;
 	return 0;
@@ -353,6 +360,7 @@ void mem_reset(void)
 	mem.hold_open = mem.opening = false;
 	mem.queries = 0;
 	mem.no_list = false;
+	mem.identity = mem.sha256 = NULL;
 	mem.opened = mem.closed = mem.stopped = 0;
 	mem.reads = mem.cancels = mem.most = 0;
 	mem.bytes = mem.wrong = 0;

@@ -34,6 +34,8 @@ extern struct mem_source {
 	_Atomic bool no_object; /* and that is the only way to the bytes */
 	_Atomic bool bad_sum;   /* open says a SHA-256 that is none */
 	_Atomic uint64_t grown; /* bytes that open says too many */
+	/* Of objects opened from now on; NULL: their inode, and none. */
+	const char *identity, *sha256;
 
 	/* What has happened. */
 	_Atomic bool opening; /* open has waited for hold_open */

@@ -12,6 +12,7 @@
 int convert_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int digest_main(int argc, char **argv);
+int fetch_main(int argc, char **argv);
 int graph_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int load_main(int argc, char **argv);

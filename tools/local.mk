@@ -9,7 +9,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/progress.c %D%/progress.h %D%/signals.c %D%/signals.h \
 	%D%/kinds.c %D%/kinds.h %D%/slices.c %D%/slices.h %D%/usage.c %D%/usage.h \
 	%D%/fail_llama.c %D%/fail_llama.h \
-	%D%/devices.c %D%/inspect.c \
+	%D%/devices.c %D%/fetch.c %D%/inspect.c \
 	%D%/convert.c %D%/convert.h %D%/convert_args.c %D%/convert_tensors.c \
 	%D%/convert_meta.c %D%/convert_model.c %D%/convert_folder.c %D%/convert_beside.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_view.c \

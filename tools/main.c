@@ -13,6 +13,7 @@ static const char help[] =
 	"  convert   write a model in another format, in shards, in another dtype\n"
 	"  devices   list devices, their memory, and the features of io_uring\n"
 	"  digest    write a manifest: the digest of each tensor of a model\n"
+	"  fetch     copy a model from a URL into a folder\n"
 	"  graph     show what a pass of a model computes; a picture\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
@@ -31,10 +32,11 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "convert", convert_main }, { "devices", devices_main },
-	{ "digest", digest_main },   { "graph", graph_main },
-	{ "inspect", inspect_main }, { "load", load_main },
-	{ "plan", plan_main },       { "run", run_main },
-	{ "synth", synth_main },     { "verify", verify_main },
+	{ "digest", digest_main },   { "fetch", fetch_main },
+	{ "graph", graph_main },     { "inspect", inspect_main },
+	{ "load", load_main },       { "plan", plan_main },
+	{ "run", run_main },         { "synth", synth_main },
+	{ "verify", verify_main },
 };
 
 static int run_command(int argc, char **argv)

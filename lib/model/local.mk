@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/save/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md
+EXTRA_DIST += %D%/README.md %D%/save/README.md %D%/load/README.md %D%/load/LOAD.md %D%/format/README.md %D%/format/RULES.md \
+	%D%/fetch/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/format/model.h %D%/format/model.c %D%/format/open.c %D%/format/directory.c \
 	%D%/format/beside.c \
@@ -25,4 +26,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/load/sink.c %D%/load/sink.h %D%/load/status.c \
 	%D%/save/save.c %D%/save/save.h %D%/save/save_item.c %D%/save/save_item.h \
 	%D%/save/save_layout.c %D%/save/save_fill.c %D%/save/save_files.c \
-	%D%/save/save_meta.c %D%/save/save_earlier.c
+	%D%/save/save_meta.c %D%/save/save_earlier.c \
+	%D%/fetch/fetch.c %D%/fetch/fetch.h %D%/fetch/files.c %D%/fetch/place.c \
+	%D%/fetch/transfer.c

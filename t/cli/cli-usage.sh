@@ -46,11 +46,11 @@ no_descriptors()
 		"$tmp/err"
 }
 
-plan 216
+plan 223
 has_help --help
 has_help help
 has_help -h
-for command in convert devices digest graph inspect load run plan synth verify; do
+for command in convert devices digest fetch graph inspect load run plan synth verify; do
 	has_help $command --help
 	has_help help $command
 done
@@ -72,6 +72,11 @@ wrong "unknown option '--fly'" devices --fly
 wrong "unknown option '-x'" devices -x
 wrong "'--json=yes' takes no value" devices --json=yes
 wrong "'more' is one argument too many" devices more
+wrong 'URL is missing' fetch
+wrong 'DIR is missing' fetch https://a/b
+wrong "'c' is one argument too many" fetch https://a/b d c
+wrong "'--json=1' takes no value" fetch --json=1
+wrong "'--progress-fd' needs a value" fetch --progress-fd
 wrong 'MODEL is missing' inspect
 wrong 'MODEL is missing' inspect --json
 wrong "'b' is one argument too many" inspect a b

@@ -238,6 +238,7 @@ static void models(void)
 	fails(weir_file_digest, file, WEIR_DIGEST_XXH3, digest);
 	fails(weir_source_add, weir, &source, NULL);
 	fails(weir_source_file, weir, &source, NULL, &source_info, &f);
+	fails(weir_fetch, weir, "https://a/b", "c", NULL, NULL);
 	fails(weir_source_configure, weir, "https", "");
 	fails(weir_source_describe, weir, 0, &source_desc);
 	fails(weir_model_open, weir, path, NULL, &m);

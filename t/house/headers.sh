@@ -7,10 +7,10 @@ headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h weir
 	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/park.h weir/save.h
 	weir/share.h
 	weir/cuda.h weir/placement.h weir/graph.h weir/ops.h weir/sched.h
-	weir/compare.h weir/backend.h weir/source.h'
+	weir/compare.h weir/backend.h weir/source.h weir/fetch.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model select load save park heap placement sched compare'
+opts='weir buf stream file model select load save park heap placement sched compare fetch'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

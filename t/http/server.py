@@ -134,6 +134,18 @@ class Paths:
         return ranged(request, len(whole), etag=f'"{zlib.crc32(whole)}"',
                       data=lambda start, end: whole[start:end])
 
+    def stops(self, request, at, *rest):
+        """The same, but ranges from so many MiB on have no body until /go."""
+        answer = self.file(request, *rest)
+        wanted = request.range(1 << 62)
+        if "go" not in state and wanted and wanted[0] >= int(at) << 20:
+            answer.hold = len(answer.text()) - len(answer.body)
+        return answer
+
+    def go(self, request):
+        state["go"] = True
+        return Answer(200, {})
+
     def keyed(self, request, *rest):
         """The same by a URL with a signature."""
         if request.query != "sig=secret/key":
