@@ -135,9 +135,10 @@ struct weir_source {
 	 * Open the object at @url. Required with schemes. May block, but not
 	 * for ever. The library has set @ret_info->size, and the other members
 	 * to 0. *@ret_object may stay NULL if @ret_info->path is the only way
-	 * to the bytes. Returns 0, or -errno with a sentence in @why, which names
-	 * neither credentials nor a query. -ENOENT: there is no such object. A
-	 * folder may lack some files: only this errno says that it does.
+	 * to the bytes. Returns 0, or -errno with a sentence in @why, which
+	 * names neither credentials nor a query. -ENOENT: there is no such
+	 * object. A folder may lack some files: only this errno says that it
+	 * does.
 	 */
 	int (*open)(void *self, const char *url, void **ret_object,
 		    struct weir_source_info *ret_info,
