@@ -263,13 +263,20 @@ static const char *bundle(const struct weir__http_query *q)
 							    : -EOPNOTSUPP; \
 	} while (0)
 
+/* CURLOPT_PROTOCOLS, at which compilers warn where there is a newer option. */
+#define PROTOCOLS ((CURLoption)(CURLOPTTYPE_LONG + 181))
+
+/*
+ * The libcurl that runs may be older than the header that was compiled: an
+ * option that 7.75 lacks is tried first, and replaced if libcurl refuses it.
+ */
 static int wire_protocols(CURL *easy)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
-	SET(CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-	SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+	if (!curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https"))
+		return 0;
 #endif
+	SET(PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 	return 0;
 }
 
@@ -307,11 +314,12 @@ static int wire_inside(CURL *easy, struct weir__http_query *q)
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, q);
 #if LIBCURL_VERSION_NUM >= 0x075000
-	SET(CURLOPT_PREREQFUNCTION, check_connection);
-	SET(CURLOPT_PREREQDATA, q);
-#else
-	SET(CURLOPT_FRESH_CONNECT, 1L);
+	if (!curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, check_connection)) {
+		SET(CURLOPT_PREREQDATA, q);
+		return 0;
+	}
 #endif
+	SET(CURLOPT_FRESH_CONNECT, 1L);
 	return 0;
 }
 

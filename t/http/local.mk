@@ -4,7 +4,7 @@ dist_check_SCRIPTS += %D%/http-moto.sh
 TESTS += %D%/http-moto.sh
 if HAVE_CURL
 T_HTTP_C = %D%/http-answer.t %D%/http-cloud.t %D%/http-limit.t %D%/http-load.t \
-	%D%/http-nginx.t \
+	%D%/http-nginx.t %D%/http-older.t \
 	%D%/http-redirect.t %D%/http-refused.t %D%/http-tls.t \
 	%D%/http-transfer.t %D%/http-url.t
 check_PROGRAMS += $(T_HTTP_C)
@@ -21,6 +21,8 @@ T_HTTP_LIBS = lib/http/libhttp.la t/libtap.la lib/libweir.la $(CURL_LIBS) $(JANS
 %C%_http_load_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_nginx_t_SOURCES = %D%/http-nginx.c
 %C%_http_nginx_t_LDADD = $(T_HTTP_LIBS)
+%C%_http_older_t_SOURCES = %D%/http-older.c $(T_SERVING)
+%C%_http_older_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_redirect_t_SOURCES = %D%/http-redirect.c $(T_SERVING)
 %C%_http_redirect_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_refused_t_SOURCES = %D%/http-refused.c $(T_SERVING)
