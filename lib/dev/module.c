@@ -237,6 +237,10 @@ static int fail_dlopen(int r, const char *name)
 
 	if (!strncmp(why, name, len) && !strncmp(why + len, ": ", 2))
 		why += len + 2;
+	/* The module is there: this is a library that it needs. */
+	if (strstr(why, "cannot open shared object file"))
+		return weir__fail(r, "%s; install the package that has it",
+				  why);
 	return weir__fail(r, "%s", why);
 }
 

@@ -66,7 +66,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 23
+plan 24
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 listed m.safetensors >want
@@ -112,6 +112,13 @@ WEIR_MODULE_PATH=$tmp
 refused 1 'no directory of modules has weir-http.so' \
 	'the sentence names the module that is missing' \
 	weir inspect "$at/file/m.safetensors"
+# As on a system without libcurl.
+LC_ALL=C sed 's/libcurl\.so\.4/libnone.so.4/g' \
+	"$builddir/lib/http/.libs/weir-http.so" >"$tmp/weir-http.so"
+refused 1 'libnone.so.4: cannot open shared object file: No such file or directory; install the package' \
+	'the sentence names the library that the module lacks' \
+	weir inspect "$at/file/m.safetensors"
+rm "$tmp/weir-http.so"
 WEIR_MODULE_PATH=$builddir/lib/http/.libs
 if make_model; then
 	works 'weir graph takes a URL' weir graph "$at/file/hf/"
