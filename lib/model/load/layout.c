@@ -156,7 +156,7 @@ static int check_end(const struct overlap_check *p,
 		(unsigned long long)bytes);
 }
 
-/* Return the rows of a tensor in memory. */
+/* The rows of a tensor in memory. */
 struct row_form {
 	uint64_t begin, width, pitch;
 };

@@ -48,7 +48,7 @@ static void fetch_later(const struct weir_load *l, size_t ext)
 	weir__fetch_to_write(&l->arrival->item[span->placement]);
 }
 
-/* Count bytes [lo, hi) of extent @ext. */
+/* Begin before the tensors of bytes [lo, hi) of extent @ext. */
 static struct weir__chunk_tensors
 portions_of(const struct weir_load *l, size_t ext, uint64_t lo, uint64_t hi)
 {
@@ -217,9 +217,7 @@ static void check_files(struct weir_load *l)
 
 	if (l->flags & WEIR_LOAD_UNCHECKED)
 		return;
-	/*
-	 * On the calling thread weir_load_start(), which succeeds, does this.
-	 */
+	/* weir_load_start() may call this and succeed: no error is left. */
 	weir__error_save(&saved);
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		int r = reads_file(l, i) ? weir__file_unchanged(m->file[i]) : 0;

@@ -12,7 +12,7 @@
 #include "mem/access.h"
 #include "model/load/load.h"
 
-/* Return bytes [lo, hi) of @buf as a range of addresses. */
+/* Bytes [lo, hi) of @buf as a range of addresses. */
 struct address_range {
 	const struct weir_buf *buf;
 	uint64_t space, lo, hi;
