@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Models at URLs, by weir-http.so and the server of t/http.
 
-The wheel has no weir-http.so: it is that of the build folder.
+Of the wheel, or else of the build folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,11 @@ import weir
 
 pytest.importorskip("numpy")
 
-MODULES = os.path.join(os.environ.get("builddir", "build"), "lib", "http", ".libs")
+MODULES = os.path.dirname(os.path.abspath(weir.__file__))
+if not os.path.exists(os.path.join(MODULES, "weir-http.so")):
+    MODULES = os.path.abspath(
+        os.path.join(os.environ.get("builddir", "build"), "lib", "http", ".libs")
+    )
 SERVER = os.path.join(os.environ.get("srcdir", "."), "t", "http", "server.py")
 
 if not os.path.exists(os.path.join(MODULES, "weir-http.so")):
@@ -51,7 +56,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.fixture
 def root() -> Iterator[weir.Root]:
     """A root that finds the module."""
-    with weir.Root(module_path=os.path.abspath(MODULES)) as root:
+    with weir.Root(module_path=MODULES) as root:
         yield root
 
 
@@ -114,7 +119,7 @@ def test_torch(url: str, small: Path) -> None:
          "assert all(torch.equal(torch.empty_like(b[n]).copy_(c[n]), b[n])\n"
          "           for n in b)\n",
          f"{url}/{small.name}", str(small)],
-        env={**os.environ, "WEIR_MODULE_PATH": os.path.abspath(MODULES)},
+        env={**os.environ, "WEIR_MODULE_PATH": MODULES},
         capture_output=True, text=True, check=False,
     )
     assert run.returncode == 0, run.stderr
@@ -156,7 +161,7 @@ def test_convert(
     url: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """convert() reads a URL."""
-    monkeypatch.setenv("WEIR_MODULE_PATH", os.path.abspath(MODULES))
+    monkeypatch.setenv("WEIR_MODULE_PATH", MODULES)
     weir.convert(f"{url}/{small.name}", tmp_path / "a.safetensors")
     weir.convert(small, tmp_path / "b.safetensors")
     assert (tmp_path / "a.safetensors").read_bytes() == \
@@ -194,7 +199,7 @@ def test_silent(url: str, many: Path, call: str, when: str) -> None:
     log = ""
     with subprocess.Popen(
         [sys.executable, "-c", SILENT, call, at],
-        env={**os.environ, "WEIR_MODULE_PATH": os.path.abspath(MODULES)},
+        env={**os.environ, "WEIR_MODULE_PATH": MODULES},
         stdout=subprocess.PIPE, text=True,
     ) as process:
         try:
@@ -219,22 +224,61 @@ def test_missing(url: str, root: weir.Root) -> None:
             call(f"{url}/none.safetensors")
 
 
-def test_no_module(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the module the exception says where to get it."""
-    monkeypatch.setenv("WEIR_MODULE_PATH", str(tmp_path))
-    sentence = (
-        "weir-http.so: install it, or name its directory in WEIR_MODULE_PATH. "
-        "Wheels do not have it: build weir with libcurl"
+# Calls that refuse a URL: URL, what the sentences have, and a file.
+REFUSED = '''
+import sys, weir
+url, part, target = sys.argv[1:]
+for call in (
+    weir.load, weir.digest, lambda at: weir.safe_open(at, "np"),
+    lambda at: weir.convert(at, target),
+):
+    try:
+        call(url)
+    except weir.Error as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError("a URL was opened")
+'''
+
+
+def refused(url: str, tmp_path: Path, modules: Path, part: str) -> None:
+    """All calls refuse a URL if no modules are there but those in a folder."""
+    site = tmp_path / "site"
+    own = os.path.dirname(os.path.abspath(weir.__file__))
+    shutil.copytree(
+        own, site / "weir",
+        ignore=shutil.ignore_patterns("weir-*.so", "__pycache__"),
     )
-    with weir.Root(module_path=str(tmp_path)) as empty:
-        for call in (weir.load, weir.digest, lambda at, root: weir.safe_open(
-                at, "np", root=root)):
-            with pytest.raises(FileNotFoundError, match=sentence):
-                call(f"{url}/m.safetensors", root=empty)
-    with pytest.raises(weir.Error, match=sentence):
-        weir.convert(f"{url}/m.safetensors", tmp_path / "out.safetensors")
+    run = subprocess.run(
+        [sys.executable, "-c", REFUSED, f"{url}/m.safetensors", part,
+         str(tmp_path / "out.safetensors")],
+        env={**os.environ, "PYTHONPATH": str(site), "WEIR_MODULE_PATH": str(modules),
+             "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_no_module(url: str, tmp_path: Path) -> None:
+    """Without the module the exception says where to get it."""
+    refused(
+        url, tmp_path, tmp_path,
+        "weir-http.so: install it, or name its directory in WEIR_MODULE_PATH. "
+        "This weir was built without libcurl",
+    )
+
+
+def test_no_libcurl(url: str, tmp_path: Path) -> None:
+    """Without libcurl the exception names its packages."""
+    module = Path(MODULES, "weir-http.so").read_bytes()
+    # A version of it that no system has.
+    module = module.replace(b"libcurl.so.4", b"libcurl.so.0")
+    (tmp_path / "weir-http.so").write_bytes(module)
+    refused(
+        url, tmp_path, tmp_path,
+        "; install the package that has it (Debian, Ubuntu: libcurl4; "
+        "Fedora, RHEL: libcurl)",
+    )
 
 
 # What the plug-in uses of vLLM, which needs packages that are not here.
@@ -315,7 +359,7 @@ def test_vllm(url: str, many: Path, tmp_path: Path) -> None:
     shards(many, tmp_path / "m")
     run = subprocess.run(
         [sys.executable, "-c", VLLM, f"{url}/m", str(tmp_path / "m")],
-        env={**os.environ, "WEIR_MODULE_PATH": os.path.abspath(MODULES)},
+        env={**os.environ, "WEIR_MODULE_PATH": MODULES},
         capture_output=True, text=True, check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -39,8 +39,9 @@ WAYS = {
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-# What the library says without the module for URLs.
+# What the library says without the module for URLs, and without its libcurl.
 _NO_MODULE = "has weir-http.so"
+_NO_LIBCURL = re.compile(r"weir-http\.so: libcurl\S+: cannot open")
 
 
 def is_url(path: object) -> bool:
@@ -50,9 +51,11 @@ def is_url(path: object) -> bool:
 
 def hint(sentence: str) -> str:
     """A sentence about a missing module, with what to do about it."""
-    if _NO_MODULE not in sentence:
-        return sentence
-    return f"{sentence}. Wheels do not have it: build weir with libcurl"
+    if _NO_LIBCURL.search(sentence):
+        return f"{sentence} (Debian, Ubuntu: libcurl4; Fedora, RHEL: libcurl)"
+    if _NO_MODULE in sentence:
+        return f"{sentence}. This weir was built without libcurl"
+    return sentence
 
 
 @contextlib.contextmanager
