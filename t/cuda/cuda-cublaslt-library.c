@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which cuBLASLt is used: libcublasLt.so.13 if it is complete, otherwise .so.12,
- * or none; and after fork(2). The libraries are copies of the stand-in, some
+ * Which cuBLASLt is used: libcublasLt.so.13 if it is complete, else .so.12, or
+ * none; and after fork(2). The libraries are copies of the stand-in, some
  * with another name of their own or without a function. Each case is in a
  * process of its own, since a library stays open.
  */
