@@ -178,6 +178,9 @@ try:
         weir.safe_open(at, "np")
     elif call == "stream":
         list(weir.stream(at))
+    elif call == "load_async":
+        import asyncio
+        asyncio.run(weir.load_async(at))
     else:
         getattr(weir, call)(at)
 except KeyboardInterrupt:
@@ -189,7 +192,7 @@ except KeyboardInterrupt:
     "call, when",
     [
         ("load", "open"), ("safe_open", "open"), ("stream", "open"),
-        ("load", "read"), ("digest", "read"),
+        ("load_async", "open"), ("load", "read"), ("digest", "read"),
     ],
 )
 def test_silent(url: str, many: Path, call: str, when: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, AsyncIterator, Mapping, Optional, Tuple
 
-from . import _frameworks, _load, _model, _weir
+from . import _frameworks, _load, _model, _root, _weir
 from ._digest import Manifest
 from ._load import Tensors
 from ._model import Only, Part, Path
@@ -29,6 +29,13 @@ async def _readable(running: _weir.Load) -> None:
         loop.remove_reader(fd)
 
 
+async def _open(path: Path, root: Optional[_weir.Root]) -> _weir.Model:
+    """Open a model; the event loop goes on while a server does not answer."""
+    if not _model.is_url(path):
+        return _model.open_model(path, root)
+    return await asyncio.wrap_future(_model.opening(_root.given(root), path))
+
+
 async def stream_async(
     path: Path,
     *,
@@ -44,7 +51,7 @@ async def stream_async(
     """``stream`` for ``async for``. Cancelling the task cancels the load."""
     to = _frameworks.name_of(framework)
     make = _frameworks.maker(to)
-    model = _model.open_model(path, root)
+    model = await _open(path, root)
     align = _frameworks.align_of(to)
     running = _load.start(
         model, device, only, dtype, slices, way, verify, align=align
@@ -83,7 +90,7 @@ async def load_async(
     """
     to = _frameworks.name_of(framework)
     make = _frameworks.maker(to)
-    model = _model.open_model(path, root)
+    model = await _open(path, root)
     align = _frameworks.align_of(to)
     running = _load.start(
         model, device, only, dtype, slices, way, verify, parkable, align

@@ -7,10 +7,10 @@ import contextlib
 import errno
 import fnmatch
 import os
-import queue
 import re
 import threading
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Iterable,
@@ -24,6 +24,9 @@ from typing import (
 )
 
 from . import _check, _dtypes, _errors, _root, _weir
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Path = Union[str, "os.PathLike[str]"]
 Only = Union[str, Iterable[str], Callable[[str], bool], None]
@@ -69,38 +72,37 @@ def _hinted() -> Iterator[None]:
         raise _errors.make(errno.ENOENT, hint(sentence)) from None
 
 
-def _on_thread(call: Callable[[], _weir.Model]) -> _weir.Model:
-    """What CALL returns, which may wait for a server, so that Ctrl-C ends the wait.
+def _open(root: _weir.Root, *what: Any, **more: Any) -> _weir.Model:
+    with _hinted():
+        return _weir.Model(root, *what, **more)
 
-    A thread calls it. After Ctrl-C the thread goes on until the server answers or
-    the library gives up, and nobody gets the model.
+
+def opening(root: _weir.Root, *what: Any, **more: Any) -> "Future[_weir.Model]":
+    """Open a model on a thread, since a server may not answer.
+
+    Ctrl-C, or the end of a task, ends the wait for the future. The thread goes on
+    until the server answers or the library gives up; nobody gets the model.
     """
-    results: queue.SimpleQueue[Union[_weir.Model, BaseException]]
-    results = queue.SimpleQueue()
+    from concurrent import futures  # which take long to import
+
+    future: "Future[_weir.Model]" = futures.Future()
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            results.put(call())
+            future.set_result(_open(root, *what, **more))
         except BaseException as error:
-            results.put(error)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="weir-open", daemon=True).start()
-    result = results.get()
-    if isinstance(result, BaseException):
-        try:
-            raise result
-        finally:
-            del result  # its traceback has this frame
-    return result
+    return future
 
 
 def open_urls(
     urls: Sequence[str], root: Optional[_weir.Root] = None
 ) -> _weir.Model:
     """Open the shards of a model that are the objects URLS."""
-    given = _root.given(root)
-    with _hinted():
-        return _on_thread(lambda: _weir.Model(given, urls=urls))
+    return opening(_root.given(root), urls=urls).result()
 
 
 def open_model(
@@ -112,13 +114,9 @@ def open_model(
     """Open a file or folder with a model, and read its header only."""
     _check.path(what, path)
     flags = _weir.MODEL_LENIENT if lenient else 0
-    given = _root.given(root)
-
-    def call() -> _weir.Model:
-        return _weir.Model(given, path, None, flags)
-
-    with _hinted():
-        return _on_thread(call) if is_url(path) else call()
+    if is_url(path):
+        return opening(_root.given(root), path, None, flags).result()
+    return _open(_root.given(root), path, None, flags)
 
 
 def choose(model: _weir.Model, only: Only) -> Optional[List[int]]:
