@@ -170,6 +170,20 @@ CUresult fc_leave(struct fc_call *call, CUresult result)
 	return result;
 }
 
+/* Under fc.lock: with STRICT a program that made a mistake fails. */
+static void judge(void)
+{
+	const struct fakecuda_counts *c = &fc.count;
+
+	if (!fc.opt.strict || !(c->misuse + c->reused + c->findings))
+		return;
+	fflush(NULL);
+	fprintf(stderr,
+		"fakecuda: misuse %lu %s, reused %lu, findings %lu %s\n",
+		c->misuse, fc.misuse, c->reused, c->findings, fc.finding);
+	_exit(99);
+}
+
 /* Runs before the program's handlers and destructors, as a driver's does. */
 static void at_exit(void)
 {
@@ -177,6 +191,7 @@ static void at_exit(void)
 		return;
 	pthread_mutex_lock(&fc.lock);
 	fc_report();
+	judge();
 	fc.gone = true;
 	pthread_mutex_unlock(&fc.lock);
 }

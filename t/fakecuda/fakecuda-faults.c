@@ -285,6 +285,28 @@ static int exit_status(int (*body)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static int strict_objects(void)
+{
+	setenv("FAKECUDA_STRICT", "1", 1);
+	return freopen("/dev/null", "w", stderr) ? leave_objects() : 1;
+}
+
+static int strict_query(void)
+{
+	setenv("FAKECUDA_STRICT", "1", 1);
+	return query_only();
+}
+
+static void strict(void)
+{
+	is_int(exit_status(leave_objects), 0,
+	       "a program that misuses the driver decides on its exit status");
+	is_int(exit_status(strict_objects), 99,
+	       "with FAKECUDA_STRICT it exits with 99");
+	is_int(exit_status(strict_query), 0,
+	       "with FAKECUDA_STRICT a program without a mistake succeeds");
+}
+
 static void *unblock_later(void *released)
 {
 	usleep(5000);
@@ -317,8 +339,9 @@ static int share_a_channel(void)
 int main(void)
 {
 	setenv("FAKECUDA_DEVICES", "2", 1);
-	plan(37);
+	plan(40);
 	at_exit();
+	strict();
 	is_int(exit_status(end_late), CUDA_ERROR_DEINITIALIZED,
 	       "calls after the driver's end return CUDA_ERROR_DEINITIALIZED");
 	is_int(exit_status(share_a_channel), 7,

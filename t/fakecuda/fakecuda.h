@@ -54,6 +54,7 @@ struct fc_options {
 	int node;          /* NUMA node of the devices */
 	int sms;           /* multiprocessors of each device */
 	bool kernelcheck;  /* races and unwritten bytes of kernels */
+	bool strict;       /* a program with a mistake exits with 99 */
 	bool rough;        /* kernels compute with the errors of a GPU */
 	unsigned order;    /* seed of the order of warps and blocks */
 	unsigned cublaslt; /* version of its stand-in; 0: it has none */

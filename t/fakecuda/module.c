@@ -193,7 +193,9 @@ static CUresult module_new(struct fc_call *call, CUmodule *ret,
 	if (result != CUDA_SUCCESS) {
 		tell(sentence, n, options, values);
 		fc_note(call, "%.100s ", sentence);
-		snprintf(fc.finding, sizeof(fc.finding), "%s", sentence);
+		if (!fc.count.findings)
+			snprintf(fc.finding, sizeof(fc.finding), "%s",
+				 sentence);
 		return result;
 	}
 	module = fc_handle_new(FC_MODULE, call->ctx);
@@ -389,7 +391,9 @@ static CUresult library_new(struct fc_call *call, CUlibrary *ret,
 	result = load(call, code, &first, sentence);
 	if (result != CUDA_SUCCESS) {
 		tell(sentence, n, options, values);
-		snprintf(fc.finding, sizeof(fc.finding), "%s", sentence);
+		if (!fc.count.findings)
+			snprintf(fc.finding, sizeof(fc.finding), "%s",
+				 sentence);
 		return result;
 	}
 	library = fc_handle_new(FC_LIBRARY, NULL);

@@ -41,6 +41,7 @@ static const struct option {
 	{ "ORDER", UNSIGNED, true, &fc.opt.order },
 	{ "KERNELCHECK", FLAG, true, &fc.opt.kernelcheck },
 	{ "ROUGH", FLAG, true, &fc.opt.rough },
+	{ "STRICT", FLAG, true, &fc.opt.strict },
 	{ "KERNELLIMIT", BYTES, true, &fc.opt.kernellimit },
 	{ "CUBLASLT", UNSIGNED, true, &fc.opt.cublaslt },
 	{ "NO", TEXT, true, &fc.opt.no },

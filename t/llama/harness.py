@@ -23,7 +23,7 @@ def failure(test):
 
 def stand_in():
     """The environment in which programs find two GPUs of the stand-in
-    driver, or None."""
+    driver, or None. A program ends with status 99 if a kernel was wrong."""
     build = os.environ["builddir"]
     driver = os.environ.get("WEIR_T_FAKECUDA", f"{build}/t/fakecuda/.libs")
     module = f"{build}/lib/cuda/.libs"
@@ -32,6 +32,7 @@ def stand_in():
         return None
     paths = (driver, os.environ.get("LD_LIBRARY_PATH", ""))
     return {"WEIR_MODULE_PATH": module, "FAKECUDA_DEVICES": "2",
+            "FAKECUDA_STRICT": "1",
             "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
 
 
