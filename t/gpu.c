@@ -78,6 +78,7 @@ void open_fake_driver(void)
 	*(void **)&fake.calls = fake_symbol("fakecuda_calls");
 	*(void **)&fake.counts = fake_symbol("fakecuda_counts");
 	*(void **)&fake.misuse = fake_symbol("fakecuda_misuse");
+	*(void **)&fake.finding = fake_symbol("fakecuda_finding");
 }
 
 void open_fake(void)
@@ -270,8 +271,10 @@ void all_given_back(const char *when)
 		live += c.live[i];
 	}
 	is_int(live, 0, "%s nothing that the driver made is left", when);
-	if (!is_int(c.misuse, 0, "%s no call has misused the driver", when))
-		diag("%s", fake.misuse());
+	if (!is_int(c.misuse + c.findings, 0,
+		    "%s no call has misused the driver, and no kernel was wrong",
+		    when))
+		diag("%s; %s", fake.misuse(), fake.finding());
 }
 
 struct weir_tensor patterned(struct weir *weir, size_t n, unsigned seed)

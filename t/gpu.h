@@ -51,6 +51,7 @@ extern struct fake_calls {
 	__typeof__(&fakecuda_calls) calls;
 	__typeof__(&fakecuda_counts) counts;
 	__typeof__(&fakecuda_misuse) misuse;
+	__typeof__(&fakecuda_finding) finding;
 } fake;
 
 /* Two checks: no object of the driver is left, and no call misused it. */

@@ -13,8 +13,6 @@
 #include "graph/exec/random_run.h"
 #include "tap.h"
 
-static const char *(*finding)(void);
-
 static void begin(uint64_t seed)
 {
 	char text[24];
@@ -29,7 +27,7 @@ static const char *found(void)
 	struct fakecuda_counts counts = { 0 };
 
 	fake.counts(&counts);
-	return counts.findings ? finding()
+	return counts.findings ? fake.finding()
 	       : counts.misuse ? fake.misuse()
 			       : NULL;
 }
@@ -65,8 +63,6 @@ int main(void)
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	open_driver();
-	if (fake.handle)
-		*(void **)&finding = fake_symbol("fakecuda_finding");
 	weir = open_cuda();
 	cuda[0] = gpu(weir);
 	if (!weir__dev_compute(cuda[0]))
