@@ -32,7 +32,7 @@ void trials_begin(void)
 	memory = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 }
 
-static void trial_reset(void)
+void trial_reset(void)
 {
 	weir_graph_reset(g);
 	while (n_leaves)
@@ -45,6 +45,11 @@ int trials_end(void)
 	weir_graph_free(g);
 	ways_end();
 	return done_testing();
+}
+
+void random_from(uint64_t from)
+{
+	seed = from;
 }
 
 /* splitmix64 */
@@ -222,6 +227,18 @@ void same(struct weir_node *node, double nmse, const char *title, ...)
 	else if (t.wrong[0])
 		diag("%s: %s", t.way, t.wrong);
 	trial_reset();
+}
+
+const char *trial_differs(struct weir_node *node, double nmse)
+{
+	static char why[400];
+	struct trial t = { .g = g, .node = node, .nmse = nmse };
+
+	ways_try(&t);
+	snprintf(why, sizeof(why), "%s: %s", t.way,
+		 t.skipped || t.err ? t.why : t.wrong);
+	trial_reset();
+	return t.skipped || t.err || t.wrong[0] ? why : NULL;
 }
 
 void fails(struct weir_node *node, int err, const char *part, const char *title,

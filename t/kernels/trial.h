@@ -35,6 +35,8 @@
 extern struct weir_graph *g; /* graph of this trial */
 
 void trials_begin(void);
+/* Draw what follows from @seed. */
+void random_from(uint64_t seed);
 int trials_end(void); /* the exit status of main */
 
 /* A number in [0, n), [-2, 2). */
@@ -56,6 +58,10 @@ double near_of(enum weir_dtype dtype);
 /* One check: all ways to compute @node agree with the evaluator. */
 void same(struct weir_node *node, double nmse, const char *title, ...)
 	__attribute__((format(printf, 3, 4)));
+/* No check: NULL, or what the first way that is wrong did. */
+const char *trial_differs(struct weir_node *node, double nmse);
+/* Empty the graph, without a check. */
+void trial_reset(void);
 /* One check: every way fails with this errno, and this part of a sentence. */
 void fails(struct weir_node *node, int err, const char *part, const char *title,
 	   ...) __attribute__((format(printf, 4, 5)));
