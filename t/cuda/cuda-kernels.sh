@@ -27,6 +27,6 @@ is "$(cat "$kernels"/*.log | grep -c 'Compiling entry function')" \
 	'each kernel is compiled for six kinds of GPUs'
 is "$(cat "$kernels"/*.ptx | grep '^\.version' | sort -u)" '.version 7.4' \
 	'the PTX is of version 7.4'
-is "$(test "$(stat -c %s "$module")" -le $((33 << 18)) || stat -c %s "$module")" '' \
-	'the module has at most 8.25 MiB'
+is "$(test "$(stat -c %s "$module")" -le $((8 << 20)) || stat -c %s "$module")" '' \
+	'the module has at most 8 MiB'
 finish
