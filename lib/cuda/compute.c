@@ -133,6 +133,9 @@ static int segment_new(struct weir_dev *dev,
 	l->cost = host.calloc(n + 1, sizeof(*l->cost));
 	if (!l->first || !l->group || !l->longer || !l->cost)
 		l->err = -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		l->counts |= nodes[i]->op == WEIR_OP_ATTENTION;
+	l->cleared = STATUS;
 	for (; !l->err && l->n_nodes < n; l->n_nodes++) {
 		const struct weir_backend_node *node = nodes[l->n_nodes];
 
@@ -302,7 +305,7 @@ static CUresult launch_directly(struct weir__cuda_queue *q,
 		return launch_nodes(q, run, &ret->res);
 	r = weir__cuda_found_get(q->c, &ret->found);
 	if (!r)
-		r = drv.cuMemsetD8Async(status, 0, STATUS, q->stream);
+		r = drv.cuMemsetD8Async(status, 0, l->cleared, q->stream);
 	if (!r)
 		r = launch_nodes(q, run, &ret->res);
 	if (!r)

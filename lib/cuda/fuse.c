@@ -153,7 +153,7 @@ static size_t product_group(struct weir__cuda_launches *l,
 
 	if (s.n < 2)
 		return 0;
-	weir__cuda_matvec_join(l, s.p, s.n, false);
+	weir__cuda_matvec_join(l, s.p, s.n, NULL);
 	return group_made(l, i, s.n, launch);
 }
 
@@ -226,7 +226,7 @@ static size_t norm_group(struct weir__cuda_launches *l,
 	s = products_of_bytes(l, nodes, n, i + 2, &p.rounded);
 	if (s.n) {
 		norm_add(l, &p);
-		weir__cuda_matvec_join(l, s.p, s.n, true);
+		weir__cuda_matvec_join(l, s.p, s.n, &p.rounded);
 		l->longer[first] =
 			(struct weir__cuda_group){ i + 2 + s.n - first, launch,
 						   l->n };
@@ -329,7 +329,53 @@ static size_t swiglu_group(struct weir__cuda_launches *l,
 		l, WEIR__CUDA_KERNEL_swiglu_bytes,
 		weir__cuda_blocks_for(p.rows * (uint64_t)p.columns), 1,
 		WEIR__CUDA_THREADS, 0, &p, sizeof(p));
-	weir__cuda_matvec_join(l, s.p, s.n, true);
+	weir__cuda_matvec_join(l, s.p, s.n, &p.rounded);
+	group_made(l, i, 1 + s.n, launch);
+	return 1;
+}
+
+/* The elements of @t are one after another. */
+static bool is_dense(const struct weir_operand *t)
+{
+	int64_t bytes = (int64_t)weir__cuda_host.dtype(t->dtype)->bytes;
+
+	for (unsigned i = t->ndim; i-- > 0; bytes *= t->shape[i])
+		if (t->shape[i] != 1 && t->stride[i] != bytes)
+			return false;
+	return true;
+}
+
+/* @b, of floats, is a result of attention: a row has the heads of a token. */
+static bool has_heads(const struct weir_operand *b,
+		      const struct weir_operand *result)
+{
+	return b->data == result->data && b->dtype == result->dtype &&
+	       is_dense(b) && is_dense(result) &&
+	       weir__cuda_dim(b, 0) ==
+		       weir__cuda_dim(result, 0) * weir__cuda_dim(result, 1) &&
+	       weir__cuda_outer(b, 0) == weir__cuda_outer(result, 0);
+}
+
+/* Attention, and products that read its result as bytes. */
+static size_t attention_group(struct weir__cuda_launches *l,
+			      const struct weir_backend_node *const *nodes,
+			      size_t n, size_t i)
+{
+	struct weir__cuda_rounded rounded;
+	size_t launch = l->n;
+	struct products s;
+
+	if (nodes[i]->op != WEIR_OP_ATTENTION ||
+	    !weir__cuda_attention_rounds(nodes[i]))
+		return 0;
+	s = products_at(nodes, n, i + 1);
+	if (!s.n || !has_heads(&nodes[i + 1]->src[1], &nodes[i]->dst))
+		return 0;
+	rounded = weir__cuda_matvec_rounded(l, s.p);
+	if (!rounded.pitch)
+		return 0;
+	weir__cuda_attention_rounded(l, nodes[i], i + 1, &rounded);
+	weir__cuda_matvec_join(l, s.p, s.n, &rounded);
 	group_made(l, i, 1 + s.n, launch);
 	return 1;
 }
@@ -344,6 +390,8 @@ void weir__cuda_fuse(struct weir__cuda_launches *l,
 			has = rope_group(l, nodes, n, i);
 		if (!has)
 			has = swiglu_group(l, nodes, n, i);
+		if (!has)
+			has = attention_group(l, nodes, n, i);
 		if (!has)
 			has = product_group(l, nodes, n, i);
 		i += has ? has : 1;

@@ -52,7 +52,6 @@ struct weir__cuda;
 	X(attention_chunks, attention_chunks_f32)  \
 	X(attention_chunks, attention_chunks_f16)  \
 	X(attention_chunks, attention_chunks_bf16) \
-	X(attention_chunks, attention_parts)       \
 	X(attention_tiles, attention_tiles_f16)    \
 	X(attention_tiles, attention_tiles_bf16)
 

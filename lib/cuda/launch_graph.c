@@ -41,12 +41,14 @@ struct building {
 	const char *call; /* the last call of the driver */
 };
 
-static void status_fill_add(struct building *b, CUdeviceptr status, CUresult *r)
+/* @bytes: the status and counters. */
+static void status_fill_add(struct building *b, CUdeviceptr status,
+			    size_t bytes, CUresult *r)
 {
 	CUDA_MEMSET_NODE_PARAMS p = { .dst = status,
-				      .pitch = STATUS,
+				      .pitch = bytes,
 				      .elementSize = 1,
-				      .width = STATUS,
+				      .width = bytes,
 				      .height = 1 };
 
 	b->call = "cuGraphAddMemsetNode";
@@ -120,7 +122,7 @@ static CUresult range_build_nodes(struct building *b,
 	CUresult r = CUDA_SUCCESS;
 
 	if (l->checks)
-		status_fill_add(b, workspace, &r);
+		status_fill_add(b, workspace, l->cleared, &r);
 	for (size_t node = range->first; node < end && !r;) {
 		struct weir__cuda_step s = weir__cuda_step_at(l, node, end);
 

@@ -105,11 +105,24 @@ CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
 
 uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes)
 {
-	const uint64_t at = 256; /* after the status of the run */
+	uint64_t at = WEIR__CUDA_COUNTERS_AT;
 
+	if (l->counts)
+		at += WEIR__CUDA_COUNTERS * sizeof(uint32_t);
 	if (bytes && l->workspace < at + bytes)
 		l->workspace = (size_t)(at + bytes);
 	return at;
+}
+
+void weir__cuda_counters(struct weir__cuda_launches *l, uint64_t n)
+{
+	size_t end = (size_t)(WEIR__CUDA_COUNTERS_AT + n * sizeof(uint32_t));
+
+	l->checks = true;
+	if (l->cleared < end)
+		l->cleared = end;
+	if (l->workspace < end)
+		l->workspace = end;
 }
 
 size_t weir__cuda_launches_of(const struct weir__cuda_launches *l, size_t first,

@@ -35,7 +35,7 @@ struct weir__cuda_group {
 /*
  * Constant after prepare, except for @graphs: any number of runs use it, each
  * with a workspace of its own. The workspace begins with a struct
- * weir__cuda_status if @checks is set.
+ * weir__cuda_status if @checks is set, and then has counters if @counts is.
  */
 struct weir__cuda_launches {
 	struct weir__cuda_launch *launch;
@@ -46,6 +46,8 @@ struct weir__cuda_launches {
 	size_t params_bytes, params_room;
 	bool measures;    /* addresses are not known: have the most workspace */
 	bool checks;      /* a kernel may find an index that is out of range */
+	bool counts;      /* a node may use counters */
+	size_t cleared;   /* bytes that a run sets to 0: status, counters */
 	size_t workspace; /* bytes */
 	unsigned sms;     /* multiprocessors of the device */
 	struct weir__cuda *c; /* the device; NULL: it was never used */
@@ -79,6 +81,8 @@ void weir__cuda_launch_add_call(struct weir__cuda_launches *l,
  * after the other. Returns where they begin, a multiple of 256.
  */
 uint64_t weir__cuda_workspace(struct weir__cuda_launches *l, uint64_t bytes);
+/* Have the first @n counters, of at most WEIR__CUDA_COUNTERS, for a node. */
+void weir__cuda_counters(struct weir__cuda_launches *l, uint64_t n);
 /* Queue launch @i. A context is current. */
 CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
 			   CUdeviceptr workspace, CUstream stream);

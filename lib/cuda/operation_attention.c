@@ -10,6 +10,7 @@
 #define THREADS 128u        /* of attention.cu */
 #define MOST_HEAD 8192      /* elements of a row of q and of v: shared memory */
 #define LEAST_CHUNK_HEAD 32 /* elements of a row: 4 threads */
+#define LEAST_TOKENS 9      /* of tiles, as of products */
 #define BLOCKS_OF_SM 5u     /* of attention_chunks, that are resident at once */
 #define MOST_PARTS ((uint64_t)64 << 20) /* bytes */
 
@@ -84,6 +85,24 @@ static uint32_t lanes_of(int64_t n)
 	return lanes;
 }
 
+/* Rows of the result that a product with it has as columns. */
+static uint64_t tokens_of(const struct weir__cuda_attention *a)
+{
+	return a->rows / (uint64_t)a->heads;
+}
+
+/* The bytes of the result as bytes, if a launch may write it so. */
+static uint64_t bytes_of_rows(const struct weir__cuda_attention *a)
+{
+	const uint64_t unit = WEIR__CUDA_MATVEC_UNIT;
+	uint64_t k = (uint64_t)(a->heads * a->dv), tokens = tokens_of(a);
+
+	return tokens > WEIR__CUDA_MATVEC_COLUMNS
+		       ? 0
+		       : tokens * ((k + unit - 1) / unit) *
+				 WEIR__CUDA_MATVEC_UNIT_BYTES;
+}
+
 static uint64_t at_most(uint64_t n, uint64_t most)
 {
 	return n < most ? n : most;
@@ -109,9 +128,17 @@ chunks_of(const struct weir__cuda_attention *a)
 		.lanes_k = lanes_of(a->d),
 		.lanes_v = lanes_of(a->dv),
 	};
+	const uint32_t fold = WEIR__CUDA_CHUNK_FOLD;
+
+	p.folds = (p.chunks + fold - 1) / fold;
 
 	p.blocks = a->rows / rows * p.row_blocks;
 	return p;
+}
+
+static uint64_t counters_of(const struct weir__cuda_attention_chunks *p)
+{
+	return p->blocks * (p->folds + 1);
 }
 
 /*
@@ -125,11 +152,17 @@ static bool splits(const struct weir__cuda_launches *l,
 
 	return p->chunks > 1 && p->blocks < 2 * BLOCKS_OF_SM * l->sms &&
 	       p->chunks <= MOST_PARTS / part / p->a.rows &&
-	       sequences <= WEIR__CUDA_CHUNK_SEQUENCES;
+	       sequences <= WEIR__CUDA_CHUNK_SEQUENCES &&
+	       counters_of(p) <= WEIR__CUDA_COUNTERS;
 }
 
+/*
+ * Append the launch. If @rounded is not NULL, it writes the result as bytes
+ * too, behind the parts: @rounded is moved there.
+ */
 static void chunks_add(struct weir__cuda_launches *l,
-		       const struct weir__cuda_attention *a)
+		       const struct weir__cuda_attention *a,
+		       struct weir__cuda_rounded *rounded)
 {
 	const unsigned queries = WEIR__CUDA_CHUNK_QUERIES;
 	struct weir__cuda_attention_chunks p = chunks_of(a);
@@ -140,27 +173,27 @@ static void chunks_add(struct weir__cuda_launches *l,
 
 	p.sequences = (uint32_t)(p.blocks / p.row_blocks / p.heads_k);
 	if (splits(l, &p, part)) {
-		p.parts = weir__cuda_workspace(l, part * a->rows * p.chunks);
+		part *= a->rows * p.chunks;
+		p.parts = weir__cuda_workspace(l, part + bytes_of_rows(a));
+		weir__cuda_counters(l, counters_of(&p));
 		blocks = at_most(p.blocks * p.chunks,
 				 2 * BLOCKS_OF_SM * (uint64_t)l->sms);
+		if (rounded)
+			rounded->at += part;
 	} else {
 		shared += 2 * dv; /* what was added up so far */
 	}
+	if (rounded)
+		p.rounded = *rounded;
 	weir__cuda_launch_add(l, chunks_kernel(a->k.dtype), blocks, 1,
 			      WEIR__CUDA_CHUNK,
 			      shared * queries * (unsigned)sizeof(float), &p,
 			      sizeof(p));
-	if (p.parts)
-		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention_parts,
-				      at_most(a->rows, MOST_BLOCKS), 1,
-				      WEIR__CUDA_CHUNK_ADDERS * 32, 0, &p,
-				      sizeof(p));
 }
 
 /* The kernels of attention_tiles.cu: queries of a block, threads. */
 #define TILE_ROWS 64u
 #define TILE_THREADS 128u
-#define LEAST_TOKENS 9     /* as products */
 #define FEW_POSITIONS 2048 /* a block computes them soon enough */
 
 /* True if rows consist of pairs of 8 elements, as products of tiles take. */
@@ -204,8 +237,9 @@ static bool has_source(const struct weir_backend_node *node, uint32_t i)
 	return i < node->n_src && node->src[i].ndim;
 }
 
-static void attention_plan(struct weir__cuda_launches *l,
-			   const struct weir_backend_node *node)
+/* Node number @number of the segment, counted from 1. */
+static struct weir__cuda_attention
+attention_of(const struct weir_backend_node *node, uint64_t number)
 {
 	const struct weir_op_attention *a = node->params;
 	struct weir__cuda_attention p = {
@@ -220,7 +254,7 @@ static void attention_plan(struct weir__cuda_launches *l,
 		.causal = a->causal,
 		.window = a->window,
 		.page = a->page,
-		.node = l->n_nodes + 1,
+		.node = number,
 		.dst = weir__cuda_operand(&node->dst),
 		.q = weir__cuda_source(node, 0),
 		.k = weir__cuda_source(node, 1),
@@ -231,20 +265,47 @@ static void attention_plan(struct weir__cuda_launches *l,
 		.pages = weir__cuda_source(node, 6),
 	};
 
-	if (!weir__cuda_outer(&node->dst, 0))
-		return;
 	if (has_source(node, 6))
 		p.positions = p.pages.dim[0] * (int64_t)p.page;
+	return p;
+}
+
+static void attention_plan(struct weir__cuda_launches *l,
+			   const struct weir_backend_node *node)
+{
+	struct weir__cuda_attention p = attention_of(node, l->n_nodes + 1);
+
+	if (!weir__cuda_outer(&node->dst, 0))
+		return;
 	l->checks |= has_source(node, 5);
 	if (takes_chunks(&p)) {
-		if (!tiles_add(l, a, &p, has_source(node, 3)))
-			chunks_add(l, &p);
+		if (!tiles_add(l, node->params, &p, has_source(node, 3)))
+			chunks_add(l, &p, NULL);
 		return;
 	}
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention,
 			      at_most(p.rows, MOST_BLOCKS), 1, THREADS,
 			      (unsigned)(p.d + p.dv) * sizeof(float), &p,
 			      sizeof(p));
+}
+
+bool weir__cuda_attention_rounds(const struct weir_backend_node *node)
+{
+	struct weir__cuda_attention p = attention_of(node, 0);
+
+	return weir__cuda_outer(&node->dst, 0) &&
+	       node->dst.dtype == WEIR_DTYPE_F32 && p.dv % 32 == 0 &&
+	       takes_chunks(&p) && tokens_of(&p) <= WEIR__CUDA_MATVEC_COLUMNS;
+}
+
+void weir__cuda_attention_rounded(struct weir__cuda_launches *l,
+				  const struct weir_backend_node *node,
+				  uint64_t number,
+				  struct weir__cuda_rounded *rounded)
+{
+	struct weir__cuda_attention p = attention_of(node, number);
+
+	chunks_add(l, &p, rounded);
 }
 
 #define FLOATS WEIR__CUDA_FLOATS

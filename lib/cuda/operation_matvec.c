@@ -404,15 +404,19 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 }
 
 /* What is in the workspace: bytes of an order, or one of these. */
-enum {
-	FLOATS = 3,
-	NOTHING
+struct converted {
+	enum {
+		FLOATS = 3,
+		NOTHING
+	} form;
+	uint64_t at; /* where b is */
 };
 
 /* The products that @first can be computed with, from those that are left. */
 static void parts_add(struct weir__cuda_launches *l,
 		      const struct weir__cuda_product *product, unsigned n,
-		      unsigned first, unsigned *left, uint32_t *workspace)
+		      unsigned first, unsigned *left,
+		      struct converted *workspace)
 {
 	const struct matvec *v = matvec_of(product[first].a.dtype);
 	const uint32_t form = v->bytes ? v->order : FLOATS;
@@ -428,11 +432,13 @@ static void parts_add(struct weir__cuda_launches *l,
 	};
 	unsigned parts = 0;
 
-	if (p.inside && *workspace == form) {
+	if (p.inside && workspace->form == form) {
 		columns_place(l, v, &b);
+		b.data = workspace->at;
 	} else if (p.inside) {
 		columns_plan(l, v, &b);
-		*workspace = form;
+		workspace->form = form;
+		workspace->at = b.data;
 	}
 	p.b = b.data;
 	p.b_column = b.stride[1];
@@ -448,12 +454,16 @@ static void parts_add(struct weir__cuda_launches *l,
 
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n, bool rounded)
+			    unsigned n,
+			    const struct weir__cuda_rounded *rounded)
 {
-	uint32_t workspace = rounded ? matvec_of(product->a.dtype)->order
-				     : NOTHING;
+	struct converted workspace = { .form = NOTHING };
 	unsigned left = (1u << n) - 1;
 
+	if (rounded) {
+		workspace.form = rounded->order;
+		workspace.at = rounded->at;
+	}
 	for (unsigned i = 0; i < n; i++)
 		if (left & 1u << i)
 			parts_add(l, product, n, i, &left, &workspace);

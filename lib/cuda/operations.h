@@ -154,16 +154,32 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 /*
  * Append the launches of @n such products of one b, as few as possible. They
  * have the bits of those of weir__cuda_matvec_plan(), and are computed at once:
- * no result may overlap with anything else. @rounded: the launch before them
- * has written b as weir__cuda_matvec_rounded() says for the first one.
+ * no result may overlap with anything else. @rounded, if it is not NULL: the
+ * launch before them has written b as bytes there, as
+ * weir__cuda_matvec_rounded() says for the first one, or some bytes after it.
  */
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n, bool rounded);
+			    unsigned n,
+			    const struct weir__cuda_rounded *rounded);
 /* The bytes of b that such a product reads; pitch 0: it does not read bytes. */
 struct weir__cuda_rounded
 weir__cuda_matvec_rounded(struct weir__cuda_launches *l,
 			  const struct weir__cuda_product *product);
+
+/*
+ * operation_attention.c: true if the launch of the node can write its result as
+ * bytes too, a row for each token.
+ */
+bool weir__cuda_attention_rounds(const struct weir_backend_node *node);
+/*
+ * Append that launch of node number @number, counted from 1. The bytes are at
+ * @rounded, or some bytes after it, which is then added.
+ */
+void weir__cuda_attention_rounded(struct weir__cuda_launches *l,
+				  const struct weir_backend_node *node,
+				  uint64_t number,
+				  struct weir__cuda_rounded *rounded);
 
 /*
  * operation_tiles.c: append the launches of a product of many columns. False:

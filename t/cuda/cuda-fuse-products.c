@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of one b in one launch, as q, k and v are, also with the norm or the
- * swiglu before them, which round b for them: they have the bits of single
- * launches, and need fewer. Products that cannot be computed at once stay
- * apart.
+ * Products of one b in one launch, as q, k and v are, also with the norm, the
+ * swiglu or the attention before them, which round b for them: they have the
+ * bits of single launches, and need fewer. Products that cannot be computed at
+ * once stay apart.
  */
 #include <math.h>
 #include <stdio.h>
@@ -67,8 +67,10 @@ struct products {
 	enum {
 		NOTHING,
 		NORM,
-		SWIGLU
-	} before; /* what makes b */
+		SWIGLU,
+		ATTENTION
+	} before;      /* what makes b */
+	int positions; /* of attention: more than 128 may be split */
 	enum weir_precision precision;
 };
 
@@ -94,12 +96,32 @@ static struct weir_node *b_make(struct weir_graph *g, const struct products *p,
 	return p->transposed ? weir_transpose(g, *input) : *input;
 }
 
+#define HEAD 128
+
+/* Of queries @x: [columns, heads * HEAD]. */
+static struct weir_node *attention(struct weir_graph *g,
+				   const struct products *p,
+				   struct weir_node *x, struct weir_node **kv)
+{
+	const int64_t heads[] = { p->columns, K / HEAD, HEAD };
+	const int64_t all[] = { 1, p->positions, HEAD };
+	const int64_t rows[] = { p->columns, K }, by_heads[] = { 1, 0, 2 };
+	const struct weir_op_attention o = { .scale = 0.01F };
+
+	*kv = weir_graph_input(g, "kv", WEIR_DTYPE_F32, 3, all);
+	x = weir_permute(g, weir_reshape(g, x, 3, heads), 3, by_heads);
+	x = weir_attention(g, x, *kv, *kv, NULL, &o);
+	return weir_reshape(g, x, 2, rows);
+}
+
 /* What makes b of an input and another one. */
 static struct weir_node *before(struct weir_graph *g, const struct products *p,
 				struct weir_node *x, struct weir_node **other)
 {
 	const int64_t dims[] = { p->before == NORM ? 1 : p->columns, K };
 
+	if (p->before == ATTENTION)
+		return attention(g, p, x, other);
 	*other = weir_graph_input(g, "other", WEIR_DTYPE_F32, 2, dims);
 	return p->before == NORM
 		       ? weir_mul(g, weir_rms_norm(g, x, 1e-5F), *other)
@@ -295,6 +317,14 @@ static void rounded(void)
 				 of[i].name, p.columns);
 			p.before = SWIGLU;
 			joins(&p, 7, 2, title);
+			p.before = ATTENTION;
+			for (p.positions = 60; p.positions < 300;
+			     p.positions += 200) {
+				snprintf(title, sizeof(title),
+					 "%d positions, %s, %d columns",
+					 p.positions, of[i].name, p.columns);
+				joins(&p, 7, 2, title);
+			}
 		}
 	}
 	p.columns = 1, p.before = NORM;
@@ -310,7 +340,11 @@ static void rounded(void)
 	joins(&p, 4, 2, "norm and one product");
 	p.before = SWIGLU;
 	joins(&p, 3, 2, "swiglu and one product");
+	p.before = ATTENTION;
+	joins(&p, 3, 2, "attention and one product");
 	p.precision = WEIR_PRECISION_F32;
+	joins(&p, 2, 2, "attention that is not rounded");
+	p.before = SWIGLU;
 	joins(&p, 2, 2, "swiglu that is not rounded");
 }
 
@@ -346,7 +380,8 @@ static void parts(void)
 			      .columns = 1 };
 	static struct seen want, got;
 
-	for (unsigned before = NOTHING; before <= SWIGLU; before++) {
+	p.positions = 260;
+	for (unsigned before = NOTHING; before <= ATTENTION; before++) {
 		int wrong = 0;
 
 		p.before = before;
@@ -359,9 +394,10 @@ static void parts(void)
 			wrong += part == 1 && got.launched != want.kernels;
 		}
 		is_int(wrong, 0, "1 to 5 nodes at a time have the same bits%s",
-		       before == NORM     ? ", a norm too"
-		       : before == SWIGLU ? ", a swiglu too"
-					  : "");
+		       before == NORM        ? ", a norm too"
+		       : before == SWIGLU    ? ", a swiglu too"
+		       : before == ATTENTION ? ", attention too"
+					     : "");
 	}
 	for (unsigned order = 1; order <= 4; order++) {
 		char text[8];

@@ -9,11 +9,13 @@
  * their order, then these sums. A chunk without a position that is attended to
  * changes no bit. So the bits of a result depend on its query and on the
  * positions that it attends to, not on who computes which chunk. Split: the
- * chunks of all sequences that have positions are divided among the blocks, and
- * attention_parts adds up what they wrote. In turn: a block computes all chunks
- * of its queries.
+ * chunks of all sequences that have positions are divided among the blocks,
+ * which write parts. The last block with a part of FOLD neighbouring chunks
+ * adds these up, and the last one that has done so adds up the sums. In turn: a
+ * block computes all chunks of its queries.
  */
 #include "cuda/kernels/queries.cuh"
+#include "cuda/kernels/rounded.cuh"
 
 #define CHUNK WEIR__CUDA_CHUNK
 #define FOLD WEIR__CUDA_CHUNK_FOLD
@@ -493,21 +495,36 @@ __device__ static inline void turn_fold(const params &p, chunk_memory &m,
 	__syncthreads();
 }
 
-/* Write the results of the queries of an item. */
+/*
+ * Write the results of the queries of an item, and their bytes: a warp has 32
+ * neighbouring elements.
+ */
 __device__ static inline void results_out(const params &p, const item &b,
-					  const chunk_memory &m, const float *outer)
+					  const chunk_memory &m,
+					  const float *sums, char *workspace)
 {
 	unsigned dv = (unsigned)p.a.dv;
 
 #pragma unroll 1
-	for (unsigned r = 0; r < b.n; r++)
+	for (unsigned r = 0; r < b.n; r++) {
+		unsigned row = b.first + r;
+		uint64_t head = (uint64_t)b.head_k * p.group + row % p.group;
+		uint64_t token = b.sequence * (uint64_t)p.a.q.dim[1] +
+				 row / p.group;
+
 		for (unsigned i = threadIdx.x; i < dv; i += THREADS) {
 			float weight = m.outer[r].weight;
+			float v = weight != 0 ? sums[r * dv + i] / weight : 0;
 
 			element_out(p.a.dst, m.dst[r] + i * p.a.dst.stride[0],
-				    weight != 0 ? outer[r * dv + i] / weight
-						: 0);
+				    v);
+			if (p.rounded.pitch)
+				group_round(v, (unsigned)(head * dv + i) / 32,
+					    p.rounded.order,
+					    workspace + p.rounded.at +
+						    token * p.rounded.pitch);
 		}
+	}
 }
 
 /* Add the chunk to the inner sums. */
@@ -545,6 +562,19 @@ __device__ static inline uint32_t chunks_of(const params &p, uint64_t sequence,
 			     : 0;
 }
 
+/*
+ * The same for all tokens of a sequence whose chunks are split: there is at
+ * least one, so that a block writes its results.
+ */
+__device__ static inline uint32_t split_chunks(const params &p,
+					       uint64_t sequence,
+					       uint32_t *ret_first)
+{
+	uint32_t n = chunks_of(p, sequence, 0, p.a.q.dim[1], ret_first);
+
+	return n ? n : 1;
+}
+
 /* The part of a chunk for query @row: its state, then the sums. */
 __device__ static inline float *part_at(const params &p, char *workspace,
 					uint64_t sequence, int64_t head_k,
@@ -573,8 +603,8 @@ __device__ static inline void count_items(const params &p, uint32_t *before,
 	for (unsigned i = begin; i < begin + each && i < p.sequences; i++) {
 		before[i] = sum;
 		if (!length_is_wrong(p, i, workspace))
-			sum += chunks_of(p, i, 0, p.a.q.dim[1], &first) *
-			       p.heads_k * p.row_blocks;
+			sum += split_chunks(p, i, &first) * p.heads_k *
+			       p.row_blocks;
 	}
 	all = sum;
 	for (unsigned o = 1; o < 32; o *= 2) {
@@ -616,6 +646,140 @@ __device__ static inline void parts_out(const params &p, const item &b,
 }
 
 /*
+ * True for the block that is the last one of @n to come to @counter, for all of
+ * its threads. It sees what the others wrote before they came.
+ */
+__device__ static inline bool is_last(uint32_t *counter, uint32_t n)
+{
+	__shared__ uint32_t came;
+
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence();
+		came = atomicInc(counter, n - 1);
+		__threadfence();
+	}
+	__syncthreads();
+	return came == n - 1;
+}
+
+#define LOADS 4 /* parts that a thread loads before it adds them */
+
+/*
+ * Add @n parts, @step floats apart, to the state @f and to quad @quad of its
+ * sums.
+ */
+__device__ static inline void parts_add(const float *part, uint64_t step,
+					uint32_t n, unsigned quad, bool has_quad,
+					folded &f, float4 &v)
+{
+#pragma unroll 1
+	for (uint32_t c = 0; c < n; c += LOADS) {
+		folded of[LOADS];
+		float4 x[LOADS];
+
+#pragma unroll
+		for (unsigned i = 0; i < LOADS; i++) {
+			const float4 *at =
+				(const float4 *)(part + (c + i) * step);
+
+			of[i] = folded_none();
+			x[i] = { 0, 0, 0, 0 };
+			if (c + i < n)
+				of[i] = *(const folded *)at;
+			if (c + i < n && has_quad)
+				x[i] = at[WEIR__CUDA_CHUNK_STATE / 4 + quad];
+		}
+#pragma unroll
+		for (unsigned i = 0; i < LOADS; i++) {
+			float old_factor = 1, factor;
+
+			fold(f, of[i].most, of[i].weight, old_factor, factor);
+			fold_value(v.x, x[i].x, old_factor, factor);
+			fold_value(v.y, x[i].y, old_factor, factor);
+			fold_value(v.z, x[i].z, old_factor, factor);
+			fold_value(v.w, x[i].w, old_factor, factor);
+		}
+	}
+}
+
+/*
+ * A warp adds up @n parts: their state, which it returns, and their sums, of
+ * @quads quads, to @to, which may be those of the first part.
+ */
+__device__ static inline folded parts_sum(const float *part, uint64_t step,
+					  uint32_t n, folded begin,
+					  unsigned quads, float4 *to)
+{
+	folded f = begin;
+
+#pragma unroll 1
+	for (unsigned quad = threadIdx.x % 32; quad / 32 * 32 < quads;
+	     quad += 32) {
+		float4 v = { 0, 0, 0, 0 };
+
+		f = begin;
+		parts_add(part, step, n, quad, quad < quads, f, v);
+		if (quad < quads)
+			to[quad] = v;
+	}
+	return f;
+}
+
+/*
+ * After the part of chunk @chunk: add up the parts that are complete, a warp
+ * for each query. First FOLD chunks, whose sums take the place of the first
+ * one's part, which may be before all chunks of the sequence; then these, whose
+ * sums are then in memory. True: they are complete.
+ */
+__device__ static inline bool parts_join(const params &p, const item &b,
+					 chunk_memory &m, uint32_t chunk,
+					 char *workspace)
+{
+	unsigned r = threadIdx.x / 32, quads = (unsigned)p.a.dv / 4;
+	uint64_t queries = b.sequence * p.heads_k + (uint64_t)b.head_k;
+	uint32_t *counter = (uint32_t *)(workspace + WEIR__CUDA_COUNTERS_AT) +
+			    (queries * p.row_blocks + b.first / QUERIES) *
+				    (p.folds + 1);
+	uint64_t step = (uint64_t)p.a.dv + WEIR__CUDA_CHUNK_STATE;
+	uint32_t first, end, from, to, inner = chunk / FOLD;
+	float *part = part_at(p, workspace, b.sequence, b.head_k,
+			      b.first + (r < b.n ? r : 0), 0);
+	float *sums = part + inner * FOLD * step;
+
+	end = split_chunks(p, b.sequence, &first);
+	end += first;
+	from = inner * FOLD > first ? inner * FOLD : first;
+	to = (inner + 1) * FOLD < end ? (inner + 1) * FOLD : end;
+	inner++; /* the number of its counter; that of the whole is 0 */
+#pragma unroll 1
+	for (;;) {
+		folded f = inner ? folded_none() : m.outer[r];
+
+		if (!is_last(counter + inner, to - from))
+			return false;
+		if (r < b.n) {
+			f = parts_sum(part + from * step, step, to - from, f,
+				      quads,
+				      (float4 *)(sums + (inner ? WEIR__CUDA_CHUNK_STATE
+							       : 0)));
+			__syncwarp();
+			if (threadIdx.x % 32 == 0)
+				*(inner ? (folded *)sums : &m.outer[r]) = f;
+		}
+		if (!inner)
+			break;
+		inner = 0;
+		from = first / FOLD;
+		to = (end - 1) / FOLD + 1;
+		step *= FOLD;
+		sums = sums_at(p) + r * (unsigned)p.a.dv;
+	}
+	__syncthreads();
+	return true;
+}
+
+/*
  * The chunks of item @n: of all of its queries in turn, one if they are split.
  * False: its sequence has a wrong length.
  */
@@ -648,7 +812,7 @@ __device__ static inline bool item_find(const params &p, const uint32_t *before,
 	b = item_of(p, low, from / p.row_blocks % p.heads_k,
 		    from % p.row_blocks);
 	from /= p.row_blocks * p.heads_k;
-	chunks_of(p, low, 0, p.a.q.dim[1], &first);
+	split_chunks(p, low, &first);
 	from += first;
 	to = from + 1;
 	return true;
@@ -670,6 +834,7 @@ __device__ static inline void attend(const params &p, char *workspace)
 		items = before[p.sequences];
 	}
 	for (uint64_t n = blockIdx.x; n < items; n += gridDim.x) {
+		bool is_whole = in_turn;
 		uint32_t from, to;
 		item b;
 
@@ -687,16 +852,19 @@ __device__ static inline void attend(const params &p, char *workspace)
 			chunk_scores<E>(p, m, end);
 			chunk_exp(m, end, in_turn);
 			chunk_values<E>(p, m, end);
-			if (!in_turn)
+			if (!in_turn) {
 				parts_out(p, b, m, c, workspace);
-			else
+				is_whole = parts_join(p, b, m, c, workspace);
+			} else {
 				turn_add(p, m, inner);
+			}
 			__syncthreads();
 			if (in_turn && (c % FOLD == FOLD - 1 || c + 1 == to))
 				turn_fold(p, m, inner, outer);
 		}
-		if (in_turn)
-			results_out(p, b, m, outer);
+		if (is_whole)
+			results_out(p, b, m, in_turn ? outer : sums_at(p),
+				    workspace);
 		__syncthreads();
 	}
 }
@@ -712,106 +880,3 @@ __device__ static inline void attend(const params &p, char *workspace)
 ATTENTION(f32)
 ATTENTION(f16)
 ATTENTION(bf16)
-
-#define ADDERS WEIR__CUDA_CHUNK_ADDERS /* warps, for FOLD chunks each */
-#define MOST_HEAD WEIR__CUDA_CHUNK_HEAD
-
-/*
- * Add up FOLD parts of a query, of those in [@from, @to): a warp. Returns the
- * state; each lane writes its elements to @ret.
- */
-__device__ static inline folded parts_add(const params &p, const float *part,
-					  uint32_t first, uint32_t from,
-					  uint32_t to, float4 *ret)
-{
-	unsigned lane = threadIdx.x % 32, quads = (unsigned)p.a.dv / 4;
-	float4 v[2] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } }, x[FOLD][2];
-	folded f = folded_none(), of[FOLD];
-	uint64_t pitch = quads + WEIR__CUDA_CHUNK_STATE / 4;
-
-#pragma unroll
-	for (unsigned c = 0; c < FOLD; c++) {
-		const float4 *at = (const float4 *)part + (first + c) * pitch;
-
-		of[c] = folded_none();
-		x[c][0] = x[c][1] = { 0, 0, 0, 0 };
-		if (first + c < from || first + c >= to)
-			continue;
-		of[c] = *(const folded *)at;
-		at += WEIR__CUDA_CHUNK_STATE / 4 + lane;
-		if (lane < quads)
-			x[c][0] = at[0];
-		if (lane + 32 < quads)
-			x[c][1] = at[32];
-	}
-#pragma unroll
-	for (unsigned c = 0; c < FOLD; c++) {
-		float a = 1, b;
-
-		fold(f, of[c].most, of[c].weight, a, b);
-#pragma unroll
-		for (unsigned i = 0; i < 2; i++) {
-			fold_value(v[i].x, x[c][i].x, a, b);
-			fold_value(v[i].y, x[c][i].y, a, b);
-			fold_value(v[i].z, x[c][i].z, a, b);
-			fold_value(v[i].w, x[c][i].w, a, b);
-		}
-	}
-	if (lane < quads)
-		ret[lane] = v[0];
-	if (lane + 32 < quads)
-		ret[lane + 32] = v[1];
-	return f;
-}
-
-/* A block for each query: its parts, in their order. */
-KERNEL(attention_parts, attention_chunks)
-{
-	__shared__ float4 values[ADDERS][MOST_HEAD / 4];
-	__shared__ folded states[ADDERS];
-	unsigned dv = (unsigned)p.a.dv, warp = threadIdx.x / 32;
-
-	for (uint64_t n = blockIdx.x; n < p.a.rows; n += gridDim.x) {
-		unsigned row = (unsigned)(n % p.rows);
-		uint64_t at = n / p.rows, sequence = at / p.heads_k;
-		int64_t head_k = (int64_t)(at % p.heads_k);
-		place w = query_at(p, sequence, head_k, row);
-		folded f = folded_sink(p, w.i[2]);
-		uint32_t from, to;
-		float value = 0;
-		attended r;
-
-		if (length_is_wrong(p, sequence, workspace))
-			continue;
-		r = attended_by(p.a, sequence, w.i[1], w.i[1] + 1);
-		from = (uint32_t)r.from / p.chunk;
-		to = r.to > r.from ? (uint32_t)(r.to - 1) / p.chunk + 1 : from;
-		for (uint32_t first = from / FOLD * FOLD; first < to;
-		     first += ADDERS * FOLD) {
-			folded g = parts_add(
-				p,
-				part_at(p, workspace, sequence, head_k, row, 0),
-				first + warp * FOLD, from, to, values[warp]);
-
-			if (threadIdx.x % 32 == 0)
-				states[warp] = g;
-			__syncthreads();
-			for (unsigned i = 0; i < ADDERS; i++) {
-				float a = 1, b;
-
-				fold(f, states[i].most, states[i].weight, a, b);
-				if (threadIdx.x < dv)
-					fold_value(value,
-						   ((const float *)values[i])
-							   [threadIdx.x],
-						   a, b);
-			}
-			__syncthreads();
-		}
-		if (threadIdx.x < dv)
-			element_out(p.a.dst,
-				    result_at(p, w) +
-					    threadIdx.x * p.a.dst.stride[0],
-				    f.weight != 0 ? value / f.weight : 0);
-	}
-}

@@ -281,6 +281,13 @@ struct weir__cuda_attention {
 	struct weir__cuda_operand dst, q, k, v, mask, sinks, lengths, pages;
 };
 
+/*
+ * Counters of blocks that have come, U32: all of a workspace. A run sets them
+ * to 0 before its first launch, and a launch leaves them so.
+ */
+#define WEIR__CUDA_COUNTERS 16384
+#define WEIR__CUDA_COUNTERS_AT 256 /* where they begin, after the status */
+
 #define WEIR__CUDA_CHUNK 128       /* positions */
 #define WEIR__CUDA_CHUNK_FOLD 8    /* chunks that are added up before others */
 #define WEIR__CUDA_CHUNK_QUERIES 4 /* of a block */
@@ -288,12 +295,12 @@ struct weir__cuda_attention {
 #define WEIR__CUDA_CHUNK_SEQUENCES 1024 /* most sequences, if split */
 #define WEIR__CUDA_CHUNK_STATE 4        /* floats before the sums of a part */
 #define WEIR__CUDA_ATTENTION_TILE_HEAD 128 /* most elements, of tiles */
-#define WEIR__CUDA_CHUNK_ADDERS 16         /* warps of attention_parts */
 
 /*
  * attention_chunks: a block for each block of queries that share a head of k;
  * or, if @parts is not 0, any number of blocks, which write parts to the
- * workspace. attention_parts, a block for each query, adds them up.
+ * workspace. Of the blocks that have a part of some queries the last one adds
+ * them up. Each block of queries has a counter, and one for each of @folds.
  */
 struct weir__cuda_attention_chunks {
 	struct weir__cuda_attention a;
@@ -306,6 +313,9 @@ struct weir__cuda_attention_chunks {
 	uint32_t chunk;      /* positions of a part */
 	uint32_t chunks;     /* of a sequence, at most */
 	uint32_t lanes_k, lanes_v; /* threads that share a row */
+	uint32_t folds; /* CHUNK_FOLD chunks, of a sequence, at most */
+	/* A row of these has the heads of a token. */
+	struct weir__cuda_rounded rounded;
 };
 
 #endif
