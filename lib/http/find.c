@@ -27,6 +27,7 @@ void weir__http_start_clear(struct weir__http_start *s)
 struct seeking {
 	struct weir__http_remote *r;
 	const char *shown;
+	const struct weir__http_url *u;
 	uint64_t want;
 	const struct weir__http_facts *before;
 	struct weir__http_body *front;
@@ -111,6 +112,44 @@ static void note_hub(struct seeking *s, const struct weir__http_answer *a)
 	}
 }
 
+/*
+ * The hub has said which commit it is: true if its cache on this machine has
+ * the file of that commit, in full.
+ */
+static bool find_copy(struct seeking *s, uint64_t bytes,
+		      struct weir__http_facts *facts)
+{
+	struct weir__http_copy copy;
+
+	if (!s->hub || s->before || !weir__http_is_commit(s->commit) ||
+	    !weir__http_snapshot_find(s->u, s->commit, &copy))
+		return false;
+	if (copy.bytes != bytes ||
+	    (*s->sha256 && *copy.sha256 && strcmp(copy.sha256, s->sha256))) {
+		free(copy.path);
+		return false;
+	}
+	facts->copy = copy.path;
+	return true;
+}
+
+/* What pins the bytes. */
+static void note_identity(const struct seeking *s,
+			  const struct weir__http_answer *a,
+			  struct weir__http_facts *facts)
+{
+	memcpy(facts->sha256, s->sha256, sizeof(facts->sha256));
+	if (*s->sha256)
+		snprintf(facts->identity, sizeof(facts->identity), "sha256:%s",
+			 s->sha256);
+	else if (*s->commit)
+		snprintf(facts->identity, sizeof(facts->identity), "commit:%s",
+			 s->commit);
+	else if (*a->etag && strncmp(a->etag, "W/", 2) && strlen(a->etag) < 150)
+		snprintf(facts->identity, sizeof(facts->identity),
+			 "etag:%.150s", a->etag);
+}
+
 static int note_facts(struct seeking *s, const struct weir__http_call *call,
 		      struct weir__http_facts *facts, char *why)
 {
@@ -127,16 +166,7 @@ static int note_facts(struct seeking *s, const struct weir__http_call *call,
 	}
 	memcpy(facts->etag, a->etag, sizeof(facts->etag));
 	memcpy(facts->modified, a->modified, sizeof(facts->modified));
-	memcpy(facts->sha256, s->sha256, sizeof(facts->sha256));
-	if (*s->sha256)
-		snprintf(facts->identity, sizeof(facts->identity), "sha256:%s",
-			 s->sha256);
-	else if (*s->commit)
-		snprintf(facts->identity, sizeof(facts->identity), "commit:%s",
-			 s->commit);
-	else if (*a->etag && strncmp(a->etag, "W/", 2) && strlen(a->etag) < 150)
-		snprintf(facts->identity, sizeof(facts->identity),
-			 "etag:%.150s", a->etag);
+	note_identity(s, a, facts);
 	return 0;
 }
 
@@ -207,12 +237,18 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 		note_hub(s, &call.f.a);
 	else if (s->s3 && home)
 		memcpy(s->region, call.f.a.region, sizeof(s->region));
-	if (r == 2) {
+	if (r == 2 && s->has_size && find_copy(s, s->bytes, facts)) {
+		facts->bytes = s->bytes;
+		note_identity(s, &call.f.a, facts);
+		r = 0;
+	} else if (r == 2) {
 		r = follow(s, &call.f, why);
 		r = r < 0 ? r : 2;
 	} else if (r >= 0) {
 		s->at.host = call.f.host;
 		r = note_facts(s, &call, facts, why);
+		if (!r && facts->bytes > s->front->n)
+			find_copy(s, facts->bytes, facts);
 	}
 	weir__http_call_clear(&call);
 	return r;
@@ -262,7 +298,7 @@ static int find_once(struct seeking *s, const struct weir__http_url *u,
 	if (!err)
 		err = search_run(s, &start, ret, why);
 	if (!err && *s->commit)
-		err = weir__http_hub_pin(s->r, u, s->commit, why);
+		err = weir__http_hub_pin(s->r->hub, u, s->commit, why);
 	weir__http_target_clear(&s->at);
 	weir__http_auth_put(s->auth);
 	s->auth = NULL;
@@ -270,6 +306,8 @@ static int find_once(struct seeking *s, const struct weir__http_url *u,
 	if (err < 0) {
 		weir__http_target_clear(&ret->target);
 		weir__http_body_clear(s->front);
+		free(ret->copy);
+		ret->copy = NULL;
 	}
 	return err;
 }
@@ -284,6 +322,7 @@ int weir__http_find(struct weir__http_remote *r, const char *shown,
 	struct seeking s = {
 		.r = r,
 		.shown = shown,
+		.u = u,
 		.want = want,
 		.before = before,
 		.front = front,

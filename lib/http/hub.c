@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/credentials.h"
 #include "http/hub.h"
+#include "http/snapshot.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,11 +76,23 @@ static bool is_commit(const char *text)
 	return n >= 7 && n < 64 && strspn(text, "0123456789abcdef") == n;
 }
 
-int weir__http_hub_pin(struct weir__http_remote *r,
+/* The commit that is pinned, or "". */
+static void pinned_commit(struct weir__http_hub *hub,
+			  const struct weir__http_url *u,
+			  char commit[static 64])
+{
+	const struct weir__http_pin *pin;
+
+	pthread_mutex_lock(&hub->lock);
+	pin = find_pin(hub, u);
+	snprintf(commit, 64, "%s", pin ? pin->commit : "");
+	pthread_mutex_unlock(&hub->lock);
+}
+
+int weir__http_hub_pin(struct weir__http_hub *hub,
 		       const struct weir__http_url *u, const char *commit,
 		       char why[static WEIR__HTTP_WHY])
 {
-	struct weir__http_hub *hub = r->hub;
 	struct weir__http_pin *pin;
 	int err = 0;
 
@@ -115,18 +128,12 @@ int weir__http_hub_pin(struct weir__http_remote *r,
 static char *revision_of(struct weir__http_hub *hub,
 			 const struct weir__http_url *u)
 {
-	const struct weir__http_pin *pin;
-	char *text;
+	char commit[64];
 
-	pthread_mutex_lock(&hub->lock);
-	pin = find_pin(hub, u);
-	if (pin && *pin->commit)
-		text = strdup(pin->commit);
-	else
-		text = weir__http_encode(*u->revision ? u->revision : "main",
-					 "%");
-	pthread_mutex_unlock(&hub->lock);
-	return text;
+	pinned_commit(hub, u, commit);
+	return *commit ? strdup(commit)
+		       : weir__http_encode(*u->revision ? u->revision : "main",
+					   "%");
 }
 
 /* The token of HF_TOKEN or of the file that hf login writes; NULL: none. */
@@ -162,17 +169,65 @@ static bool is_safe(const struct weir__http_url *u)
 	       weir__http_address_rank(u->host) == WEIR__HTTP_LOOPBACK;
 }
 
-static int check_online(const struct weir__http_url *u, char *why)
+/* True if a hub may not be asked; as its own clients read the variables. */
+static bool is_offline(void)
 {
-	const char *offline = weir__http_env("HF_HUB_OFFLINE");
-	char shown[WEIR__HTTP_SHOWN];
+	const char *value = weir__http_env("HF_HUB_OFFLINE");
 
-	if (!offline || !strcmp(offline, "0") || !strcasecmp(offline, "false"))
+	if (!value)
+		value = weir__http_env("TRANSFORMERS_OFFLINE");
+	return value && strcmp(value, "0") && strcasecmp(value, "false") &&
+	       strcasecmp(value, "off") && strcasecmp(value, "no");
+}
+
+/*
+ * The commit of @u that this root uses, or, if none was pinned yet, the one
+ * that the hub's cache on this machine has. False: neither, or no snapshot.
+ */
+static bool offline_commit(struct weir__http_hub *hub,
+			   const struct weir__http_url *u,
+			   char commit[static 64], char *why)
+{
+	pinned_commit(hub, u, commit);
+	if (!*commit && weir__http_snapshot_commit(u, commit))
+		weir__http_hub_pin(hub, u, commit, why);
+	if (*commit && weir__http_snapshot_has(u, commit))
+		return true;
+	snprintf(
+		why, WEIR__HTTP_WHY,
+		"hf://%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no '%s' of the model",
+		u->owner,
+		*commit        ? commit
+		: *u->revision ? u->revision
+			       : "main");
+	return false;
+}
+
+int weir__http_hub_local(struct weir__http_hub *hub,
+			 const struct weir__http_url *u,
+			 struct weir__http_copy *ret,
+			 char why[static WEIR__HTTP_WHY])
+{
+	char commit[64], shown[WEIR__HTTP_SHOWN];
+
+	if (!*u->path)
 		return 0;
-	weir__http_url_show(u, shown);
-	snprintf(why, WEIR__HTTP_WHY,
-		 "%s: HF_HUB_OFFLINE is set: nothing is asked of a hub", shown);
-	return -ENETDOWN;
+	if (is_offline()) {
+		if (!offline_commit(hub, u, commit, why))
+			return -ENETDOWN;
+		if (weir__http_snapshot_find(u, commit, ret))
+			return 1;
+		weir__http_url_show(u, shown);
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no such file of commit %s",
+			shown, commit);
+		return -ENOENT;
+	}
+	pinned_commit(hub, u, commit);
+	if (!*commit && weir__http_is_commit(u->revision))
+		memcpy(commit, u->revision, 41);
+	return *commit && weir__http_snapshot_find(u, commit, ret);
 }
 
 /* Begin a request for @tail, which follows the endpoint and '/'. */
@@ -218,10 +273,8 @@ int weir__http_hub_begin(struct weir__http_remote *r,
 			 char why[static WEIR__HTTP_WHY])
 {
 	char *revision, *path, *tail = NULL;
-	int err = check_online(u, why);
+	int err;
 
-	if (err < 0)
-		return err;
 	revision = revision_of(r->hub, u);
 	path = weir__http_encode(u->path, "/");
 	if (revision && path)
@@ -299,7 +352,7 @@ static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
 		err = -EBADMSG;
 	}
 	if (!err)
-		err = weir__http_hub_pin(r, u, call.f.a.commit, why);
+		err = weir__http_hub_pin(r->hub, u, call.f.a.commit, why);
 	if (!err && call.f.a.next) {
 		err = weir__http_url_follow(&s->u, call.f.a.next, &to, why);
 		if (!err && weir__http_url_same_host(&to, &s->u))
@@ -316,16 +369,36 @@ static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
 	return err;
 }
 
+static int list_offline(struct weir__http_hub *hub,
+			const struct weir__http_url *u,
+			weir_source_found_fn *found, void *arg, char *why)
+{
+	char commit[64], shown[WEIR__HTTP_SHOWN];
+	int err;
+
+	if (!offline_commit(hub, u, commit, why))
+		return -ENETDOWN;
+	err = weir__http_snapshot_list(u, commit, found, arg);
+	if (err == -ENOENT) {
+		weir__http_url_show(u, shown);
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no such folder of commit %s",
+			shown, commit);
+	}
+	return err;
+}
+
 int weir__http_hub_list(struct weir__http_remote *r,
 			const struct weir__http_url *u,
 			weir_source_found_fn *found, void *arg,
 			char why[static WEIR__HTTP_WHY])
 {
 	char *revision, *path, *tail = NULL, *next = NULL;
-	int err = check_online(u, why);
+	int err = 0;
 
-	if (err < 0)
-		return err;
+	if (is_offline())
+		return list_offline(r->hub, u, found, arg, why);
 	revision = revision_of(r->hub, u);
 	path = weir__http_encode(u->path, "/");
 	if (revision && path)

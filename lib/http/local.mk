@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %D%/libhttp.la
 	%D%/hub.c %D%/hub.h %D%/limit.c %D%/limit.h %D%/object.c %D%/object.h \
 	%D%/part.c %D%/perform.c %D%/perform.h %D%/profile.c %D%/profile.h \
 	%D%/providers.c %D%/remote.h %D%/renew.c %D%/s3.c %D%/s3.h \
+	%D%/snapshot.c %D%/snapshot.h \
 	%D%/thread.c %D%/thread.h %D%/uri.c %D%/uri.h %D%/wire.c %D%/wire.h
 %C%_libhttp_la_CFLAGS = $(AM_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS)
 pkglib_LTLIBRARIES += %D%/weir-http.la

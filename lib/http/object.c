@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "http/hub.h"
 #include "http/object.h"
 
 #include <errno.h>
@@ -21,7 +22,82 @@ static void object_drop(struct weir__http_object *o)
 	weir__http_url_clear(&o->u);
 	weir__http_target_clear(&o->facts.target);
 	weir__http_body_clear(&o->front);
+	free(o->facts.copy);
 	free(o);
+}
+
+/* Tell the library of the file of this machine. False: it cannot use it. */
+static bool give_copy(struct weir_source_info *info, const char *path)
+{
+	if (!WEIR_SOURCE_HAS(info, path) || strlen(path) >= sizeof(info->path))
+		return false;
+	strcpy(info->path, path);
+	return true;
+}
+
+/* A file of a hub that needs no request: as weir__http_hub_local. */
+static int open_local(struct weir__http_object *o,
+		      struct weir_source_info *ret_info, char *why)
+{
+	struct weir__http_copy copy;
+	int r = o->u.scheme == WEIR__HTTP_HF
+			? weir__http_hub_local(o->r->hub, &o->u, &copy, why)
+			: 0;
+
+	if (r <= 0)
+		return r;
+	if (give_copy(ret_info, copy.path)) {
+		ret_info->bytes = copy.bytes;
+		memcpy(ret_info->sha256, copy.sha256, sizeof(copy.sha256));
+		snprintf(ret_info->name, sizeof(ret_info->name), "%s",
+			 o->shown);
+	} else {
+		snprintf(why, WEIR__HTTP_WHY,
+			 "%s: the path of its file in the cache is too long",
+			 o->shown);
+		r = -ENAMETOOLONG;
+	}
+	free(copy.path);
+	return r;
+}
+
+static void describe(const struct weir__http_object *o,
+		     struct weir_source_info *info)
+{
+	info->bytes = o->facts.bytes;
+	memcpy(info->identity, o->facts.identity, sizeof(o->facts.identity));
+	if (WEIR_SOURCE_HAS(info, sha256))
+		memcpy(info->sha256, o->facts.sha256, sizeof(o->facts.sha256));
+	snprintf(info->name, sizeof(info->name), "%s", o->shown);
+	info->request_bytes = REQUEST;
+	info->window_bytes = WINDOW;
+}
+
+/* 1: only a file of this machine is needed; 0: @o is open. */
+static int object_find(struct weir__http_object *o, const char *url,
+		       struct weir_source_info *ret_info, char *why)
+{
+	struct weir__http_opts opts = weir__http_opts_get(o->r->client);
+	int r = weir__http_url_parse(url, &o->u, why);
+
+	if (r < 0)
+		return r;
+	weir__http_url_show(&o->u, o->shown);
+	r = open_local(o, ret_info, why);
+	if (r)
+		return r;
+	r = weir__http_find(o->r, o->shown, &o->u, opts.first, NULL, NULL,
+			    &o->front, &o->facts, why);
+	if (r < 0)
+		return r;
+	describe(o, ret_info);
+	if (!o->facts.copy || give_copy(ret_info, o->facts.copy))
+		return !o->facts.target.host;
+	if (o->facts.target.host)
+		return 0;
+	snprintf(why, WEIR__HTTP_WHY,
+		 "%s: the path of its file in the cache is too long", o->shown);
+	return -ENAMETOOLONG;
 }
 
 int weir__http_open(void *self, const char *url, void **ret_object,
@@ -30,33 +106,18 @@ int weir__http_open(void *self, const char *url, void **ret_object,
 {
 	struct weir__http_remote *r = self;
 	struct weir__http_object *o = calloc(1, sizeof(*o));
-	struct weir__http_opts opts = weir__http_opts_get(r->client);
 	int err;
 
 	if (!o)
 		return fail_memory(why, "opening a URL");
 	o->r = r;
-	err = weir__http_url_parse(url, &o->u, why);
-	if (!err) {
-		weir__http_url_show(&o->u, o->shown);
-		err = weir__http_find(r, o->shown, &o->u, opts.first, NULL,
-				      NULL, &o->front, &o->facts, why);
-	}
-	if (err < 0) {
+	err = object_find(o, url, ret_info, why);
+	if (err) {
 		object_drop(o);
-		return err;
+		return err < 0 ? err : 0;
 	}
 	o->progress = weir__http_now();
 	o->renewed = INT64_MIN / 2;
-	ret_info->bytes = o->facts.bytes;
-	memcpy(ret_info->identity, o->facts.identity,
-	       sizeof(o->facts.identity));
-	if (WEIR_SOURCE_HAS(ret_info, sha256))
-		memcpy(ret_info->sha256, o->facts.sha256,
-		       sizeof(o->facts.sha256));
-	snprintf(ret_info->name, sizeof(ret_info->name), "%s", o->shown);
-	ret_info->request_bytes = REQUEST;
-	ret_info->window_bytes = WINDOW;
 	o->refs = 1;
 	*ret_object = o;
 	return 0;

@@ -43,6 +43,11 @@ struct weir__http_facts {
 	char etag[160], modified[64];
 	char identity[160], sha256[72]; /* as of weir_source_info */
 	struct weir__http_target target;
+	/*
+	 * A file of this machine with the same bytes, in memory of malloc;
+	 * NULL: none is known. If the target has no host, it is the only way.
+	 */
+	char *copy;
 };
 
 /*

@@ -101,6 +101,11 @@ static char *decode(const char *text, size_t n)
 	return out;
 }
 
+char *weir__http_decode(const char *text)
+{
+	return decode(text, strlen(text));
+}
+
 void weir__http_url_clear(struct weir__http_url *u)
 {
 	weir__http_wipe(u->user);

@@ -75,6 +75,8 @@ uint16_t weir__http_url_port(const struct weir__http_url *u);
  * memory of malloc; NULL: there is none.
  */
 char *weir__http_encode(const char *text, const char *keep);
+/* The reverse, of all percent signs. */
+char *weir__http_decode(const char *text);
 
 /* Clear a string that is secret, and free it. Takes NULL. */
 void weir__http_wipe(char *secret);
