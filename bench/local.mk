@@ -101,7 +101,8 @@ CLEANFILES += %D%/peer_weir
 # Models by URL, against a loop of recv(2) and loaders from S3.
 EXTRA_PROGRAMS += %D%/recv
 %C%_recv_SOURCES = %D%/recv.c %D%/raw.c %D%/raw.h
-%C%_recv_LDADD = lib/libweir-core.la
+%C%_recv_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
+%C%_recv_LDADD = lib/libweir-core.la $(CRYPTO_LIBS) -lssl
 bench: %D%/recv
 EXTRA_DIST += %D%/remote %D%/remote_child.py %D%/REMOTE.md
 CLEANFILES += %D%/recv

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recv PORT PATH BYTES THREADS: the simplest client of HTTP, as a limit for
- * bench/remote. Each thread asks a server on 127.0.0.1 for its part of an
- * object of BYTES bytes with one request, and receives it into memory that was
- * touched before. It prints a line of JSON: seconds, CPU seconds, and how many
- * bytes a CPU copies in a second, from a buffer in its cache to such memory.
+ * recv PORT PATH BYTES THREADS [tls]: the simplest client of HTTP or HTTPS, as
+ * a limit for bench/remote. Each thread asks a server on 127.0.0.1 for its part
+ * of an object of BYTES bytes with one request, and receives it into memory
+ * that was touched before: with TLS by OpenSSL, which does not verify the
+ * server here, and reads 64 KiB of the socket at a time. It prints a line of
+ * JSON: seconds, CPU seconds, and how many bytes a CPU copies in a second, from
+ * a buffer in its cache to such memory.
  *
  * recv settle BYTES: raw_settle(), before a load into fresh memory.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +26,15 @@
 #define MAX_THREADS 64u
 #define STEP ((size_t)1 << 20)
 #define HOT ((size_t)64 << 10)
+#define AHEAD ((size_t)64 << 10)
+
+struct connection {
+	int fd;
+	SSL *tls; /* or NULL */
+};
 
 struct part {
+	SSL_CTX *context; /* NULL: no TLS */
 	unsigned port;
 	const char *path;
 	unsigned char *to;
@@ -32,8 +42,9 @@ struct part {
 	pthread_t thread;
 };
 
-static int connect_to(unsigned port)
+static struct connection connect_to(unsigned port, SSL_CTX *context)
 {
+	struct connection to = { .fd = -1 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in a = { .sin_family = AF_INET };
 
@@ -41,12 +52,41 @@ static int connect_to(unsigned port)
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)))
 		die("port %u cannot be reached", port);
-	return fd;
+	to.fd = fd;
+	if (!context)
+		return to;
+	to.tls = SSL_new(context);
+	if (!to.tls || !SSL_set_fd(to.tls, fd) || SSL_connect(to.tls) != 1)
+		die("port %u: TLS does not work", port);
+	return to;
 }
 
-static size_t receive(int fd, void *buf, size_t bytes)
+static void disconnect(struct connection *from)
 {
-	ssize_t got = recv(fd, buf, bytes, 0);
+	SSL_free(from->tls);
+	close(from->fd);
+}
+
+static void ask(const struct connection *to, const struct part *part)
+{
+	char text[1024];
+	int n = snprintf(
+		text, sizeof(text),
+		"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+		"Range: bytes=%" PRIu64 "-%" PRIu64 "\r\n\r\n",
+		part->path, part->from, part->from + part->bytes - 1);
+
+	if ((size_t)n >= sizeof(text))
+		die("the path is too long");
+	if ((to->tls ? SSL_write(to->tls, text, n)
+		     : (int)send(to->fd, text, (size_t)n, MSG_NOSIGNAL)) != n)
+		die("the request cannot be sent");
+}
+
+static size_t receive(const struct connection *from, void *buf, size_t bytes)
+{
+	ssize_t got = from->tls ? SSL_read(from->tls, buf, (int)bytes)
+				: recv(from->fd, buf, bytes, 0);
 
 	if (got <= 0)
 		die("the server ends the connection too early");
@@ -54,7 +94,7 @@ static size_t receive(int fd, void *buf, size_t bytes)
 }
 
 /* Receive the header; the bytes after it go to @to. Returns how many. */
-static size_t receive_header(int fd, unsigned char *to)
+static size_t receive_header(const struct connection *from, unsigned char *to)
 {
 	char head[4096];
 	size_t n = 0, rest;
@@ -63,7 +103,7 @@ static size_t receive_header(int fd, unsigned char *to)
 	do {
 		if (n == sizeof(head) - 1)
 			die("the header is longer than %zu bytes", n);
-		n += receive(fd, head + n, sizeof(head) - 1 - n);
+		n += receive(from, head + n, sizeof(head) - 1 - n);
 		head[n] = '\0';
 		end = strstr(head, "\r\n\r\n");
 	} while (!end);
@@ -77,20 +117,18 @@ static size_t receive_header(int fd, unsigned char *to)
 static void *run(void *arg)
 {
 	struct part *part = arg;
-	int fd = connect_to(part->port);
+	struct connection from = connect_to(part->port, part->context);
 	uint64_t done;
 
-	dprintf(fd,
-		"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
-		"Range: bytes=%" PRIu64 "-%" PRIu64 "\r\n\r\n",
-		part->path, part->from, part->from + part->bytes - 1);
-	done = receive_header(fd, part->to);
+	ask(&from, part);
+	done = receive_header(&from, part->to);
 	while (done < part->bytes) {
 		uint64_t left = part->bytes - done;
 
-		done += receive(fd, part->to + done, left < STEP ? left : STEP);
+		done += receive(&from, part->to + done,
+				left < STEP ? left : STEP);
 	}
-	close(fd);
+	disconnect(&from);
 	return NULL;
 }
 
@@ -111,9 +149,21 @@ static double copy_rate(unsigned char *mem, size_t bytes)
 	return (double)bytes / begun;
 }
 
+static SSL_CTX *new_context(void)
+{
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+	if (!context)
+		die("OpenSSL has no memory");
+	SSL_CTX_set_read_ahead(context, 1);
+	SSL_CTX_set_default_read_buffer_len(context, AHEAD);
+	return context;
+}
+
 int main(int argc, char **argv)
 {
 	struct part parts[MAX_THREADS] = { 0 };
+	SSL_CTX *context = NULL;
 	double seconds, cpu, copy;
 	unsigned char *mem;
 	uint64_t bytes;
@@ -123,15 +173,20 @@ int main(int argc, char **argv)
 		raw_settle(strtoull(argv[2], NULL, 10));
 		return 0;
 	}
+	if (argc == 6 && !strcmp(argv[5], "tls")) {
+		context = new_context();
+		argc--;
+	}
 	n = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
 	bytes = n ? strtoull(argv[3], NULL, 10) : 0;
 	if (!n || n > MAX_THREADS || bytes < n)
-		die("usage: recv PORT PATH BYTES THREADS | recv settle BYTES");
+		die("usage: recv PORT PATH BYTES THREADS [tls] | recv settle BYTES");
 	mem = raw_memory(bytes);
 	copy = copy_rate(mem, bytes);
 	cpu = raw_cpu();
 	seconds = raw_now();
 	for (unsigned i = 0; i < n; i++) {
+		parts[i].context = context;
 		parts[i].port = (unsigned)strtoul(argv[1], NULL, 10);
 		parts[i].path = argv[2];
 		parts[i].from = bytes / n * i;
@@ -144,5 +199,6 @@ int main(int argc, char **argv)
 		pthread_join(parts[i].thread, NULL);
 	printf("{\"seconds\": %.6f, \"cpu\": %.6f, \"copy\": %.0f}\n",
 	       raw_now() - seconds, raw_cpu() - cpu, copy);
+	SSL_CTX_free(context);
 	return 0;
 }
