@@ -181,7 +181,7 @@ static void norm_add(struct weir__cuda_launches *l,
 		     const struct weir__cuda_norm_mul *p)
 {
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rms_norm_mul,
-			      weir__cuda_row_blocks(p->rows), 1,
+			      weir__cuda_row_blocks(l, p->rows), 1,
 			      weir__cuda_row_threads(p->columns), 0, p,
 			      sizeof(*p));
 }
@@ -327,7 +327,7 @@ static size_t swiglu_group(struct weir__cuda_launches *l,
 	p.b = weir__cuda_source(node, 1);
 	weir__cuda_launch_add(
 		l, WEIR__CUDA_KERNEL_swiglu_bytes,
-		weir__cuda_blocks_for(p.rows * (uint64_t)p.columns), 1,
+		weir__cuda_blocks_for(l, p.rows * (uint64_t)p.columns), 1,
 		WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 	weir__cuda_matvec_join(l, s.p, s.n, &p.rounded);
 	group_made(l, i, 1 + s.n, launch);

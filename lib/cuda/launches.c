@@ -6,8 +6,12 @@
 
 #include "cuda/cuda.h"
 
-#define MOST_BLOCKS 4096u /* of a launch whose threads take several elements */
-#define MOST_ROWS 65535u  /* blocks; a block takes several rows if need be */
+/*
+ * The most blocks for each multiprocessor. Their threads take several elements,
+ * or the blocks several rows, if there are more.
+ */
+#define ELEMENT_BLOCKS 32u
+#define ROW_BLOCKS 512u
 #define PARAMS_ALIGN ((size_t)16)
 
 /* Grow an array of @room members to have @n. */
@@ -75,11 +79,12 @@ void weir__cuda_launch_add_call(struct weir__cuda_launches *l,
 		      sizeof(*call));
 }
 
-uint64_t weir__cuda_blocks_for(uint64_t n)
+uint64_t weir__cuda_blocks_for(const struct weir__cuda_launches *l, uint64_t n)
 {
 	uint64_t blocks = n / WEIR__CUDA_THREADS + !!(n % WEIR__CUDA_THREADS);
+	uint64_t most = (uint64_t)l->sms * ELEMENT_BLOCKS;
 
-	return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+	return blocks < most ? blocks : most;
 }
 
 CUresult weir__cuda_launch(const struct weir__cuda_launches *l, size_t i,
@@ -140,9 +145,12 @@ size_t weir__cuda_launches_of(const struct weir__cuda_launches *l, size_t first,
 	return launches;
 }
 
-uint64_t weir__cuda_row_blocks(uint64_t rows)
+uint64_t weir__cuda_row_blocks(const struct weir__cuda_launches *l,
+			       uint64_t rows)
 {
-	return rows < MOST_ROWS ? rows : MOST_ROWS;
+	uint64_t most = (uint64_t)l->sms * ROW_BLOCKS;
+
+	return rows < most ? rows : most;
 }
 
 unsigned weir__cuda_row_threads(int64_t columns)

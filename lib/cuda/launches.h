@@ -111,15 +111,17 @@ weir__cuda_step_at(const struct weir__cuda_launches *l, size_t node, size_t end)
 size_t weir__cuda_launches_of(const struct weir__cuda_launches *l, size_t first,
 			      size_t n);
 /*
- * The blocks and threads for rows of @columns elements. The order of sums
+ * The blocks and threads for rows of @columns elements: at most as many blocks
+ * as keep a GPU busy, since a block takes more than one row. The order of sums
  * depends on the number of threads.
  */
-uint64_t weir__cuda_row_blocks(uint64_t rows);
+uint64_t weir__cuda_row_blocks(const struct weir__cuda_launches *l,
+			       uint64_t rows);
 unsigned weir__cuda_row_threads(int64_t columns);
 /*
  * The blocks for @n elements, one for each thread: at most as many as keep a
  * GPU busy, since threads take more than one.
  */
-uint64_t weir__cuda_blocks_for(uint64_t n);
+uint64_t weir__cuda_blocks_for(const struct weir__cuda_launches *l, uint64_t n);
 
 #endif

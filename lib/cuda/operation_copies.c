@@ -32,8 +32,8 @@ static void units_add(struct weir__cuda_launches *l,
 	};
 
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_copy_units,
-			      weir__cuda_blocks_for(p.n), 1, WEIR__CUDA_THREADS,
-			      0, &p, sizeof(p));
+			      weir__cuda_blocks_for(l, p.n), 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
 static int copy_supports(const struct weir_backend_node *node)
@@ -68,7 +68,7 @@ static void blocks_add(struct weir__cuda_launches *l,
 	};
 
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_copy_blocks,
-			      weir__cuda_blocks_for(32 * p.n), 1,
+			      weir__cuda_blocks_for(l, 32 * p.n), 1,
 			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
@@ -88,7 +88,7 @@ static void copy_plan(struct weir__cuda_launches *l,
 		blocks_add(l, dst, a);
 	else
 		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_copy_floats,
-				      weir__cuda_blocks_for(p.n), 1,
+				      weir__cuda_blocks_for(l, p.n), 1,
 				      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
@@ -127,7 +127,7 @@ static void index_add(struct weir__cuda_launches *l,
 {
 	l->checks = true;
 	p->node = l->n_nodes + 1;
-	weir__cuda_launch_add(l, kernel, weir__cuda_blocks_for(threads), 1,
+	weir__cuda_launch_add(l, kernel, weir__cuda_blocks_for(l, threads), 1,
 			      WEIR__CUDA_THREADS, 0, p, sizeof(*p));
 }
 

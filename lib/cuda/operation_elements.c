@@ -27,8 +27,8 @@ static void elements_plan(struct weir__cuda_launches *l,
 	}
 	p.ndim = weir__cuda_join_dims(all);
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_elements,
-			      weir__cuda_blocks_for(p.n), 1, WEIR__CUDA_THREADS,
-			      0, &p, sizeof(p));
+			      weir__cuda_blocks_for(l, p.n), 1,
+			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 }
 
 #define FLOATS WEIR__CUDA_FLOATS

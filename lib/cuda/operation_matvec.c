@@ -122,8 +122,8 @@ static void columns_plan(struct weir__cuda_launches *l, const struct matvec *v,
 	weir__cuda_launch_add(l,
 			      v->bytes ? WEIR__CUDA_KERNEL_matvec_bytes
 				       : WEIR__CUDA_KERNEL_matvec_floats,
-			      weir__cuda_blocks_for(c.rows * units * unit), 1,
-			      WEIR__CUDA_THREADS, 0, &c, sizeof(c));
+			      weir__cuda_blocks_for(l, c.rows * units * unit),
+			      1, WEIR__CUDA_THREADS, 0, &c, sizeof(c));
 }
 
 /* How many warps share a row: it may not depend on the columns. */
@@ -199,6 +199,7 @@ static void matvec_add(struct weir__cuda_launches *l, const struct matvec *v,
 {
 	unsigned size = p->n > 4 ? 3 : p->n > 2 ? 2 : p->n > 1;
 	uint64_t most = (uint64_t)l->sms * BLOCKS_OF_SM, all = 0, grid = 0;
+	uint64_t works = weir__cuda_row_blocks(l, p->works);
 
 	for (unsigned i = 0; i < parts; i++)
 		all += blocks_of(v, p, &p->part[i]);
@@ -212,7 +213,7 @@ static void matvec_add(struct weir__cuda_launches *l, const struct matvec *v,
 		grid += p->part[i].blocks;
 	}
 	weir__cuda_launch_add(l, v->kernel + size, grid,
-			      p->works < MOST_GRID ? p->works : MOST_GRID,
+			      works < MOST_GRID ? works : MOST_GRID,
 			      32 * WEIR__CUDA_MATVEC_WARPS, 0, p, sizeof(*p));
 }
 

@@ -18,9 +18,10 @@ static void rows_add(struct weir__cuda_launches *l,
 	p->dst = weir__cuda_operand(&node->dst);
 	p->a = weir__cuda_source(node, 0);
 	if (p->columns)
-		weir__cuda_launch_add(l, kernel, weir__cuda_row_blocks(p->rows),
-				      1, weir__cuda_row_threads(p->columns), 0,
-				      p, sizeof(*p));
+		weir__cuda_launch_add(l, kernel,
+				      weir__cuda_row_blocks(l, p->rows), 1,
+				      weir__cuda_row_threads(p->columns), 0, p,
+				      sizeof(*p));
 }
 
 static void norm_plan(struct weir__cuda_launches *l,
@@ -120,7 +121,7 @@ static void rope_plan(struct weir__cuda_launches *l,
 
 	if (weir__cuda_outer(&node->dst, 0))
 		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope,
-				      weir__cuda_row_blocks(p.tokens), 1,
+				      weir__cuda_row_blocks(l, p.tokens), 1,
 				      weir__cuda_row_threads(p.dst.dim[0] / 2),
 				      0, &p, sizeof(p));
 }
@@ -166,7 +167,7 @@ static void sum_rows_plan(struct weir__cuda_launches *l,
 	struct weir__cuda_reduce p = reduce_of(node);
 
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sum_rows,
-			      weir__cuda_row_blocks(p.rows), 1,
+			      weir__cuda_row_blocks(l, p.rows), 1,
 			      weir__cuda_row_threads(p.columns), 0, &p,
 			      sizeof(p));
 }
@@ -177,7 +178,7 @@ static void argmax_plan(struct weir__cuda_launches *l,
 	struct weir__cuda_reduce p = reduce_of(node);
 
 	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_argmax,
-			      weir__cuda_row_blocks(p.rows), 1,
+			      weir__cuda_row_blocks(l, p.rows), 1,
 			      weir__cuda_row_threads(p.columns), 0, &p,
 			      sizeof(p));
 }

@@ -4,14 +4,12 @@
 #include "cuda/operations.h"
 
 #define CHUNK WEIR__CUDA_SORT_CHUNK
-#define MOST_BLOCKS 65535u /* a block takes several rows or chunks if need be */
 #define NUMBERS ((uint64_t)1 << 22) /* in each half of the workspace */
 
 static void add(struct weir__cuda_launches *l, enum weir__cuda_kernel_id kernel,
 		uint64_t blocks, const struct weir__cuda_sort *p)
 {
-	weir__cuda_launch_add(l, kernel,
-			      blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 1,
+	weir__cuda_launch_add(l, kernel, weir__cuda_row_blocks(l, blocks), 1,
 			      WEIR__CUDA_THREADS, 0, p, sizeof(*p));
 }
 
@@ -34,7 +32,8 @@ static void rows_sort(struct weir__cuda_launches *l, struct weir__cuda_sort p,
 		p.to = half[at];
 		p.last = 2 * p.width >= columns;
 		weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_sort_merge,
-				      weir__cuda_blocks_for(p.rows * columns),
+				      weir__cuda_blocks_for(l,
+							    p.rows * columns),
 				      1, WEIR__CUDA_THREADS, 0, &p, sizeof(p));
 	}
 }

@@ -15,7 +15,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-graph-faults.t %D%/cuda-rates.t %D%/cuda-fuse.t \
 	%D%/cuda-fuse-products.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
-	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-any.t %D%/cuda-random.t
+	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-any.t %D%/cuda-grids.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
 	%D%/cuda-cublaslt-library.t %D%/cuda-cublaslt-abi.t
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
@@ -140,6 +140,9 @@ T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
 %C%_cuda_products_t_SOURCES = t/kernels/kernel-products.c $(T_CUDA_TRIAL)
 %C%_cuda_products_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_products_t_LDADD = $(LDADD) -ldl
+%C%_cuda_grids_t_SOURCES = %D%/cuda-grids.c $(T_CUDA_TRIAL)
+%C%_cuda_grids_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_grids_t_LDADD = $(LDADD) -ldl
 %C%_cuda_any_t_SOURCES = t/kernels/kernel-any.c $(T_CUDA_TRIAL)
 %C%_cuda_any_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_any_t_LDADD = $(LDADD) -ldl
