@@ -118,6 +118,7 @@ static void clean(void)
 static void t_folder(void)
 {
 	clean();
+	mem.delay = 50000000;
 	is_int(fetch("from"), 0, "a folder is fetched");
 	ok(is_fetched(), "the file with tensors is that of the folder");
 	ok(is_there("config.json") && is_there("tokenizer.json"),
@@ -217,7 +218,7 @@ static void t_sums(void)
 	       "a file without state is compared by its SHA-256");
 	is_int(report.kept, 1, "and kept");
 	clean();
-	hex[5] ^= 1;
+	hex[5] = hex[5] == '0' ? '1' : '0';
 	mem.sha256 = hex;
 	is_err(fetch("from/m.safetensors"), -EBADMSG, "its source says",
 	       "a file with another SHA-256 is refused");
@@ -328,7 +329,7 @@ int main(void)
 {
 	struct weir_opts opts = WEIR_OPTS_INIT;
 
-	plan(62);
+	plan(57);
 	files_begin();
 	files_dir("from");
 	files_text("from/config.json", "{}");
