@@ -123,44 +123,85 @@ static void leaves_move(struct trial *t)
 	}
 }
 
-static void agree(struct trial *t, const struct weir_tensor *got,
-		  const struct weir_operand *want)
+/* All bytes of a tensor, whose rows may have gaps. */
+static void *bytes_of(const struct weir_tensor *t, size_t *ret_bytes)
 {
-	struct weir_operand o = { .dtype = got->dtype, .ndim = got->ndim };
 	struct weir_tensor all;
-	struct naive_diff d;
-	double *a, *b;
-	size_t bytes;
+	unsigned char *data;
 	int64_t n;
 
-	must(weir_tensor_bytes(got, &bytes));
-	o.data = calloc(1, bytes + 1);
+	must(weir_tensor_bytes(t, ret_bytes));
+	data = calloc(1, *ret_bytes + 1);
+	if (!*ret_bytes)
+		return data;
+	n = (int64_t)*ret_bytes;
+	must(weir_tensor_init(&all, WEIR_DTYPE_U8, 1, &n));
+	all.buf = t->buf;
+	all.offset = t->offset;
+	must(weir_tensor_get(&all, 0, data, *ret_bytes));
+	return data;
+}
+
+static void agree(struct trial *t, const struct weir_tensor *got, void *data,
+		  const struct weir_operand *want)
+{
+	struct weir_operand o = { .data = data,
+				  .dtype = got->dtype,
+				  .ndim = got->ndim };
+	struct naive_diff d;
+	double *a, *b;
+
 	memcpy(o.shape, got->shape, sizeof(o.shape));
 	memcpy(o.stride, got->stride, sizeof(o.stride));
-	if (bytes) {
-		/* Its rows may have gaps. */
-		n = (int64_t)bytes;
-		must(weir_tensor_init(&all, WEIR_DTYPE_U8, 1, &n));
-		all.buf = got->buf;
-		all.offset = got->offset;
-		must(weir_tensor_get(&all, 0, o.data, bytes));
-	}
 	d = naive_compare(&o, want);
-	if (d.odd >= 0 || !(d.nmse <= t->nmse)) {
-		a = naive_doubles(&o);
-		b = naive_doubles(want);
-		d.at = d.odd >= 0 ? d.odd : d.at;
-		snprintf(
-			t->wrong, sizeof(t->wrong),
-			"nmse %g of at most %g; element %lld of %lld is %.9g, not %.9g",
-			d.nmse, t->nmse, (long long)d.at,
-			(long long)naive_count(want),
-			naive_count(want) ? a[d.at] : 0,
-			naive_count(want) ? b[d.at] : 0);
-		free(a);
-		free(b);
-	}
-	free(o.data);
+	if (d.odd < 0 && d.nmse <= t->nmse)
+		return;
+	a = naive_doubles(&o);
+	b = naive_doubles(want);
+	d.at = d.odd >= 0 ? d.odd : d.at;
+	snprintf(
+		t->wrong, sizeof(t->wrong),
+		"nmse %g of at most %g; element %lld of %lld is %.9g, not %.9g",
+		d.nmse, t->nmse, (long long)d.at, (long long)naive_count(want),
+		naive_count(want) ? a[d.at] : 0,
+		naive_count(want) ? b[d.at] : 0);
+	free(a);
+	free(b);
+}
+
+/* 0, and the result; its bytes are freed by the caller. */
+static int run_once(struct trial *t, struct weir_run *run,
+		    struct weir_tensor *ret_got, void **ret_bytes,
+		    size_t *ret_n)
+{
+	int r = weir_run_start(run);
+
+	if (r >= 0)
+		r = weir_run_wait(run, -1);
+	if (r >= 0)
+		r = weir_run_output(run, t->node, ret_got);
+	if (r >= 0)
+		*ret_bytes = bytes_of(ret_got, ret_n);
+	return r;
+}
+
+/* The next run has the bytes @first, in another order of warps and blocks. */
+static int run_again(struct trial *t, struct weir_run *run, const void *first)
+{
+	const char *order = getenv("FAKECUDA_ORDER");
+	struct weir_tensor got;
+	void *second = NULL;
+	size_t n;
+	int r;
+
+	fake.set("ORDER", "4711");
+	r = run_once(t, run, &got, &second, &n);
+	fake.set("ORDER", order ? order : "0");
+	if (r >= 0 && memcmp(first, second, n))
+		snprintf(t->wrong, sizeof(t->wrong),
+			 "a second run has other bits");
+	free(second);
+	return r;
 }
 
 static int run_exec(struct trial *t, const struct naive *want,
@@ -168,19 +209,20 @@ static int run_exec(struct trial *t, const struct naive *want,
 {
 	struct weir_tensor got;
 	struct weir_run *run;
+	void *bytes = NULL;
+	size_t n;
 	int r = weir_run_new(exec, &run);
 
 	if (r < 0)
 		return r;
-	r = weir_run_start(run);
-	if (r >= 0)
-		r = weir_run_wait(run, -1);
-	if (r >= 0)
-		r = weir_run_output(run, t->node, &got);
+	r = run_once(t, run, &got, &bytes, &n);
 	if (r >= 0 && !t->fails)
-		agree(t, &got, naive_result(want, t->node));
+		agree(t, &got, bytes, naive_result(want, t->node));
+	if (r >= 0 && t->again)
+		r = run_again(t, run, bytes);
 	snprintf(t->why, sizeof(t->why), "%s", r < 0 ? weir_error() : "");
 	weir_run_free(run);
+	free(bytes);
 	return r;
 }
 

@@ -232,7 +232,7 @@ void same(struct weir_node *node, double nmse, const char *title, ...)
 const char *trial_differs(struct weir_node *node, double nmse)
 {
 	static char why[400];
-	struct trial t = { .g = g, .node = node, .nmse = nmse };
+	struct trial t = { .g = g, .node = node, .nmse = nmse, .again = true };
 
 	ways_try(&t);
 	snprintf(why, sizeof(why), "%s: %s", t.way,

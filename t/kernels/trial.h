@@ -58,7 +58,10 @@ double near_of(enum weir_dtype dtype);
 /* One check: all ways to compute @node agree with the evaluator. */
 void same(struct weir_node *node, double nmse, const char *title, ...)
 	__attribute__((format(printf, 3, 4)));
-/* No check: NULL, or what the first way that is wrong did. */
+/*
+ * No check: NULL, or what the first way that is wrong did. A device computes
+ * twice, in two orders of warps and blocks, the same bits.
+ */
 const char *trial_differs(struct weir_node *node, double nmse);
 /* Empty the graph, without a check. */
 void trial_reset(void);

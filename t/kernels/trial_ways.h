@@ -12,6 +12,8 @@ struct trial {
 	struct weir_node *node; /* the last one */
 	double nmse;
 	bool fails; /* every way has to */
+	/* On a device: in another order of warps and blocks, the same bits. */
+	bool again;
 	/* The first way that was wrong: */
 	char way[64];
 	int err;
