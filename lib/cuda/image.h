@@ -75,10 +75,6 @@ struct weir__cuda;
 	X(products, mul_mat_f32)           \
 	X(products, mul_mat_f16)           \
 	X(products, mul_mat_bf16)          \
-	X(products, mul_mat_q8_0)          \
-	X(products, mul_mat_q4_0)          \
-	X(products, mul_mat_q4_k)          \
-	X(products, mul_mat_q6_k)          \
 	X(products, mul_mat_quants)        \
 	X(tiles, tiles_bf16_wide)          \
 	X(tiles, tiles_bf16_narrow)        \

@@ -22,14 +22,6 @@ static enum weir__cuda_kernel_id kernel_of(uint32_t dtype)
 		return WEIR__CUDA_KERNEL_mul_mat_f16;
 	case WEIR_DTYPE_BF16:
 		return WEIR__CUDA_KERNEL_mul_mat_bf16;
-	case WEIR_DTYPE_Q8_0:
-		return WEIR__CUDA_KERNEL_mul_mat_q8_0;
-	case WEIR_DTYPE_Q4_0:
-		return WEIR__CUDA_KERNEL_mul_mat_q4_0;
-	case WEIR_DTYPE_Q4_K:
-		return WEIR__CUDA_KERNEL_mul_mat_q4_k;
-	case WEIR_DTYPE_Q6_K:
-		return WEIR__CUDA_KERNEL_mul_mat_q6_k;
 	case WEIR_DTYPE_F32:
 		return WEIR__CUDA_KERNEL_mul_mat_f32;
 	default:

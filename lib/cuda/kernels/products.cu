@@ -33,15 +33,7 @@ struct row_bf16 {
 	}
 };
 
-template <typename B> struct row_blocks {
-	__device__ static inline float at(const operand &t, const char *row,
-					  int64_t i)
-	{
-		return block_in<B>(row, i);
-	}
-};
-
-/* Any of the other quantised dtypes. */
+/* Any quantised dtype. */
 struct row_quants {
 	__device__ static inline float at(const operand &t, const char *row,
 					  int64_t i)
@@ -142,8 +134,4 @@ __device__ static inline void product(const struct weir__cuda_product &p)
 PRODUCT(mul_mat_f32, row_f32)
 PRODUCT(mul_mat_f16, row_f16)
 PRODUCT(mul_mat_bf16, row_bf16)
-PRODUCT(mul_mat_q8_0, row_blocks<block_q8_0>)
-PRODUCT(mul_mat_q4_0, row_blocks<block_q4_0>)
-PRODUCT(mul_mat_q4_k, row_blocks<block_q4_k>)
-PRODUCT(mul_mat_q6_k, row_blocks<block_q6_k>)
 PRODUCT(mul_mat_quants, row_quants)
