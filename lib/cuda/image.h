@@ -47,13 +47,16 @@ struct weir__cuda;
 	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_k) \
 	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q6_k)
 
-#define WEIR__CUDA_ATTENTIONS(X)                   \
-	X(attention, attention)                    \
-	X(attention_chunks, attention_chunks_f32)  \
-	X(attention_chunks, attention_chunks_f16)  \
-	X(attention_chunks, attention_chunks_bf16) \
-	X(attention_tiles, attention_tiles_f16)    \
-	X(attention_tiles, attention_tiles_bf16)
+#define WEIR__CUDA_ATTENTIONS(X)                      \
+	X(attention, attention)                       \
+	X(attention_chunks, attention_chunks_f32)     \
+	X(attention_chunks, attention_chunks_f16)     \
+	X(attention_chunks, attention_chunks_bf16)    \
+	X(attention_chunks, attention_chunks_blocks)  \
+	X(attention_tiles, attention_tiles_f16)       \
+	X(attention_tiles, attention_tiles_bf16)      \
+	X(attention_tiles, attention_tiles_f16_large) \
+	X(attention_tiles, attention_tiles_bf16_large)
 
 /* The kernels: their image, their name without "weir_kernel_". */
 #define WEIR__CUDA_KERNELS(X)              \

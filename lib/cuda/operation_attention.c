@@ -11,7 +11,8 @@
 #define MOST_HEAD 8192      /* elements of a row of q and of v: shared memory */
 #define LEAST_CHUNK_HEAD 32 /* elements of a row: 4 threads */
 #define LEAST_TOKENS 9      /* of tiles, as of products */
-#define BLOCKS_OF_SM 5u     /* of attention_chunks, that are resident at once */
+#define BLOCK_STEP 64   /* elements: whole words of blocks of Q8_0 and Q4_0 */
+#define BLOCKS_OF_SM 5u /* of attention_chunks, that are resident at once */
 #define MOST_PARTS ((uint64_t)64 << 20) /* bytes */
 
 static int attention_supports(const struct weir_backend_node *node)
@@ -43,24 +44,85 @@ static int64_t element_bytes(const struct weir__cuda_operand *t)
 	}
 }
 
-/* True if rows can be loaded by 16 bytes, and have as many as chunks take. */
-static bool has_wide_rows(const struct weir__cuda_operand *t)
+/* True if rows begin at multiples of @align. */
+static bool is_aligned(const struct weir__cuda_operand *t, uint64_t align)
 {
-	int64_t n = t->dim[0], bytes = element_bytes(t);
 	uint64_t all = t->data;
 
 	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++)
 		if (t->dim[i] > 1)
 			all |= (uint64_t)t->stride[i];
-	return bytes && !t->unaligned && t->stride[0] == bytes &&
-	       all % 16 == 0 && n * bytes % 16 == 0 && n >= LEAST_CHUNK_HEAD &&
-	       n <= WEIR__CUDA_CHUNK_HEAD && t->dim[1] <= INT32_MAX;
+	return all % align == 0;
 }
 
+/* True if rows are whole words of blocks that chunks take. */
+static bool has_block_rows(const struct weir__cuda_operand *t)
+{
+	return (t->dtype == WEIR_DTYPE_Q8_0 || t->dtype == WEIR_DTYPE_Q4_0) &&
+	       t->dim[0] % BLOCK_STEP == 0 && is_aligned(t, 4);
+}
+
+/* True if rows can be loaded by 16 bytes. */
+static bool has_wide_rows(const struct weir__cuda_operand *t)
+{
+	int64_t bytes = element_bytes(t);
+
+	return bytes && !t->unaligned && t->stride[0] == bytes &&
+	       t->dim[0] * bytes % 16 == 0 && is_aligned(t, 16);
+}
+
+/* True if rows have as many elements as chunks take. */
+static bool has_chunk_rows(const struct weir__cuda_operand *t)
+{
+	return t->dim[0] >= LEAST_CHUNK_HEAD &&
+	       t->dim[0] <= WEIR__CUDA_CHUNK_HEAD && t->dim[1] <= INT32_MAX;
+}
+
+/*
+ * The bytes from a sequence of @t to the next one; 0: it has one for all. -1:
+ * sequences, which are those of @q, do not follow each other at one distance.
+ */
+static int64_t step_of(const struct weir__cuda_operand *t,
+		       const struct weir__cuda_operand *q)
+{
+	int64_t n = 1, step = 0, shared = 1;
+
+	for (unsigned i = 3; i < WEIR__CUDA_DIMS; i++) {
+		if (q->dim[i] == 1)
+			continue;
+		if (t->dim[i] == 1)
+			shared *= q->dim[i];
+		else if (t->dim[i] != q->dim[i])
+			return -1;
+		else if (n == 1)
+			step = t->stride[i];
+		else if (t->stride[i] != step * n)
+			return -1;
+		n *= q->dim[i];
+	}
+	return n == 1 || shared == n ? 0 : shared == 1 ? step : -1;
+}
+
+/* True if each operand has its sequences at one distance. */
+static bool has_steps(const struct weir__cuda_attention *p)
+{
+	int64_t heads = p->mask.dim[2]; /* 0: there is no mask */
+
+	return step_of(&p->q, &p->q) >= 0 && step_of(&p->k, &p->q) >= 0 &&
+	       step_of(&p->v, &p->q) >= 0 && step_of(&p->dst, &p->q) >= 0 &&
+	       (!heads || ((heads == 1 || heads == p->heads) &&
+			   step_of(&p->mask, &p->q) >= 0));
+}
+
+/* k and v are of one dtype of floats, or of any two of blocks. */
 static bool takes_chunks(const struct weir__cuda_attention *p)
 {
-	return p->k.dtype == p->v.dtype && has_wide_rows(&p->k) &&
-	       has_wide_rows(&p->v) && p->positions <= INT32_MAX;
+	const struct weir__cuda_operand *k = &p->k, *v = &p->v;
+
+	return has_steps(p) && has_chunk_rows(k) && has_chunk_rows(v) &&
+	       p->positions <= INT32_MAX && p->rows <= INT32_MAX &&
+	       ((has_block_rows(k) && has_block_rows(v)) ||
+		(k->dtype == v->dtype && has_wide_rows(k) && has_wide_rows(v)));
 }
 
 static enum weir__cuda_kernel_id chunks_kernel(uint32_t dtype)
@@ -70,8 +132,10 @@ static enum weir__cuda_kernel_id chunks_kernel(uint32_t dtype)
 		return WEIR__CUDA_KERNEL_attention_chunks_f32;
 	case WEIR_DTYPE_F16:
 		return WEIR__CUDA_KERNEL_attention_chunks_f16;
-	default:
+	case WEIR_DTYPE_BF16:
 		return WEIR__CUDA_KERNEL_attention_chunks_bf16;
+	default:
+		return WEIR__CUDA_KERNEL_attention_chunks_blocks;
 	}
 }
 
@@ -127,11 +191,18 @@ chunks_of(const struct weir__cuda_attention *a)
 				     chunk),
 		.lanes_k = lanes_of(a->d),
 		.lanes_v = lanes_of(a->dv),
+		.step_q = step_of(&a->q, &a->q),
+		.step_k = step_of(&a->k, &a->q),
+		.step_v = step_of(&a->v, &a->q),
+		.step_mask = step_of(&a->mask, &a->q),
+		.step_dst = step_of(&a->dst, &a->q),
 	};
 	const uint32_t fold = WEIR__CUDA_CHUNK_FOLD;
 
 	p.folds = (p.chunks + fold - 1) / fold;
 
+	if (p.a.mask.dim[2] == 1)
+		p.a.mask.stride[2] = 0; /* one for all heads */
 	p.blocks = a->rows / rows * p.row_blocks;
 	return p;
 }
@@ -143,18 +214,25 @@ static uint64_t counters_of(const struct weir__cuda_attention_chunks *p)
 
 /*
  * True if chunks are worth splitting, and their parts have room. The bits of
- * results are the same either way.
+ * results are the same either way. The multiprocessors of a device that was
+ * never used are not known: an estimate has room for parts then.
  */
 static bool splits(const struct weir__cuda_launches *l,
 		   const struct weir__cuda_attention_chunks *p, uint64_t part)
 {
 	uint64_t sequences = p->blocks / p->row_blocks / p->heads_k;
 
-	return p->chunks > 1 && p->blocks < 2 * BLOCKS_OF_SM * l->sms &&
+	return p->chunks > 1 &&
+	       (!l->c || p->blocks < 2 * BLOCKS_OF_SM * l->sms) &&
 	       p->chunks <= MOST_PARTS / part / p->a.rows &&
 	       sequences <= WEIR__CUDA_CHUNK_SEQUENCES &&
 	       counters_of(p) <= WEIR__CUDA_COUNTERS;
 }
+
+/* Floats of each query that two stages of rows of blocks take. */
+#define STAGES                        \
+	(2 * WEIR__CUDA_CHUNK_STAGE / \
+	 (WEIR__CUDA_CHUNK_QUERIES * (unsigned)sizeof(float)))
 
 /*
  * Append the launch. If @rounded is not NULL, it writes the result as bytes
@@ -168,7 +246,10 @@ static void chunks_add(struct weir__cuda_launches *l,
 	struct weir__cuda_attention_chunks p = chunks_of(a);
 	uint64_t part =
 		(uint64_t)(a->dv + WEIR__CUDA_CHUNK_STATE) * sizeof(float);
-	unsigned dv = (unsigned)a->dv, shared = (unsigned)a->d + 4 * dv;
+	unsigned dv = (unsigned)a->dv;
+	/* Floats of each query: itself; sums of 4 warps, or stages. */
+	unsigned shared =
+		(unsigned)a->d + (element_bytes(&a->k) ? 4 * dv : STAGES);
 	uint64_t blocks = at_most(p.blocks, MOST_BLOCKS);
 
 	p.sequences = (uint32_t)(p.blocks / p.row_blocks / p.heads_k);
@@ -199,8 +280,29 @@ static void chunks_add(struct weir__cuda_launches *l,
 /* True if rows consist of pairs of 8 elements, as products of tiles take. */
 static bool has_tile_rows(const struct weir__cuda_operand *t)
 {
-	return t->dtype != WEIR_DTYPE_F32 && t->dim[0] % 16 == 0 &&
-	       t->dim[0] <= WEIR__CUDA_ATTENTION_TILE_HEAD;
+	return t->dtype != WEIR_DTYPE_F32 && t->dim[0] % 16 == 0;
+}
+
+/* True if tiles take the mask, of F32 or F16, or there is none. */
+static bool has_tile_mask(const struct weir__cuda_operand *mask)
+{
+	return !mask->dim[0] ||
+	       (mask->dtype != WEIR_DTYPE_BF16 && !mask->unaligned &&
+		mask->stride[0] == element_bytes(mask));
+}
+
+static bool has_tile_result(const struct weir__cuda_operand *dst)
+{
+	return !dst->unaligned && dst->stride[0] == sizeof(float);
+}
+
+static enum weir__cuda_kernel_id tiles_kernel(uint32_t dtype, bool is_large)
+{
+	if (dtype == WEIR_DTYPE_F16)
+		return is_large ? WEIR__CUDA_KERNEL_attention_tiles_f16_large
+				: WEIR__CUDA_KERNEL_attention_tiles_f16;
+	return is_large ? WEIR__CUDA_KERNEL_attention_tiles_bf16_large
+			: WEIR__CUDA_KERNEL_attention_tiles_bf16;
 }
 
 /*
@@ -209,25 +311,25 @@ static bool has_tile_rows(const struct weir__cuda_operand *t)
  */
 static bool tiles_add(struct weir__cuda_launches *l,
 		      const struct weir_op_attention *op,
-		      const struct weir__cuda_attention *a, bool has_mask)
+		      const struct weir__cuda_attention *a)
 {
+	const int64_t most = WEIR__CUDA_ATTENTION_TILE_HEAD;
+	bool is_large = a->d > most || a->dv > most || a->mask.dim[0] ||
+			a->softcap > 0 || !element_bytes(&a->k);
 	struct weir__cuda_attention_chunks p;
 
-	if (op->precision != WEIR_PRECISION_FAST || has_mask ||
-	    op->softcap > 0 || a->q.dim[1] < LEAST_TOKENS ||
-	    !has_tile_rows(&a->k) || !has_tile_rows(&a->v))
+	if (op->precision != WEIR_PRECISION_FAST ||
+	    a->q.dim[1] < LEAST_TOKENS || !has_tile_rows(&a->k) ||
+	    !has_tile_rows(&a->v) || !has_tile_mask(&a->mask) ||
+	    !has_tile_result(&a->dst))
 		return false;
 	p = chunks_of(a);
 	p.row_blocks = (p.rows + TILE_ROWS - 1) / TILE_ROWS;
 	p.blocks = a->rows / p.rows * p.row_blocks;
-	if (p.blocks > MOST_BLOCKS ||
-	    (a->positions > FEW_POSITIONS && p.blocks * 4 < l->sms))
+	if (a->positions > FEW_POSITIONS && p.blocks * 4 < l->sms)
 		return false;
-	weir__cuda_launch_add(l,
-			      a->k.dtype == WEIR_DTYPE_F16
-				      ? WEIR__CUDA_KERNEL_attention_tiles_f16
-				      : WEIR__CUDA_KERNEL_attention_tiles_bf16,
-			      p.blocks, 1, TILE_THREADS, 0, &p, sizeof(p));
+	weir__cuda_launch_add(l, tiles_kernel(a->k.dtype, is_large), p.blocks,
+			      1, TILE_THREADS, 0, &p, sizeof(p));
 	return true;
 }
 
@@ -265,6 +367,8 @@ attention_of(const struct weir_backend_node *node, uint64_t number)
 		.pages = weir__cuda_source(node, 6),
 	};
 
+	if (!has_source(node, 3))
+		p.mask = (struct weir__cuda_operand){ 0 };
 	if (has_source(node, 6))
 		p.positions = p.pages.dim[0] * (int64_t)p.page;
 	return p;
@@ -279,7 +383,8 @@ static void attention_plan(struct weir__cuda_launches *l,
 		return;
 	l->checks |= has_source(node, 5);
 	if (takes_chunks(&p)) {
-		if (!tiles_add(l, node->params, &p, has_source(node, 3)))
+		/* Tiles may not take the address of the result. */
+		if (!tiles_add(l, node->params, &p) || l->measures)
 			chunks_add(l, &p, NULL);
 		return;
 	}

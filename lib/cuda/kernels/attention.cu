@@ -14,6 +14,29 @@
 
 extern __shared__ float memory[]; /* the query [d], the result [dv] */
 
+/*
+ * Element @i of a row, whose elements have @stride. A call: code for all dtypes
+ * is large, and k and v have one.
+ */
+extern "C" __device__ __noinline__ float weir_stored(uint32_t dtype,
+						     uint32_t unaligned,
+						     int64_t stride,
+						     const char *row, int64_t i)
+{
+	operand t;
+
+	t.dtype = dtype;
+	t.unaligned = unaligned;
+	t.stride[0] = stride;
+	return stored_in(t, row, i);
+}
+
+__device__ static inline float element_of(const operand &t, const char *row,
+					  int64_t i)
+{
+	return weir_stored(t.dtype, t.unaligned, t.stride[0], row, i);
+}
+
 __device__ static inline float score_of(const struct weir__cuda_attention &p,
 					const char *row, const char *mask,
 					float slope, int64_t s)
@@ -25,8 +48,9 @@ __device__ static inline float score_of(const struct weir__cuda_attention &p,
 			slope * element_in(p.mask, mask + s * p.mask.stride[0]);
 	if (hidden == -INFINITY)
 		return hidden;
+#pragma unroll 1
 	for (int64_t i = 0; i < p.d; i++)
-		w += memory[i] * stored_in(p.k, row, i);
+		w += memory[i] * element_of(p.k, row, i);
 	w *= p.scale;
 	if (p.softcap > 0)
 		w = p.softcap * tanhf(w / p.softcap);
@@ -58,8 +82,10 @@ KERNEL(attention, attention)
 		v.i[1] = w.i[2]; /* the result is [.., T, H, Dv] */
 		v.i[2] = w.i[1];
 		dst = at_repeated(p.dst, v, 1, WEIR__CUDA_DIMS);
+#pragma unroll 1
 		for (int64_t i = threadIdx.x; i < p.d; i += TILE)
 			memory[i] = element_in(p.q, q + i * p.q.stride[0]);
+#pragma unroll 1
 		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
 			result[i] = 0;
 		__syncthreads();
@@ -87,21 +113,24 @@ KERNEL(attention, attention)
 			weight[threadIdx.x] = score == -INFINITY ? HIDDEN : e;
 			rows[threadIdx.x] = row;
 			sum = sum * old + block_sum(e, part);
+#pragma unroll 1
 			for (int64_t i = threadIdx.x; i < p.dv; i += TILE) {
 				float more = result[i] * old;
 
+#pragma unroll 1
 				for (int64_t j = 0; j < left; j++) {
 					const char *at =
 						from + rows[j] * p.v.stride[1];
 
 					if (weight[j] != HIDDEN)
 						more += weight[j] *
-							stored_in(p.v, at, i);
+							element_of(p.v, at, i);
 				}
 				result[i] = more;
 			}
 			__syncthreads();
 		}
+#pragma unroll 1
 		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
 			element_out(p.dst, dst + i * p.dst.stride[0],
 				    sum != 0 ? result[i] / sum : 0);

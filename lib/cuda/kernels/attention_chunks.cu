@@ -2,8 +2,8 @@
 /*
  * Attention by chunks of positions, in F32. A block computes up to QUERIES
  * queries that share a head of k, for one chunk at a time: all their scores,
- * exp(score - greatest) and its sum, then that times v. Rows of k and v are
- * loaded by 16 bytes: each thread has 8 elements of a row.
+ * exp(score - greatest) and its sum, then that times v. Each thread has 8
+ * elements of a row (chunk_rows.cuh).
  *
  * Chunks begin at multiples of CHUNK. FOLD neighbouring ones are added up in
  * their order, then these sums. A chunk without a position that is attended to
@@ -14,95 +14,14 @@
  * adds these up, and the last one that has done so adds up the sums. In turn: a
  * block computes all chunks of its queries.
  */
+#include "cuda/kernels/chunk_rows.cuh"
 #include "cuda/kernels/queries.cuh"
 #include "cuda/kernels/rounded.cuh"
 
-#define CHUNK WEIR__CUDA_CHUNK
 #define FOLD WEIR__CUDA_CHUNK_FOLD
 #define QUERIES WEIR__CUDA_CHUNK_QUERIES
-#define THREADS CHUNK /* one for each position of a chunk */
 #define WARPS (THREADS / 32)
 #define HIDDEN -1.0f /* instead of an exp or a factor, which are not negative */
-
-/*
- * The 8 elements of a row that a thread has are two quads: neighbours in
- * halves, of which a load has both; @lanes quads apart in F32. It loads @rows
- * rows before it computes.
- */
-struct halves {
-	static const bool has_floats = false;
-	static const unsigned rows = 4;
-	__device__ static inline unsigned quad(unsigned slice, unsigned lanes,
-					       unsigned i)
-	{
-		return 2 * slice + i;
-	}
-};
-
-struct f16 : halves {
-	__device__ static inline float in(uint32_t x)
-	{
-		return f16_in((uint16_t)x);
-	}
-};
-
-struct bf16 : halves {
-	__device__ static inline float in(uint32_t x)
-	{
-		return bf16_in((uint16_t)x);
-	}
-};
-
-struct f32 {
-	static const bool has_floats = true;
-	static const unsigned rows = 2;
-	__device__ static inline unsigned quad(unsigned slice, unsigned lanes,
-					       unsigned i)
-	{
-		return slice + lanes * i;
-	}
-	__device__ static inline float in(uint32_t x)
-	{
-		return __uint_as_float(x);
-	}
-};
-
-template <class E> struct eight {
-	uint4 v[E::has_floats ? 2 : 1];
-
-	/* Elements beyond @n, and those of row -1, are 0. */
-	__device__ inline void load(const char *base, int32_t row,
-				    int64_t stride, unsigned slice,
-				    unsigned lanes, unsigned n)
-	{
-		const char *at = base + row * stride;
-		const uint4 zero = { 0, 0, 0, 0 };
-
-#pragma unroll
-		for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
-			unsigned quad = E::quad(slice, lanes, i);
-
-			v[i] = zero;
-			if (row >= 0 && quad * 4 < n)
-				v[i] = *(const uint4 *)(at +
-							quad * (E::has_floats
-									? 16
-									: 8));
-		}
-	}
-
-	__device__ inline float at(unsigned i) const
-	{
-		const uint4 w = v[E::has_floats ? i / 4 : 0];
-		const unsigned k = E::has_floats ? i % 4 : i / 2;
-		const uint32_t x = k == 0   ? w.x
-				   : k == 1 ? w.y
-				   : k == 2 ? w.z
-					    : w.w;
-
-		return E::in(E::has_floats ? x : x >> 16 * (i % 2));
-	}
-};
 
 /* The sum of what is added up so far: its greatest score and its weight. */
 struct folded {
@@ -164,7 +83,8 @@ struct chunk_memory {
 
 /*
  * The queries, times scale: [QUERIES][d]; sums of exp times v: [WARPS][QUERIES]
- * [dv]; in turn, what was added up so far, inner and outer: [2][QUERIES][dv].
+ * [dv], or the stages of rows, which are not needed then; in turn, what was
+ * added up so far, inner and outer: [2][QUERIES][dv].
  */
 extern __shared__ float4 memory[];
 
@@ -189,23 +109,20 @@ __device__ static inline void item_begin(const params &p, const item &b,
 	if (threadIdx.x < QUERIES) {
 		unsigned r = threadIdx.x;
 		bool is_query = r < b.n;
-		place w = query_at(p, b.sequence, b.head_k,
-				   b.first + (is_query ? r : 0));
-		attended t = attended_by(p.a, b.sequence, w.i[1], w.i[1] + 1);
+		query w = query_of(p, b.head_k, b.first + (is_query ? r : 0));
+		attended t = attended_by(p.a, b.sequence, w.token, w.token + 1);
 
 		m.from[r] = is_query ? (int32_t)t.from : 0;
 		m.to[r] = is_query ? (int32_t)t.to : 0;
-		m.q[r] = at_repeated(p.a.q, w, 1, WEIR__CUDA_DIMS);
-		m.mask[r] = at_repeated(p.a.mask, w, 1, WEIR__CUDA_DIMS);
-		m.dst[r] = result_at(p, w);
-		m.slope[r] = slope_of(p.a.max_bias, w.i[2], p.a.heads);
+		m.q[r] = query_at(p, b.sequence, w);
+		m.mask[r] = mask_at(p, b.sequence, w);
+		m.dst[r] = result_at(p, b.sequence, w);
+		m.slope[r] = slope_of(p.a.max_bias, w.head, p.a.heads);
 		m.inner[r] = folded_none();
-		m.outer[r] = folded_sink(p, w.i[2]);
+		m.outer[r] = folded_sink(p, w.head);
 		if (r == 0) {
-			m.k = at_repeated(p.a.k, w, 3, WEIR__CUDA_DIMS) +
-			      b.head_k * p.a.k.stride[2];
-			m.v = at_repeated(p.a.v, w, 3, WEIR__CUDA_DIMS) +
-			      b.head_k * p.a.v.stride[2];
+			m.k = row_at(p.a.k, p.step_k, b.sequence, b.head_k, 0);
+			m.v = row_at(p.a.v, p.step_v, b.sequence, b.head_k, 0);
 		}
 	}
 	__syncthreads();
@@ -312,7 +229,7 @@ __device__ static inline void chunk_scores(const params &p, chunk_memory &m,
 {
 	unsigned lanes = p.lanes_k, step = THREADS / lanes;
 	unsigned slice = threadIdx.x % lanes, own = threadIdx.x / lanes;
-	const char *k = m.k;
+	const chunk_rows<E> k(p.a.k, m.k, lanes, (char *)sums_at(p));
 	float q[QUERIES][8];
 
 	queries_in<E>(p, q);
@@ -321,13 +238,13 @@ __device__ static inline void chunk_scores(const params &p, chunk_memory &m,
 		int32_t row[E::rows];
 		eight<E> x[E::rows];
 
+		k.next(m.row, first, end);
 #pragma unroll
 		for (unsigned l = 0; l < E::rows; l++) {
 			unsigned j = first + l * step + own;
 
 			row[l] = j < CHUNK ? m.row[j] : -1;
-			x[l].load(k, row[l], p.a.k.stride[1], slice, lanes,
-				  (unsigned)p.a.d);
+			k.load(x[l], row[l], j);
 		}
 #pragma unroll
 		for (unsigned l = 0; l < E::rows; l++) {
@@ -342,6 +259,8 @@ __device__ static inline void chunk_scores(const params &p, chunk_memory &m,
 				for (r = 0; r < QUERIES; r++)
 					w[r] = __fmaf_rn(q[r][i], e, w[r]);
 			}
+			for (r = 0; r < QUERIES && E::is_staged; r++)
+				w[r] *= scale_of(x[l]);
 			s = group_sum(w, lanes, &r);
 			if (row[l] < 0 || slice % (lanes / QUERIES))
 				continue;
@@ -403,19 +322,19 @@ __device__ static inline void chunk_values(const params &p, const chunk_memory &
 	unsigned lanes = p.lanes_v, step = THREADS / lanes;
 	unsigned slice = threadIdx.x % lanes, own = threadIdx.x / lanes;
 	unsigned dv = (unsigned)p.a.dv;
+	const chunk_rows<E> v(p.a.v, m.v, lanes, (char *)sums_at(p));
 	float sum[QUERIES][8] = { 0 };
-	const char *v = m.v;
 
 #pragma unroll 1
 	for (unsigned first = 0; first < end; first += E::rows * step) {
 		eight<E> x[E::rows];
 
+		v.next(m.row, first, end);
 #pragma unroll
 		for (unsigned l = 0; l < E::rows; l++) {
 			unsigned j = first + l * step + own;
 
-			x[l].load(v, j < CHUNK ? m.row[j] : -1, p.a.v.stride[1],
-				  slice, lanes, dv);
+			v.load(x[l], j < CHUNK ? m.row[j] : -1, j);
 		}
 #pragma unroll
 		for (unsigned l = 0; l < E::rows; l++) {
@@ -426,15 +345,20 @@ __device__ static inline void chunk_values(const params &p, const chunk_memory &
 				e4 = m.score[j];
 			const float e[QUERIES] = { e4.x, e4.y, e4.z, e4.w };
 #pragma unroll
-			for (unsigned r = 0; r < QUERIES; r++)
+			for (unsigned r = 0; r < QUERIES; r++) {
+				float f = E::is_staged ? e[r] * scale_of(x[l])
+						       : e[r];
 #pragma unroll
 				for (unsigned i = 0; i < 8; i++)
 					if (e[r] != HIDDEN)
 						sum[r][i] = __fmaf_rn(
-							e[r], x[l].at(i),
+							f, x[l].at(i),
 							sum[r][i]);
+			}
 		}
 	}
+	if (E::is_staged)
+		__syncthreads(); /* sums take the place of stages */
 #pragma unroll
 	for (unsigned r = 0; r < QUERIES; r++) {
 #pragma unroll
@@ -784,15 +708,15 @@ __device__ static inline bool parts_join(const params &p, const item &b,
  * False: its sequence has a wrong length.
  */
 __device__ static inline bool item_find(const params &p, const uint32_t *before,
-					uint64_t n, item &b, uint32_t &from,
+					uint32_t n, item &b, uint32_t &from,
 					uint32_t &to, char *workspace)
 {
 	uint32_t low = 0, high = p.sequences, first, chunks;
-	uint64_t at = n / p.row_blocks;
+	uint32_t at = n / p.row_blocks;
 
 	if (!p.parts) {
-		b = item_of(p, at / p.heads_k, (uint32_t)(at % p.heads_k),
-			    (uint32_t)(n % p.row_blocks));
+		b = item_of(p, at / p.heads_k, at % p.heads_k,
+			    n % p.row_blocks);
 		if (length_is_wrong(p, b.sequence, workspace))
 			return false;
 		chunks = chunks_of(p, b.sequence, b.first / p.group,
@@ -808,7 +732,7 @@ __device__ static inline bool item_find(const params &p, const uint32_t *before,
 		else
 			high = middle;
 	}
-	from = (uint32_t)n - before[low];
+	from = n - before[low];
 	b = item_of(p, low, from / p.row_blocks % p.heads_k,
 		    from % p.row_blocks);
 	from /= p.row_blocks * p.heads_k;
@@ -825,15 +749,16 @@ __device__ static inline void attend(const params &p, char *workspace)
 	__shared__ chunk_memory m;
 	const bool in_turn = !p.parts;
 	unsigned dv = (unsigned)p.a.dv;
-	float *inner = sums_at(p) + WARPS * QUERIES * dv;
+	float *inner = sums_at(p) + (E::is_staged ? 2 * STAGE / sizeof(float)
+						  : WARPS * QUERIES * dv);
 	float *outer = inner + QUERIES * dv;
-	uint64_t items = p.blocks;
+	uint32_t items = (uint32_t)p.blocks;
 
 	if (!in_turn) {
 		count_items(p, before, workspace);
 		items = before[p.sequences];
 	}
-	for (uint64_t n = blockIdx.x; n < items; n += gridDim.x) {
+	for (uint32_t n = blockIdx.x; n < items; n += gridDim.x) {
 		bool is_whole = in_turn;
 		uint32_t from, to;
 		item b;
@@ -880,3 +805,4 @@ __device__ static inline void attend(const params &p, char *workspace)
 ATTENTION(f32)
 ATTENTION(f16)
 ATTENTION(bf16)
+ATTENTION(blocks)

@@ -7,19 +7,32 @@
  * each exp times v. While scores are computed the tile of v is on its way,
  * while it is used that of k for the next positions.
  *
- * q times scale, and each exp, are rounded to the dtype of k and v.
+ * q times scale, and each exp, are rounded to the dtype of k and v, or to BF16
+ * if these are Q8_0 or Q4_0, whose elements are rounded to BF16 too.
  */
 #include "cuda/kernels/queries.cuh"
 #include "cuda/kernels/tiles.cuh"
+#include "cuda/kernels/unpack.cuh"
+#include "mem/dtype_table.h"
 
 #define ROWS 64
-#define TILE 64
 #define WARPS 4
 #define THREADS 128
-#define MOST WEIR__CUDA_ATTENTION_TILE_HEAD /* elements of a row */
-#define CHUNKS (MOST / 8)                   /* of 16 bytes, of a row */
-#define ROW_BYTES (MOST * 2)
-#define STEPS (MOST / 16) /* products of 16 elements */
+
+/*
+ * The most elements of a row, and the positions of a tile: k and v of a tile
+ * have 16 KB each. A large form also takes masks, softcap and, with BF16, rows
+ * of Q8_0 and Q4_0: so there are few kernels.
+ */
+template <int M, int T, bool L> struct form {
+	static const bool is_large = L;
+	static const unsigned most = M, tile = T;
+	static const unsigned chunks = M / 8; /* of 16 bytes, of a row */
+	static const unsigned row_bytes = M * 2;
+	static const unsigned steps = M / 16; /* products of 16 elements */
+};
+typedef form<WEIR__CUDA_ATTENTION_TILE_HEAD, 64, false> usual;
+typedef form<WEIR__CUDA_CHUNK_HEAD, 32, true> large;
 
 struct of_bf16 : mma_bf16 {
 	__device__ static inline uint32_t pair(float low, float high)
@@ -45,20 +58,22 @@ struct of_f16 : mma_f16 {
 	}
 };
 
-/* The queries of a block. */
-struct tile_memory {
-	char k[TILE * ROW_BYTES], v[TILE * ROW_BYTES];
+/* The queries of a block. They are in the place of k and v at first. */
+template <class F> struct tile_memory {
+	char k[F::tile * F::row_bytes], v[F::tile * F::row_bytes];
 	int32_t from[ROWS], to[ROWS]; /* 0 and 0: it is not a query */
 	const char *q[ROWS];
 	char *dst[ROWS];
 	float sink[ROWS];
-	const char *k_base, *v_base;
+	const char *mask[F::is_large ? ROWS : 1];
+	float slope[F::is_large ? ROWS : 1];
 };
 
 /* Where 16 bytes of a row are: eight rows have no bank in common. */
+template <class F>
 __device__ static inline unsigned place_at(unsigned row, unsigned chunk)
 {
-	return row * ROW_BYTES + (chunk ^ row % 8) * 16;
+	return row * F::row_bytes + (chunk ^ row % 8) * 16;
 }
 
 __device__ static inline void turned_in(uint32_t r[4], const char *at)
@@ -79,34 +94,83 @@ __device__ static inline float exp_of(float x)
 	return e;
 }
 
-/* Start to copy the rows of a tile; those that are not in @r are zeros. */
-__device__ static inline void tile_start(const params &p, char *tile,
-					 const char *base, int64_t stride,
-					 unsigned chunks, uint64_t sequence,
-					 int32_t begin, int32_t from,
-					 int32_t to, char *workspace)
+/* k and v of the dtype of the products: copied while other work goes on. */
+struct same_rows {
+	__device__ static inline void chunk_in(const operand &, char *to,
+					       const char *row, unsigned chunk)
+	{
+		copy_in(to, row ? row + chunk * 16 : NULL, row ? 16 : 0);
+	}
+};
+
+/* The same, or Q8_0 or Q4_0 at multiples of 2: 8 elements as BF16. */
+struct any_rows {
+	__device__ static inline void chunk_in(const operand &t, char *to,
+					       const char *row, unsigned chunk)
+	{
+		bool is_q8_0 = t.dtype == WEIR_DTYPE_Q8_0;
+		uint4 all = { 0, 0, 0, 0 };
+
+		if (t.dtype == WEIR_DTYPE_BF16) {
+			same_rows::chunk_in(t, to, row, chunk);
+			return;
+		}
+		if (row) {
+			const char *b =
+				row + chunk / 4 *
+					      (is_q8_0 ? WEIR__BYTES_Q8_0
+						       : WEIR__BYTES_Q4_0);
+			unsigned part = chunk % 4;
+			float d = f16_in(*(const uint16_t *)b), x[8];
+			uint32_t w[2];
+
+			words_in<2>(w, (const uint8_t *)b + 2 +
+					       (is_q8_0 ? part : part % 2) * 8);
+#pragma unroll
+			for (int i = 0; i < 8; i++) {
+				uint32_t q = w[i / 4];
+
+				q = is_q8_0 ? q ^ 0x80808080
+					    : q >> part / 2 * 4 & 0x0f0f0f0f;
+				x[i] = d *
+				       byte_less(q, i % 4, is_q8_0 ? 128 : 8);
+			}
+			all = { of_bf16::pair(x[0], x[1]),
+				of_bf16::pair(x[2], x[3]),
+				of_bf16::pair(x[4], x[5]),
+				of_bf16::pair(x[6], x[7]) };
+		}
+		*(uint4 *)to = all;
+	}
+};
+
+/* Bring the rows of a tile; those of positions that are not in @r are zeros. */
+template <class F, class L>
+__device__ static inline void
+tile_start(const params &p, char *tile, const operand &t, const char *base,
+	   uint64_t sequence, int32_t begin, int32_t from, int32_t to,
+	   char *workspace)
 {
-	unsigned chunk = threadIdx.x % CHUNKS;
+	unsigned chunk = threadIdx.x % F::chunks;
 
 #pragma unroll 1
-	for (unsigned i = threadIdx.x / CHUNKS; i < TILE;
-	     i += THREADS / CHUNKS) {
+	for (unsigned i = threadIdx.x / F::chunks; i < F::tile;
+	     i += THREADS / F::chunks) {
 		int32_t s = begin + (int32_t)i, row = -1;
 
 		if (s >= from && s < to)
 			row = row_checked(p, sequence, (uint32_t)s, workspace);
-		if (chunk < chunks)
-			copy_in(tile + place_at(i, chunk),
-				row < 0 ? NULL
-					: base + row * stride + chunk * 16,
-				row < 0 ? 0 : 16);
+		if (chunk * 8 < (unsigned)t.dim[0])
+			L::chunk_in(t, tile + place_at<F>(i, chunk),
+				    row < 0 ? NULL : base + row * t.stride[1],
+				    chunk);
 	}
 	copies_commit();
 }
 
-/* Set what depends on the queries only; they are in the place of v. */
-template <class E>
-__device__ static inline void queries_begin(const params &p, tile_memory &m,
+/* Set what depends on the queries only; they are in the place of k and v. */
+template <class E, class F>
+__device__ static inline void queries_begin(const params &p, tile_memory<F> &m,
 					    uint64_t sequence, int64_t head_k,
 					    unsigned first)
 {
@@ -115,95 +179,146 @@ __device__ static inline void queries_begin(const params &p, tile_memory &m,
 	if (threadIdx.x < ROWS) {
 		unsigned r = threadIdx.x;
 		bool is_query = first + r < p.rows;
-		place w = query_at(p, sequence, head_k,
-				   is_query ? first + r : first);
-		attended t = attended_by(p.a, sequence, w.i[1], w.i[1] + 1);
+		query w = query_of(p, head_k, is_query ? first + r : first);
+		attended t = attended_by(p.a, sequence, w.token, w.token + 1);
 
 		m.from[r] = is_query ? (int32_t)t.from : 0;
 		m.to[r] = is_query ? (int32_t)t.to : 0;
-		m.q[r] = at_repeated(p.a.q, w, 1, WEIR__CUDA_DIMS);
-		m.dst[r] = result_at(p, w);
-		m.sink[r] = sink_of(p.a.sinks, w.i[2]);
-		if (r == 0) {
-			m.k_base = at_repeated(p.a.k, w, 3, WEIR__CUDA_DIMS) +
-				   head_k * p.a.k.stride[2];
-			m.v_base = at_repeated(p.a.v, w, 3, WEIR__CUDA_DIMS) +
-				   head_k * p.a.v.stride[2];
+		m.q[r] = query_at(p, sequence, w);
+		m.dst[r] = result_at(p, sequence, w);
+		m.sink[r] = sink_of(p.a.sinks, w.head);
+		if (F::is_large) {
+			m.mask[r] = mask_at(p, sequence, w);
+			m.slope[r] = slope_of(p.a.max_bias, w.head, p.a.heads);
 		}
 	}
 	__syncthreads();
 #pragma unroll 1
 	for (unsigned r = threadIdx.x / 32; r < ROWS; r += WARPS)
 #pragma unroll 1
-		for (unsigned i = threadIdx.x % 32 * 2; i < d; i += 64) {
+		for (unsigned i = threadIdx.x % 32; i < d; i += 32) {
 			const char *at = m.q[r] + i * p.a.q.stride[0];
-			float low = p.a.scale * element_in(p.a.q, at);
-			float high = p.a.scale *
-				     element_in(p.a.q, at + p.a.q.stride[0]);
+			float v = p.a.scale * element_in(p.a.q, at);
 
-			*(uint32_t *)(m.v + place_at(r, i / 8) + i % 8 * 2) =
-				E::pair(low, high);
+			*(uint16_t *)(m.k + place_at<F>(r, i / 8) + i % 8 * 2) =
+				(uint16_t)E::pair(v, 0);
 		}
 	__syncthreads();
 }
 
 /* What a thread has of two queries, rows g and g + 8 of its warp. */
-struct kept {
-	float sum[MOST / 8][4]; /* of exp times v */
+template <class F> struct kept {
+	float sum[F::most / 8][4]; /* of exp times v */
 	float most[2], weight[2];
-	int32_t from[2], to[2];
 };
 
+/* c * tanh(x / c): tanh(x) is 1 - 2 / (exp(2x) + 1). */
+__device__ static inline float capped(float x, float c)
+{
+	return c - __fdividef(2 * c, exp_of(__fdividef(2 * x, c)) + 1);
+}
+
+/* An element of a mask of F32 or F16, which is aligned. */
+__device__ static inline float mask_in(const operand &t, const char *row,
+				       int32_t n)
+{
+	if (t.dtype == WEIR_DTYPE_F32)
+		return ((const float *)row)[n];
+	return f16_in(((const uint16_t *)row)[n]);
+}
+
+/* Scores of a tile with softcap, and with the mask. @row: of the first query */
+template <class F>
+__device__ static inline void
+scores_change(float s[F::tile / 8][4], const params &p, const tile_memory<F> &m,
+	      unsigned row, int32_t at)
+{
+	if (p.a.softcap > 0)
+#pragma unroll
+		for (unsigned j = 0; j < F::tile / 8; j++)
+#pragma unroll
+			for (unsigned i = 0; i < 4; i++)
+				s[j][i] = capped(s[j][i], p.a.softcap);
+	if (!p.a.mask.data)
+		return;
+#pragma unroll
+	for (unsigned r = 0; r < 2; r++) {
+		const char *mask = m.mask[row + 8 * r];
+		float slope = m.slope[row + 8 * r];
+		int32_t from = m.from[row + 8 * r], to = m.to[row + 8 * r];
+
+#pragma unroll
+		for (unsigned j = 0; j < F::tile / 8; j++)
+#pragma unroll
+			for (unsigned i = 2 * r; i < 2 * r + 2; i++) {
+				int32_t n = at + (int32_t)(j * 8 + i % 2);
+				float bias = 0;
+
+				if (n >= from && n < to)
+					bias = slope *
+					       mask_in(p.a.mask, mask, n);
+				s[j][i] = bias == -INFINITY ? bias
+							    : s[j][i] + bias;
+			}
+	}
+}
+
 /* The scores of a tile: hidden ones are -infinity. */
-template <class E>
-__device__ static inline void scores(float s[TILE / 8][4], const params &p,
-				     const uint32_t q[STEPS][4], const char *k,
-				     const kept &f, int32_t begin)
+template <class E, class F>
+__device__ static inline void
+scores(float s[F::tile / 8][4], const params &p, const uint32_t q[F::steps][4],
+       const tile_memory<F> &m, unsigned row, int32_t begin)
 {
 	unsigned lane = threadIdx.x % 32, steps = (unsigned)p.a.d / 16;
 	int32_t at = begin + (int32_t)(lane % 4 * 2);
 
 #pragma unroll
-	for (unsigned j = 0; j < TILE / 8; j++)
+	for (unsigned j = 0; j < F::tile / 8; j++)
 		s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
 #pragma unroll
-	for (unsigned i = 0; i < STEPS; i++) {
+	for (unsigned i = 0; i < F::steps; i++) {
 		if (i >= steps)
 			break;
 #pragma unroll
-		for (unsigned j = 0; j < TILE / 8; j += 2) {
+		for (unsigned j = 0; j < F::tile / 8; j += 2) {
 			uint32_t b[4];
 
-			matrices_in(b, k + place_at(j * 8 + lane / 16 * 8 +
-							    lane % 8,
-						    2 * i + lane / 8 % 2));
+			matrices_in(b, m.k + place_at<F>(j * 8 + lane / 16 * 8 +
+								 lane % 8,
+							 2 * i + lane / 8 % 2));
 			E::multiply(s[j], q[i], b);
 			E::multiply(s[j + 1], q[i], b + 2);
 		}
 	}
-	if (begin >= f.from[0] && begin + TILE <= f.to[0] &&
-	    begin >= f.from[1] && begin + TILE <= f.to[1])
+	if (F::is_large)
+		scores_change<F>(s, p, m, row, at);
+	const int32_t from[2] = { m.from[row], m.from[row + 8] };
+	const int32_t to[2] = { m.to[row], m.to[row + 8] };
+
+	if (begin >= from[0] && begin + (int32_t)F::tile <= to[0] &&
+	    begin >= from[1] && begin + (int32_t)F::tile <= to[1])
 		return;
 #pragma unroll
-	for (unsigned j = 0; j < TILE / 8; j++)
+	for (unsigned j = 0; j < F::tile / 8; j++)
 #pragma unroll
 		for (unsigned i = 0; i < 4; i++) {
 			int32_t n = at + (int32_t)(j * 8 + i % 2);
 
-			if (n < f.from[i / 2] || n >= f.to[i / 2])
+			if (n < from[i / 2] || n >= to[i / 2])
 				s[j][i] = -INFINITY;
 		}
 }
 
 /* Replace scores by exp(score - greatest), and adapt what is kept. */
-__device__ static inline void exponents(float s[TILE / 8][4], kept &f)
+template <class F>
+__device__ static inline void exponents(float s[F::tile / 8][4], kept<F> &f)
 {
 #pragma unroll
 	for (unsigned r = 0; r < 2; r++) {
 		float most = f.most[r], less, old;
 
 #pragma unroll
-		for (unsigned j = 0; j < TILE / 8; j++)
+		for (unsigned j = 0; j < F::tile / 8; j++)
 			most = fmaxf(most, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
 		most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
 		most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
@@ -213,14 +328,14 @@ __device__ static inline void exponents(float s[TILE / 8][4], kept &f)
 		f.most[r] = most;
 		f.weight[r] *= old;
 #pragma unroll
-		for (unsigned j = 0; j < TILE / 8; j++)
+		for (unsigned j = 0; j < F::tile / 8; j++)
 #pragma unroll
 			for (unsigned i = 2 * r; i < 2 * r + 2; i++) {
 				s[j][i] = exp_of(s[j][i] - less);
 				f.weight[r] += s[j][i];
 			}
 #pragma unroll
-		for (unsigned j = 0; j < MOST / 8; j++) {
+		for (unsigned j = 0; j < F::most / 8; j++) {
 			f.sum[j][2 * r] *= old;
 			f.sum[j][2 * r + 1] *= old;
 		}
@@ -228,34 +343,39 @@ __device__ static inline void exponents(float s[TILE / 8][4], kept &f)
 }
 
 /* Add exp times v. */
-template <class E>
-__device__ static inline void values(kept &f, const params &p,
-				     const float s[TILE / 8][4], const char *v)
+template <class E, class F>
+__device__ static inline void values(kept<F> &f, const params &p,
+				     const float s[F::tile / 8][4],
+				     const char *v)
 {
 	unsigned lane = threadIdx.x % 32, steps = (unsigned)p.a.dv / 16;
+	uint32_t a[F::tile / 16][4];
 
 #pragma unroll
-	for (unsigned i = 0; i < TILE / 16; i++) {
-		const float *x = s[2 * i], *y = s[2 * i + 1];
-		uint32_t a[4] = { E::pair(x[0], x[1]), E::pair(x[2], x[3]),
-				  E::pair(y[0], y[1]), E::pair(y[2], y[3]) };
-
+	for (unsigned i = 0; i < F::tile / 8; i++) {
+		a[i / 2][i % 2 * 2] = E::pair(s[i][0], s[i][1]);
+		a[i / 2][i % 2 * 2 + 1] = E::pair(s[i][2], s[i][3]);
+	}
 #pragma unroll
-		for (unsigned j = 0; j < STEPS; j++) {
+	for (unsigned j = 0; j < F::steps; j++) {
+		if (j >= steps)
+			break;
+#pragma unroll
+		for (unsigned i = 0; i < F::tile / 16; i++) {
 			uint32_t b[4];
 
-			if (j >= steps)
-				break;
-			turned_in(b, v + place_at(i * 16 + lane % 16,
-						  2 * j + lane / 16));
-			E::multiply(f.sum[2 * j], a, b);
-			E::multiply(f.sum[2 * j + 1], a, b + 2);
+			turned_in(b, v + place_at<F>(i * 16 + lane % 16,
+						     2 * j + lane / 16));
+			E::multiply(f.sum[2 * j], a[i], b);
+			E::multiply(f.sum[2 * j + 1], a[i], b + 2);
 		}
 	}
 }
 
-__device__ static inline void results_out(const params &p, const tile_memory &m,
-					  kept &f, unsigned row)
+template <class F>
+__device__ static inline void results_out(const params &p,
+					  const tile_memory<F> &m, kept<F> &f,
+					  unsigned row, unsigned rows)
 {
 	unsigned t = threadIdx.x % 4 * 2;
 
@@ -268,10 +388,10 @@ __device__ static inline void results_out(const params &p, const tile_memory &m,
 		w += __shfl_xor_sync(~0u, w, 1);
 		w += __shfl_xor_sync(~0u, w, 2);
 		w = w != 0 ? 1 / w : 0;
-		if (f.to[r] < 0)
+		if (row + 8 * r >= rows)
 			continue;
 #pragma unroll
-		for (unsigned j = 0; j < MOST / 8; j++)
+		for (unsigned j = 0; j < F::most / 8; j++)
 #pragma unroll
 			for (unsigned i = 0; i < 2; i++)
 				if (j * 8 < p.a.dv)
@@ -280,19 +400,19 @@ __device__ static inline void results_out(const params &p, const tile_memory &m,
 	}
 }
 
-template <class E>
+template <class E, class F, class L>
 __device__ static inline void attend(const params &p, char *workspace)
 {
-	__shared__ __align__(128) tile_memory m;
+	const int32_t tile = F::tile;
+	__shared__ __align__(128) tile_memory<F> m;
 	/* Late tokens have the most positions: they come first. */
-	uint64_t n = p.blocks - 1 - blockIdx.x, at = n / p.row_blocks;
-	unsigned first = (unsigned)(n % p.row_blocks) * ROWS;
+	unsigned n = (unsigned)p.blocks - 1 - blockIdx.x, at = n / p.row_blocks;
+	unsigned first = n % p.row_blocks * ROWS;
 	unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16;
-	uint64_t sequence = at / p.heads_k;
-	int64_t head_k = (int64_t)(at % p.heads_k), end;
-	uint32_t q[STEPS][4];
+	unsigned sequence = at / p.heads_k, head_k = at % p.heads_k, end;
+	uint32_t q[F::steps][4];
 	attended all;
-	kept f;
+	kept<F> f;
 
 	if (length_is_wrong(p, sequence, workspace))
 		return;
@@ -300,64 +420,61 @@ __device__ static inline void attend(const params &p, char *workspace)
 	all = attended_by(p.a, sequence, first / p.group,
 			  (end - 1) / p.group + 1);
 	const int32_t from = (int32_t)all.from, to = (int32_t)all.to;
-	const unsigned k_chunks = (unsigned)p.a.d / 8;
-	const unsigned v_chunks = (unsigned)p.a.dv / 8;
+	const char *k = row_at(p.a.k, p.step_k, sequence, head_k, 0);
+	const char *v = row_at(p.a.v, p.step_v, sequence, head_k, 0);
 
-	queries_begin<E>(p, m, sequence, head_k, first);
-	tile_start(p, m.k, m.k_base, p.a.k.stride[1], k_chunks, sequence,
-		   from / TILE * TILE, from, to, workspace);
+	queries_begin<E, F>(p, m, sequence, head_k, first);
 #pragma unroll
-	for (unsigned i = 0; i < STEPS; i++) {
+	for (unsigned i = 0; i < F::steps; i++) {
 		q[i][0] = q[i][1] = q[i][2] = q[i][3] = 0;
-		if (2 * i < k_chunks)
-			matrices_in(q[i], m.v + place_at(row + lane % 16,
-							 2 * i + lane / 16));
+		if (16 * i < (unsigned)p.a.d)
+			matrices_in(q[i], m.k + place_at<F>(row + lane % 16,
+							    2 * i + lane / 16));
 	}
+	__syncthreads(); /* nobody reads queries */
+	tile_start<F, L>(p, m.k, p.a.k, k, sequence, from / tile * tile, from,
+			 to, workspace);
 	row += lane / 4;
 #pragma unroll
 	for (unsigned r = 0; r < 2; r++) {
 		float sink = m.sink[row + 8 * r];
 
-		f.from[r] = m.from[row + 8 * r];
-		f.to[r] = m.to[row + 8 * r];
 		f.most[r] = sink;
 		f.weight[r] =
 			sink == -INFINITY || lane % 4 ? 0 : exp_of(sink - sink);
 	}
 #pragma unroll
-	for (unsigned j = 0; j < MOST / 8; j++)
+	for (unsigned j = 0; j < F::most / 8; j++)
 		f.sum[j][0] = f.sum[j][1] = f.sum[j][2] = f.sum[j][3] = 0;
-	for (int32_t begin = from / TILE * TILE; begin < to; begin += TILE) {
-		float s[TILE / 8][4];
+	for (int32_t begin = from / tile * tile; begin < to; begin += tile) {
+		float s[F::tile / 8][4];
 
 		__syncthreads(); /* nobody uses v */
-		tile_start(p, m.v, m.v_base, p.a.v.stride[1], v_chunks,
-			   sequence, begin, from, to, workspace);
+		tile_start<F, L>(p, m.v, p.a.v, v, sequence, begin, from, to,
+				 workspace);
 		copies_wait<1>();
 		__syncthreads(); /* k is there */
-		scores<E>(s, p, q, m.k, f, begin);
+		scores<E, F>(s, p, q, m, row, begin);
 		__syncthreads(); /* nobody uses k */
-		tile_start(p, m.k, m.k_base, p.a.k.stride[1], k_chunks,
-			   sequence, begin + TILE, from, to, workspace);
-		exponents(s, f);
+		tile_start<F, L>(p, m.k, p.a.k, k, sequence, begin + tile, from,
+				 to, workspace);
+		exponents<F>(s, f);
 		copies_wait<1>();
 		__syncthreads(); /* v is there */
-		values<E>(f, p, s, m.v);
+		values<E, F>(f, p, s, m.v);
 	}
 	copies_wait<0>();
-	if (first + row >= p.rows)
-		f.to[0] = -1;
-	if (first + row + 8 >= p.rows)
-		f.to[1] = -1;
-	results_out(p, m, f, row);
+	results_out<F>(p, m, f, row, p.rows - first);
 }
 
-#define ATTENTION(name)                                             \
+#define ATTENTION(name, E, F, L)                                    \
 	extern "C" __global__ void __launch_bounds__(THREADS)       \
 		weir_kernel_attention_tiles_##name(const params p,  \
 						   char *workspace) \
 	{                                                           \
-		attend<of_##name>(p, workspace);                    \
+		attend<E, F, L>(p, workspace);                      \
 	}
-ATTENTION(f16)
-ATTENTION(bf16)
+ATTENTION(f16, of_f16, usual, same_rows)
+ATTENTION(bf16, of_bf16, usual, same_rows)
+ATTENTION(f16_large, of_f16, large, same_rows)
+ATTENTION(bf16_large, of_bf16, large, any_rows)

@@ -295,6 +295,7 @@ struct weir__cuda_attention {
 #define WEIR__CUDA_CHUNK_SEQUENCES 1024 /* most sequences, if split */
 #define WEIR__CUDA_CHUNK_STATE 4        /* floats before the sums of a part */
 #define WEIR__CUDA_ATTENTION_TILE_HEAD 128 /* most elements, of tiles */
+#define WEIR__CUDA_CHUNK_STAGE 8960 /* bytes of quantised rows, two of these */
 
 /*
  * attention_chunks: a block for each block of queries that share a head of k;
@@ -304,6 +305,8 @@ struct weir__cuda_attention {
  */
 struct weir__cuda_attention_chunks {
 	struct weir__cuda_attention a;
+	/* Bytes from a sequence to the next one: 0: all have the same. */
+	int64_t step_q, step_k, step_v, step_mask, step_dst;
 	uint64_t blocks; /* of queries */
 	uint64_t parts;  /* their place in the workspace, or 0 */
 	uint32_t sequences, heads_k;

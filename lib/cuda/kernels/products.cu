@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of rows: plain kernels, one for each dtype of a. A warp multiplies a
- * row of a with up to COLUMNS rows of b. Sums are F32, and their order depends
- * on nothing but the number of elements: so a result does not depend on what is
- * computed with it.
+ * Products of rows: plain kernels, for floats of a and for blocks. A warp
+ * multiplies a row of a with up to COLUMNS rows of b. Sums are F32, and their
+ * order depends on nothing but the number of elements: so a result does not
+ * depend on what is computed with it.
  */
 #include "cuda/kernels/quants.cuh"
 

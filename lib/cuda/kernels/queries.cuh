@@ -9,25 +9,45 @@
 
 typedef struct weir__cuda_attention_chunks params;
 
-/* The place of query @row of those that share head @head_k of a sequence. */
-__device__ static inline place query_at(const params &p, uint64_t sequence,
-					int64_t head_k, unsigned row)
-{
-	place w = place_of(p.a.q, 3, sequence);
+struct query {
+	int64_t token, head;
+};
 
-	w.i[1] = row / p.group;
-	w.i[2] = head_k * p.group + row % p.group;
+/* Query @row of those that share head @head_k. */
+__device__ static inline query query_of(const params &p, int64_t head_k,
+					unsigned row)
+{
+	query w = { row / p.group, head_k * p.group + row % p.group };
+
 	return w;
 }
 
-/* The address of the result, [.., T, H, Dv]. */
-__device__ static inline char *result_at(const params &p, place w)
+/* The row of head @head and token @token; @step is that of sequences. */
+__device__ static inline char *row_at(const operand &t, int64_t step,
+				      uint64_t sequence, int64_t head,
+				      int64_t token)
 {
-	int64_t head = w.i[2];
+	return address(t) + (int64_t)sequence * step + head * t.stride[2] +
+	       token * t.stride[1];
+}
 
-	w.i[2] = w.i[1];
-	w.i[1] = head;
-	return at_repeated(p.a.dst, w, 1, WEIR__CUDA_DIMS);
+__device__ static inline char *query_at(const params &p, uint64_t sequence,
+					query w)
+{
+	return row_at(p.a.q, p.step_q, sequence, w.head, w.token);
+}
+
+__device__ static inline char *mask_at(const params &p, uint64_t sequence,
+				       query w)
+{
+	return row_at(p.a.mask, p.step_mask, sequence, w.head, w.token);
+}
+
+/* The result is [.., T, H, Dv]. */
+__device__ static inline char *result_at(const params &p, uint64_t sequence,
+					 query w)
+{
+	return row_at(p.a.dst, p.step_dst, sequence, w.token, w.head);
 }
 
 __device__ static inline bool
