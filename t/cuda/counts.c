@@ -328,12 +328,17 @@ static void attention(void)
 		count(decode(d, 8, 128), "%s[8,1,128]256", name_of(d));
 		count(decode(d, 2, 96), "%s[2,1,96]256", name_of(d));
 	}
-	for (unsigned i = 1; i < 3; i++)
+	for (unsigned i = 1; i < 4; i++)
 		count(weir_attention(g, leaf(F32, 3, 2, 64, 128),
 				     leaf(dtypes[i], 3, 1, 256, 128),
 				     leaf(dtypes[i], 3, 1, 256, 128), NULL,
 				     &causal),
 		      "%s[2,64,128]256", name_of(dtypes[i]));
+	count(weir_attention(g, leaf(F32, 3, 2, 64, 256),
+			     leaf(WEIR_DTYPE_F16, 3, 1, 256, 256),
+			     leaf(WEIR_DTYPE_F16, 3, 1, 256, 256), NULL,
+			     &causal),
+	      "F16[2,64,256]256");
 }
 
 int main(void)

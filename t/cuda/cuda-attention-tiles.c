@@ -20,22 +20,32 @@ static const struct tiled {
 	enum weir_dtype dtype;
 	const char *name; /* of its kernel */
 	double near;
+	int d, dv; /* of a head, in sequences() */
 } tiled[] = {
-	{ F16, "attention_tiles_f16", NEAR_BITS11 },
-	{ BF16, "attention_tiles_bf16", NEAR_BITS8 },
+	{ F16, "attention_tiles_f16", NEAR_BITS11, 64, 32 },
+	{ BF16, "attention_tiles_bf16", NEAR_BITS8, 64, 32 },
 };
 
-/* Sizes of heads, groups of heads, tiles that are not whole. */
-static void shapes(const struct tiled *c)
+/* Heads of more than 128 elements; blocks, whose elements have 8 bits too. */
+static const struct tiled large[] = {
+	{ F16, "attention_tiles_f16_large", NEAR_BITS11, 192, 64 },
+	{ BF16, "attention_tiles_bf16_large", NEAR_BITS8, 192, 64 },
+	{ WEIR_DTYPE_Q8_0, "attention_tiles_bf16_large", NEAR_BITS8, 192, 64 },
+	{ WEIR_DTYPE_Q4_0, "attention_tiles_bf16_large", NEAR_BITS8, 192, 64 },
+};
+
+static int launches_of_tiles(void)
 {
-	static const struct shape shape[] = {
-		{ 4, 1, 16, 64, 64, 64 },   { 2, 2, 9, 130, 80, 80 },
-		{ 3, 1, 33, 65, 96, 96 },   { 2, 1, 70, 200, 128, 128 },
-		{ 7, 1, 20, 190, 64, 112 }, { 1, 1, 65, 65, 32, 48 },
-		{ 4, 2, 40, 7, 48, 64 },    { 2, 1, 20, 0, 64, 32 },
-	};
+	return launches("attention_tiles_f16") +
+	       launches("attention_tiles_bf16") +
+	       launches("attention_tiles_f16_large") +
+	       launches("attention_tiles_bf16_large");
+}
+
+/* Compute each shape with and without causal. */
+static void shapes_try(const struct tiled *c, const struct shape *shape, int n)
+{
 	const struct weir_op_attention causal = { .causal = 1 };
-	const int n = (int)(sizeof(shape) / sizeof(shape[0]));
 	int before = launches(c->name);
 
 	for (int i = 0; i < n; i++) {
@@ -52,6 +62,30 @@ static void shapes(const struct tiled *c)
 		       "each was computed by %s", c->name);
 }
 
+/* Sizes of heads, groups of heads, tiles that are not whole. */
+static void shapes(const struct tiled *c)
+{
+	static const struct shape shape[] = {
+		{ 4, 1, 16, 64, 64, 64 },   { 2, 2, 9, 130, 80, 80 },
+		{ 3, 1, 33, 65, 96, 96 },   { 2, 1, 70, 200, 128, 128 },
+		{ 7, 1, 20, 190, 64, 112 }, { 1, 1, 65, 65, 32, 48 },
+		{ 4, 2, 40, 7, 48, 64 },    { 2, 1, 20, 0, 64, 32 },
+	};
+
+	shapes_try(c, shape, (int)(sizeof(shape) / sizeof(shape[0])));
+}
+
+static void shapes_large(const struct tiled *c)
+{
+	static const struct shape shape[] = {
+		{ 4, 1, 16, 64, 256, 256 }, { 2, 2, 9, 130, 192, 64 },
+		{ 3, 1, 33, 65, 64, 192 },  { 2, 1, 40, 7, 192, 128 },
+		{ 8, 1, 20, 33, 256, 192 }, { 2, 1, 20, 0, 64, 256 },
+	};
+
+	shapes_try(c, shape, (int)(sizeof(shape) / sizeof(shape[0])));
+}
+
 /* Sequences of all lengths, in pages or not, with sinks and a window. */
 static void sequences(const struct tiled *c, int t, int page, uint32_t window)
 {
@@ -65,11 +99,11 @@ static void sequences(const struct tiled *c, int t, int page, uint32_t window)
 
 	for (int i = 0; i < 8 * n; i++)
 		pages[i] = (double)random_below((uint64_t)n);
-	src[0] = put(F32, 4, 8, 6, t, 64);
-	src[1] = page ? put(c->dtype, 3, 2, n * page, 64)
-		      : put(c->dtype, 4, 8, 2, n, 64);
-	src[2] = page ? put(c->dtype, 3, 2, n * page, 32)
-		      : put(c->dtype, 4, 8, 2, n, 32);
+	src[0] = put(F32, 4, 8, 6, t, c->d);
+	src[1] = page ? put(c->dtype, 3, 2, n * page, c->d)
+		      : put(c->dtype, 4, 8, 2, n, c->d);
+	src[2] = page ? put(c->dtype, 3, 2, n * page, c->dv)
+		      : put(c->dtype, 4, 8, 2, n, c->dv);
 	src[4] = put(F32, 1, 6);
 	src[5] = put_values(I32, length, 1, 8);
 	src[6] = page ? put_values(I32, pages, 2, 8, n) : NULL;
@@ -122,30 +156,84 @@ static void views(const struct tiled *c)
 	     c->near, "%s: permuted heads", c->name);
 }
 
+/* A mask of @t rows and @s positions, some of which are hidden. */
+static struct weir_node *mask_put(enum weir_dtype dtype, int t, int s)
+{
+	double *v = calloc((size_t)(t * s), sizeof(*v));
+	struct weir_node *mask;
+
+	for (int i = 0; i < t * s; i++)
+		v[i] = i % s / 40 == 1 || random_below(5) == 0
+			       ? -(double)INFINITY
+			       : random_number();
+	mask = put_values(dtype, v, 2, t, s);
+	free(v);
+	return mask;
+}
+
+/* Masks of floats, ALiBi, softcap: kernels for large heads have them. */
+static void changes(const struct tiled *c)
+{
+	static const struct shape shape[] = {
+		{ 4, 2, 30, 150, 64, 64 },
+		{ 6, 1, 12, 70, 256, 128 },
+	};
+	struct weir_op_attention p = { .causal = 1 };
+	int before = launches(c->name);
+
+	for (int i = 0; i < 2; i++) {
+		const struct shape *f = &shape[i];
+
+		p.softcap = 0;
+		p.max_bias = 0;
+		same(attend(f, c->dtype, mask_put(F32, f->t, f->s), &p),
+		     c->near, "%s: a mask, %d elements", c->name, f->d);
+		p.max_bias = 8;
+		same(attend(f, c->dtype, mask_put(F16, f->t + 3, f->s), &p),
+		     c->near, "%s: ALiBi, %d elements", c->name, f->d);
+		p.softcap = 3;
+		same(attend(f, c->dtype, mask_put(F32, f->t, f->s), &p),
+		     c->near, "%s: a mask and softcap, %d elements", c->name,
+		     f->d);
+		p.softcap = 50;
+		p.max_bias = 0;
+		same(attend(f, c->dtype, NULL, &p), c->near,
+		     "%s: softcap of 50, %d elements", c->name, f->d);
+	}
+	same(weir_attention(g, put(F32, 4, 2, 4, 20, 64),
+			    put(c->dtype, 4, 2, 2, 70, 64),
+			    put(c->dtype, 4, 2, 2, 70, 64),
+			    put(F32, 4, 2, 4, 20, 70), NULL),
+	     c->near, "%s: a mask of each head and sequence", c->name);
+	same(weir_attention(g, put(F32, 4, 2, 4, 20, 64),
+			    put(c->dtype, 4, 2, 2, 70, 64),
+			    put(c->dtype, 4, 2, 2, 70, 64),
+			    put(F16, 4, 2, 1, 20, 70), NULL),
+	     c->near, "%s: a mask of each sequence", c->name);
+	if (on_fake(1))
+		is_int(launches(c->name) - before, 10,
+		       "each was computed by %s", c->name);
+}
+
 /* What tiles do not compute: it is exact. */
 static void others(void)
 {
 	static const struct shape few = { 2, 1, 8, 70, 64, 64 };
 	static const struct shape many = { 2, 1, 20, 70, 64, 64 };
 	static const struct shape odd = { 2, 1, 20, 70, 72, 64 };
-	struct weir_op_attention p = { .softcap = 2 };
-	int before = launches(tiled[0].name) + launches(tiled[1].name);
+	struct weir_op_attention p = { 0 };
+	int before = launches_of_tiles();
 
 	same(attend(&few, BF16, NULL, NULL), NEAR_F32, "8 tokens");
 	same(attend(&odd, BF16, NULL, NULL), NEAR_F32, "72 elements");
 	same(attend(&many, F32, NULL, NULL), NEAR_F32, "k and v of F32");
-	same(attend(&many, BF16, put(F32, 2, 20, 70), NULL), NEAR_F32,
-	     "a mask of floats");
-	same(attend(&many, BF16, NULL, &p), NEAR_F32, "softcap");
-	p.softcap = 0;
 	p.precision = WEIR_PRECISION_INVARIANT;
 	same(attend(&many, BF16, NULL, &p), NEAR_F32, "invariant");
 	p.precision = WEIR_PRECISION_F32;
 	same(attend(&many, BF16, NULL, &p), NEAR_F32, "exact");
 	if (on_fake(1))
-		is_int(launches(tiled[0].name) + launches(tiled[1].name) -
-			       before,
-		       0, "none of them was computed by tiles");
+		is_int(launches_of_tiles() - before, 0,
+		       "none of them was computed by tiles");
 }
 
 static void orders(void)
@@ -157,8 +245,8 @@ static void orders(void)
 	for (int i = 1; i <= 20; i++) {
 		snprintf(order, sizeof(order), "%d", i);
 		fake.set("ORDER", order);
-		sequences(&tiled[i % 2], 10 + i % 3, i % 4 < 2 ? 16 : 0,
-			  i % 3 ? 40 : 0);
+		sequences(i % 5 ? &tiled[i % 2] : &large[i / 5 % 4], 10 + i % 3,
+			  i % 4 < 2 ? 16 : 0, i % 3 ? 40 : 0);
 	}
 	fake.set("ORDER", "0");
 }
@@ -188,6 +276,13 @@ int main(void)
 		lengths(&tiled[i]);
 		views(&tiled[i]);
 		no_conflicts(&tiled[i]);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		shapes_large(&large[i]);
+		sequences(&large[i], 9, 16, 0);
+		sequences(&large[i], 30, 0, 50);
+		if (i < 3)
+			changes(&large[i]);
 	}
 	others();
 	orders();

@@ -23,29 +23,36 @@ static const struct chunked {
 	{ F32, "f32", NEAR_F32 },
 	{ F16, "f16", NEAR_F32 },
 	{ BF16, "bf16", NEAR_F32 },
+	{ WEIR_DTYPE_Q8_0, "blocks", NEAR_F32 },
+	{ WEIR_DTYPE_Q4_0, "blocks", NEAR_F32 },
 };
-#define CHUNKED 3
+#define CHUNKED 5
 
 static int launches_of_chunks(void)
 {
 	return launches("attention_chunks_f32") +
 	       launches("attention_chunks_f16") +
-	       launches("attention_chunks_bf16");
+	       launches("attention_chunks_bf16") +
+	       launches("attention_chunks_blocks");
 }
 
 /* Sizes of heads, groups of heads, and chunks that are not whole. */
 static void shapes(const struct chunked *c)
 {
+	/* Rows of whole words of blocks come first. */
 	static const struct shape shape[] = {
 		{ 8, 2, 1, 1, 128, 128 },    { 4, 1, 1, 127, 64, 64 },
+		{ 2, 1, 3, 257, 256, 256 },  { 4, 2, 8, 400, 64, 128 },
+		{ 16, 2, 1, 384, 192, 128 }, { 2, 1, 1, 0, 64, 128 },
+		{ 9, 1, 1, 1100, 128, 64 },  { 2, 2, 5, 129, 64, 256 },
 		{ 3, 3, 2, 129, 80, 80 },    { 14, 2, 1, 300, 96, 96 },
-		{ 2, 1, 3, 257, 256, 256 },  { 2, 2, 1, 1025, 32, 40 },
-		{ 5, 1, 1, 1100, 48, 64 },   { 4, 2, 8, 400, 64, 128 },
-		{ 16, 2, 1, 384, 192, 128 }, { 6, 2, 5, 200, 72, 112 },
-		{ 2, 1, 1, 0, 64, 32 },
+		{ 2, 2, 1, 1025, 32, 40 },   { 5, 1, 1, 1100, 48, 64 },
+		{ 6, 2, 5, 200, 72, 112 },   { 2, 1, 1, 0, 64, 32 },
 	};
+	const bool is_blocks = c->dtype > WEIR_DTYPE_GGML;
+	const int all = (int)(sizeof(shape) / sizeof(shape[0]));
 	const struct weir_op_attention causal = { .causal = 1 };
-	const int n = (int)(sizeof(shape) / sizeof(shape[0]));
+	const int n = is_blocks ? 8 : all;
 	int before = launches_of_chunks();
 
 	for (int i = 0; i < n; i++)
@@ -109,6 +116,7 @@ static void sequences(const struct chunked *c, int t, int page)
 	const double length[] = { 0, 1, 300, 128, 129, 256, 3, 290 };
 	struct weir_op_attention p = { .causal = 1, .page = (uint32_t)page };
 	int n = page ? 304 / page : 304;
+	int dv = c->dtype > WEIR_DTYPE_GGML ? 64 : 96;
 	struct weir_node *src[7] = { NULL };
 	double *pages = calloc((size_t)(8 * n), sizeof(*pages));
 
@@ -118,8 +126,8 @@ static void sequences(const struct chunked *c, int t, int page)
 	src[0] = put(F32, 4, 8, 6, t, 64);
 	src[1] = page ? put(c->dtype, 3, 2, n * page, 64)
 		      : put(c->dtype, 4, 8, 2, n, 64);
-	src[2] = page ? put(c->dtype, 3, 2, n * page, 96)
-		      : put(c->dtype, 4, 8, 2, n, 96);
+	src[2] = page ? put(c->dtype, 3, 2, n * page, dv)
+		      : put(c->dtype, 4, 8, 2, n, dv);
 	src[5] = put_values(I32, length, 1, 8);
 	src[6] = page ? put_values(I32, pages, 2, 8, n) : NULL;
 	same(weir_graph_op(g, WEIR_OP_ATTENTION, &p, sizeof(p), src, 7),
@@ -142,6 +150,10 @@ static void views(const struct chunked *c)
 					 D(1, 0, 2)),
 			    NULL, NULL),
 	     c->near, "%s: permuted heads", c->name);
+	if (c->dtype > WEIR_DTYPE_GGML) {
+		free(v);
+		return;
+	}
 	for (int i = 0; i < 6 * 64; i++)
 		v[i] = row[i / 64] != 0 ? NAN : random_number();
 	k = put_values(c->dtype, v, 3, 1, 6, 64);
@@ -159,6 +171,8 @@ static void others(void)
 		{ 2, 1, 1, 200, 64, 260 },
 		{ 2, 1, 1, 200, 68, 64 },
 	};
+	const struct shape odd = { 2, 1, 1, 200, 96, 64 };
+	const struct shape even = { 2, 1, 1, 200, 64, 64 };
 	int before = launches_of_chunks();
 
 	for (int i = 0; i < 3; i++)
@@ -168,10 +182,10 @@ static void others(void)
 			    weir_slice(g, put(F16, 3, 2, 200, 68), 2, 3, 64),
 			    put(F16, 3, 2, 200, 64), NULL, NULL),
 	     NEAR_F32, "rows at addresses that are no multiples of 16");
-	same(weir_attention(g, put(F32, 3, 2, 1, 64),
-			    put(WEIR_DTYPE_Q8_0, 3, 2, 200, 64),
-			    put(WEIR_DTYPE_Q8_0, 3, 2, 200, 64), NULL, NULL),
-	     NEAR_PRODUCT_QUANT, "quantised rows");
+	same(attend(&odd, WEIR_DTYPE_Q8_0, NULL, NULL), NEAR_F32,
+	     "rows of blocks that are no whole words");
+	same(attend(&even, WEIR_DTYPE_Q5_0, NULL, NULL), NEAR_F32,
+	     "rows of Q5_0");
 	if (on_fake(1))
 		is_int(launches_of_chunks() - before, 0,
 		       "none of them was computed by chunks");
@@ -188,7 +202,7 @@ static void orders(void)
 	for (int i = 1; i <= 20; i++) {
 		snprintf(order, sizeof(order), "%d", i);
 		fake.set("ORDER", order);
-		sequences(&chunked[i % 3], i % 3 + 1, i % 2 ? 16 : 0);
+		sequences(&chunked[i % CHUNKED], i % 3 + 1, i % 2 ? 16 : 0);
 		if (i % 4)
 			continue;
 		blocks = kernel_counts("attention_chunks_f16").blocks;
@@ -207,9 +221,11 @@ int main(void)
 	trials_begin();
 	for (unsigned i = 0; i < CHUNKED; i++) {
 		shapes(&chunked[i]);
+		sequences(&chunked[i], 7, 16);
+		if (i == CHUNKED - 1)
+			break; /* blocks of another dtype */
 		parameters(&chunked[i]);
 		sequences(&chunked[i], 1, 0);
-		sequences(&chunked[i], 7, 16);
 		views(&chunked[i]);
 	}
 	others();

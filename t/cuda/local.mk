@@ -19,7 +19,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
 	%D%/cuda-cublaslt-library.t %D%/cuda-cublaslt-abi.t
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
-	%D%/cuda-attention-tiles.t
+	%D%/cuda-attention-tiles.t %D%/cuda-attention-places.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
 T_CUDA_SH = %D%/cuda-step.sh %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
 	%D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
@@ -149,6 +149,9 @@ T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
 %C%_cuda_attention_tiles_t_SOURCES = %D%/cuda-attention-tiles.c $(T_ATTEND)
 %C%_cuda_attention_tiles_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_attention_tiles_t_LDADD = $(LDADD) -ldl
+%C%_cuda_attention_places_t_SOURCES = %D%/cuda-attention-places.c $(T_ATTEND)
+%C%_cuda_attention_places_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
+%C%_cuda_attention_places_t_LDADD = $(LDADD) -ldl -lm
 %C%_cuda_chunks_t_SOURCES = %D%/cuda-chunks.c $(T_ATTEND)
 %C%_cuda_chunks_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_chunks_t_LDADD = $(LDADD) -ldl
