@@ -124,9 +124,22 @@ static int row_of(const struct form *f)
 	return one_in(30) ? 0 : f->block * from_to(1, f->block > 32 ? 2 : 6);
 }
 
-/* [few.., rows, row], with @least to @most dimensions. */
+/* As many dimensions as there may be, each of one or two elements or blocks. */
+static void shape_deep(struct form *f)
+{
+	f->ndim = (unsigned)from_to(6, WEIR_MAX_DIMS);
+	for (unsigned i = 0; i < f->ndim; i++)
+		f->shape[i] = from_to(1, 2);
+	f->shape[f->ndim - 1] *= f->block;
+}
+
+/* [few.., rows, row], with @least to @most dimensions; seldom more. */
 static void shape_any(struct form *f, unsigned least, unsigned most)
 {
+	if (one_in(6)) {
+		shape_deep(f);
+		return;
+	}
 	f->ndim = (unsigned)from_to((int)least, (int)most);
 	for (unsigned i = 0; i < f->ndim; i++)
 		f->shape[i] = few();
@@ -594,7 +607,7 @@ static struct weir_node *make_repeat(double *ret_near)
 	unsigned n = 0;
 
 	shape_any(&a, a.block > 1, 4);
-	if (one_in(3))
+	if (a.ndim < WEIR_MAX_DIMS && one_in(3))
 		shape[n++] = few();
 	for (unsigned i = 0; i < a.ndim; i++)
 		shape[n++] = (int64_t)a.shape[i] * from_to(1, 3);
