@@ -11,9 +11,9 @@ tests=${SEEDS_TESTS:-'cuda/cuda-elements cuda/cuda-whole-rows
 	cuda/cuda-rows-by-index cuda/cuda-copies cuda/cuda-rope
 	cuda/cuda-attention cuda/cuda-lengths cuda/cuda-products cuda/cuda-any
 	cuda/cuda-grids cuda/cuda-quants cuda/cuda-tiles cuda/cuda-matvec
-	cuda/cuda-matvec-bits
-	cuda/cuda-chunks cuda/cuda-attention-bits cuda/cuda-attention-tiles
-	cuda/cuda-fuse cuda/cuda-fuse-products cuda/cuda-graphs
+	cuda/cuda-matvec-bits cuda/cuda-chunks cuda/cuda-attention-bits
+	cuda/cuda-attention-tiles cuda/cuda-attention-places cuda/cuda-fuse
+	cuda/cuda-fuse-products cuda/cuda-graphs
 	cuda/cuda-compute cuda/cuda-cublaslt cuda/cuda-cublaslt-runs
 	cuda/cuda-random house/llama cli/cli-run'}
 
