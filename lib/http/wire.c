@@ -335,6 +335,15 @@ static int wire_connection(CURL *easy, struct weir__http_query *q)
 	    (long)(q->connect_ms ? q->connect_ms : 15000));
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(CURLOPT_BUFFERSIZE, 256L * 1024);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/*
+	 * A request that ends while its host's name is sought: libcurl's thread
+	 * for that is left to end by itself, or the system's resolver would
+	 * hold up this thread with all its other requests. An older libcurl at
+	 * run time waits.
+	 */
+	(void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	/* Streams of one HTTP/2 connection would share its window. */
 	SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

@@ -5,7 +5,8 @@ TESTS += %D%/http-moto.sh
 if HAVE_CURL
 T_HTTP_C = %D%/http-answer.t %D%/http-cloud.t %D%/http-limit.t %D%/http-load.t \
 	%D%/http-nginx.t %D%/http-older.t \
-	%D%/http-redirect.t %D%/http-refused.t %D%/http-tls.t \
+	%D%/http-redirect.t %D%/http-refused.t %D%/http-resolver.t \
+	%D%/http-tls.t \
 	%D%/http-snapshot.t %D%/http-transfer.t %D%/http-url.t
 check_PROGRAMS += $(T_HTTP_C)
 TESTS += $(T_HTTP_C)
@@ -27,6 +28,8 @@ T_HTTP_LIBS = lib/http/libhttp.la t/libtap.la lib/libweir.la $(CURL_LIBS) $(JANS
 %C%_http_redirect_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_refused_t_SOURCES = %D%/http-refused.c $(T_SERVING)
 %C%_http_refused_t_LDADD = $(T_HTTP_LIBS)
+%C%_http_resolver_t_SOURCES = %D%/http-resolver.c $(T_SERVING)
+%C%_http_resolver_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_snapshot_t_SOURCES = %D%/http-snapshot.c $(T_SERVING)
 %C%_http_snapshot_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_tls_t_SOURCES = %D%/http-tls.c $(T_SERVING)
