@@ -428,25 +428,39 @@ static enum weir__http_rank rank_v4(uint32_t a)
 		{ 0xc0a80000, 16, WEIR__HTTP_PRIVATE },
 		{ 0x64400000, 10, WEIR__HTTP_PRIVATE }, /* carriers' NAT */
 		{ 0xc6120000, 15, WEIR__HTTP_PRIVATE }, /* benchmarks */
-		{ 0xe0000000, 3, WEIR__HTTP_LINK }, /* multicast, reserved */
+		{ 0xe0000000, 3, WEIR__HTTP_LINK },  /* multicast, reserved */
+		{ 0xc0000000, 24, WEIR__HTTP_LINK }, /* Oracle's metadata */
+		{ 0xa83f8110, 32, WEIR__HTTP_LINK }, /* Azure's services */
+		{ 0x646464c8, 32, WEIR__HTTP_LINK }, /* Alibaba's metadata */
 	};
 
+	enum weir__http_rank rank = WEIR__HTTP_PUBLIC;
+
 	for (size_t i = 0; i < sizeof(nets) / sizeof(*nets); i++)
-		if ((a ^ nets[i].net) >> (32 - nets[i].bits) == 0)
-			return nets[i].rank;
-	return WEIR__HTTP_PUBLIC;
+		if ((a ^ nets[i].net) >> (32 - nets[i].bits) == 0 &&
+		    nets[i].rank > rank)
+			rank = nets[i].rank;
+	return rank;
 }
 
 static enum weir__http_rank rank_v6(const unsigned char a[16])
 {
 	static const unsigned char zero[16],
 		mapped[12] = { [10] = 0xff, 0xff },
+		translated[12] = { [8] = 0xff, 0xff },
 		nat64[12] = { 0, 0x64, 0xff, 0x9b };
 	uint32_t v4;
 
 	memcpy(&v4, a + 12, 4);
-	if (!memcmp(a, mapped, 12) || !memcmp(a, nat64, 12))
+	if (!memcmp(a, mapped, 12) || !memcmp(a, nat64, 12) ||
+	    !memcmp(a, translated, 12))
 		return rank_v4(ntohl(v4));
+	/* NAT64 of a network's own. */
+	if (!memcmp(a, "\x00\x64\xff\x9b\x00\x01", 6))
+		return WEIR__HTTP_PRIVATE;
+	/* Teredo: the other end's address, inverted. */
+	if (!memcmp(a, "\x20\x01\x00\x00", 4))
+		return rank_v4(~ntohl(v4));
 	if (!memcmp(a, zero, 15) && a[15] <= 1)
 		return WEIR__HTTP_LOOPBACK;
 	if (!memcmp(a, zero, 12))
