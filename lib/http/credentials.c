@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 
+#define MAX_SOURCES 8
 #define NONE 60  /* seconds that it stays so if there are none */
 #define SOON 120 /* seconds before their end credentials are not used */
 
@@ -96,14 +97,32 @@ char *weir__http_xml(const char *text, const char *name)
 	return NULL;
 }
 
+bool weir__http_is_printable(const char *secret)
+{
+	for (; secret && *secret; secret++)
+		if ((unsigned char)*secret < 0x20 || *secret == 0x7f)
+			return false;
+	return true;
+}
+
+/* Keys that come from @from. */
 static int keys_check(struct weir__http_keys *k, const char *from, char *why)
 {
-	if (k->id && *k->id && k->secret && *k->secret)
+	bool whole = k->id && *k->id && k->secret && *k->secret;
+
+	if (whole && weir__http_is_printable(k->id) &&
+	    weir__http_is_printable(k->secret) &&
+	    weir__http_is_printable(k->token))
 		return 0;
 	weir__http_keys_clear(k);
-	snprintf(why, WEIR__HTTP_WHY,
-		 "the answer of %s has no AccessKeyId and SecretAccessKey",
-		 from);
+	if (whole)
+		snprintf(why, WEIR__HTTP_WHY,
+			 "a key or token of %s has a control character", from);
+	else
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"the answer of %s has no AccessKeyId and SecretAccessKey",
+			from);
 	return -EBADMSG;
 }
 
@@ -174,7 +193,7 @@ void weir__http_cloud_free(struct weir__http_cloud *cloud)
 	free(cloud);
 }
 
-/* The region that variables or the profile name; else us-east-1. */
+/* The region that variables or the profile name, or "". */
 static void default_region(char region[static 40])
 {
 	const char *given = weir__http_env("AWS_REGION");
@@ -190,7 +209,7 @@ static void default_region(char region[static 40])
 		weir__http_profiles_clear(&p);
 		given = value;
 	}
-	snprintf(region, 40, "%s", given && *given ? given : "us-east-1");
+	snprintf(region, 40, "%s", given ? given : "");
 	free(value);
 }
 
@@ -220,8 +239,7 @@ void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
 	default_region(region);
 }
 
-/* It becomes a part of a host's name, to which signed requests go. */
-static bool is_region(const char *text)
+bool weir__http_is_region(const char *text)
 {
 	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
 				strlen(text);
@@ -234,7 +252,7 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 	struct weir__http_bucket *b;
 
 	weir__http_cloud_region(r, bucket, before);
-	if (!strcmp(before, region) || !is_region(region))
+	if (!strcmp(before, region) || !weir__http_is_region(region))
 		return false;
 	b = calloc(1, sizeof(*b));
 	if (!b)
@@ -249,22 +267,29 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 }
 
 static int keys_copy(struct weir__http_keys *k, const char *id,
-		     const char *secret, const char *token)
+		     const char *secret, const char *token, const char *from,
+		     char *why)
 {
+	int err;
+
 	k->id = strdup(id);
 	k->secret = strdup(secret);
 	k->token = token ? strdup(token) : NULL;
-	return k->id && k->secret && (k->token || !token) ? 1 : -ENOMEM;
+	if (!k->id || !k->secret || (token && !k->token))
+		return -ENOMEM;
+	err = keys_check(k, from, why);
+	return err < 0 ? err : 1;
 }
 
 /* These functions fill in @k and return 1; 0: there are none; or -errno. */
-static int by_environment(struct weir__http_keys *k)
+static int by_environment(struct weir__http_keys *k, char *why)
 {
 	const char *id = weir__http_env("AWS_ACCESS_KEY_ID");
 	const char *secret = weir__http_env("AWS_SECRET_ACCESS_KEY");
 
 	return id && secret ? keys_copy(k, id, secret,
-					weir__http_env("AWS_SESSION_TOKEN"))
+					weir__http_env("AWS_SESSION_TOKEN"),
+					"the environment", why)
 			    : 0;
 }
 
@@ -287,6 +312,56 @@ static int by_profile(struct weir__http_remote *r,
 		      const char *region, unsigned depth,
 		      struct weir__http_keys *k, char *why);
 
+/* The keys that the profile itself has. */
+static int own_keys(const struct weir__http_profiles *p, const char *name,
+		    struct weir__http_keys *k, char *why)
+{
+	char *id = weir__http_profile_get(p, name, "aws_access_key_id");
+	char *secret = weir__http_profile_get(p, name, "aws_secret_access_key");
+	char *token = weir__http_profile_get(p, name, "aws_session_token");
+	int err = 0;
+
+	if (id && secret)
+		err = keys_copy(k, id, secret, token, "the profile", why);
+	weir__http_wipe(id);
+	weir__http_wipe(secret);
+	weir__http_wipe(token);
+	return err;
+}
+
+static int fail_profile(char *why, const char *name, const char *what)
+{
+	snprintf(why, WEIR__HTTP_WHY, "the profile '%.64s' of AWS %s", name,
+		 what);
+	return -EINVAL;
+}
+
+/* The keys by which the role of profile @name is assumed. */
+static int by_source(struct weir__http_remote *r,
+		     const struct weir__http_profiles *p, const char *name,
+		     const char *source, const char *region, unsigned depth,
+		     struct weir__http_keys *by, char *why)
+{
+	int err;
+
+	if (!source)
+		return fail_profile(
+			why, name,
+			"has a role_arn, and neither source_profile nor web_identity_token_file");
+	if (depth == MAX_SOURCES)
+		return fail_profile(
+			why, name,
+			"is the last of a long chain of source_profile: does one lead back to itself?");
+	if (!strcmp(source, name))
+		err = own_keys(p, name, by, why);
+	else
+		err = by_profile(r, p, source, region, depth + 1, by, why);
+	return err ? err
+		   : fail_profile(
+			     why, name,
+			     "has a source_profile that has no credentials");
+}
+
 /* A role of the profile: by a file with a token, or by another profile. */
 static int by_role(struct weir__http_remote *r,
 		   const struct weir__http_profiles *p, const char *name,
@@ -301,24 +376,21 @@ static int by_role(struct weir__http_remote *r,
 					.token_file = file,
 					.region = region };
 	struct weir__http_keys by = { 0 };
-	int err = 0;
+	char *user = NULL;
+	int err = 1;
 
-	if (!file && source && depth < 4) {
-		err = by_profile(r, p, source, region, depth + 1, &by, why);
-		if (err > 0) {
-			char *user =
-				weir__http_print("%s:%s", by.id, by.secret);
-
-			role.by = user ? weir__http_auth_new(
-						 WEIR__HTTP_AUTH_AWS, user,
-						 by.token, region, "sts")
-				       : NULL;
-			weir__http_wipe(user);
-			err = role.by ? 0 : -ENOMEM;
-		}
+	if (!file)
+		err = by_source(r, p, name, source, region, depth, &by, why);
+	if (err > 0 && !file) {
+		user = weir__http_print("%s:%s", by.id, by.secret);
+		role.by = user ? weir__http_auth_new(WEIR__HTTP_AUTH_AWS, user,
+						     by.token, region, "sts")
+			       : NULL;
+		err = role.by ? 1 : -ENOMEM;
 	}
-	if (!err && (file || role.by))
+	if (err > 0)
 		err = weir__http_sts(r, &role, k, why);
+	weir__http_wipe(user);
 	weir__http_auth_put(role.by);
 	weir__http_keys_clear(&by);
 	free(file);
@@ -332,9 +404,6 @@ static int by_profile(struct weir__http_remote *r,
 		      const char *region, unsigned depth,
 		      struct weir__http_keys *k, char *why)
 {
-	char *id = weir__http_profile_get(p, name, "aws_access_key_id");
-	char *secret = weir__http_profile_get(p, name, "aws_secret_access_key");
-	char *token = weir__http_profile_get(p, name, "aws_session_token");
 	char *command = weir__http_profile_get(p, name, "credential_process");
 	char *arn = weir__http_profile_get(p, name, "role_arn");
 	char *text;
@@ -342,8 +411,8 @@ static int by_profile(struct weir__http_remote *r,
 
 	if (arn)
 		err = by_role(r, p, name, arn, region, depth, k, why);
-	if (!err && id && secret)
-		err = keys_copy(k, id, secret, token);
+	if (!err)
+		err = own_keys(p, name, k, why);
 	if (!err && command) {
 		err = weir__http_command(r->client, command, &text, why);
 		if (!err) {
@@ -353,19 +422,17 @@ static int by_profile(struct weir__http_remote *r,
 			err = err < 0 ? err : 1;
 		}
 	}
-	weir__http_wipe(id);
-	weir__http_wipe(secret);
-	weir__http_wipe(token);
 	free(command);
 	free(arn);
 	return err;
 }
 
-static int find_keys(struct weir__http_remote *r, const char *region,
+static int find_keys(struct weir__http_remote *r, const char *named,
 		     struct weir__http_keys *k, char *why)
 {
+	const char *region = *named ? named : "us-east-1"; /* of STS */
 	struct weir__http_profiles p;
-	int err = by_environment(k);
+	int err = by_environment(k, why);
 
 	if (!err)
 		err = by_web_identity(r, region, k, why);
@@ -430,7 +497,7 @@ static int renew_keys(struct weir__http_remote *r, const char *region,
 	return err;
 }
 
-int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
+int weir__http_cloud_auth(struct weir__http_remote *r, char region[static 40],
 			  const struct weir__http_auth *refused,
 			  struct weir__http_auth **ret_auth,
 			  char why[static WEIR__HTTP_WHY])
@@ -446,6 +513,10 @@ int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
 	anew = refused && are_kept(cloud, refused);
 	if ((anew || !is_good(cloud)) && weir__http_now() > cloud->none_until)
 		err = renew_keys(r, region, anew, why);
+	if (!*region)
+		snprintf(region, 40, "%s",
+			 cloud->kept && *cloud->keys.region ? cloud->keys.region
+							    : "us-east-1");
 	if (cloud->kept) {
 		user = weir__http_print("%s:%s", cloud->keys.id,
 					cloud->keys.secret);

@@ -13,19 +13,25 @@ struct weir__http_cloud *weir__http_cloud_new(void);
 void weir__http_cloud_free(struct weir__http_cloud *cloud);
 
 /*
- * Get credentials for S3 in @region. Blocks. @refused: these were
+ * Get credentials for S3 in @region; if it is "", it becomes that of the
+ * instance that gives them, else us-east-1. Blocks. @refused: these were
  * refused, or end soon; NULL: any will do.
  * *@ret_auth is NULL if there are none; -errno with a sentence: there are some,
  * and they cannot be had.
  */
-int weir__http_cloud_auth(struct weir__http_remote *r, const char *region,
+int weir__http_cloud_auth(struct weir__http_remote *r, char region[static 40],
 			  const struct weir__http_auth *refused,
 			  struct weir__http_auth **ret_auth,
 			  char why[static WEIR__HTTP_WHY]);
 
-/* The region of a bucket; @region is what AWS_REGION and others say. */
+/* The region of a bucket, as AWS_REGION and others say; "": none does. */
 void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
 			     char region[static 40]);
+/*
+ * True if it may be a region: it becomes a part of a host's name, to which
+ * signed requests go.
+ */
+bool weir__http_is_region(const char *text);
 /* A server said that the region of @bucket is another one. */
 bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 			    const char *region);
@@ -33,6 +39,11 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 /* The endpoint_url of the profile, in memory of malloc, or NULL. */
 char *weir__http_profile_endpoint(void);
 
+/*
+ * True if @secret has no control characters: it becomes a part of a header,
+ * where a line break would begin another one. Takes NULL.
+ */
+bool weir__http_is_printable(const char *secret);
 /* The variable's value; NULL: not set, or empty. */
 const char *weir__http_env(const char *name);
 /* Read a small file, without white space at its end; NULL: it cannot be. */
@@ -42,6 +53,7 @@ char *weir__http_file(const char *path, size_t max);
 struct weir__http_keys {
 	char *id, *secret, *token;
 	int64_t until;
+	char region[40]; /* of the instance that gave them, or "" */
 };
 void weir__http_keys_clear(struct weir__http_keys *k);
 /* Read {"AccessKeyId": ...}; -EBADMSG with a sentence that begins with @from */

@@ -164,8 +164,11 @@ static int spawn(const char *command, int out, pid_t *ret_pid)
 	sigfillset(&all);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
+	/* A group of its own: what it starts is killed with it. */
+	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
-						POSIX_SPAWN_SETSIGDEF);
+						POSIX_SPAWN_SETSIGDEF |
+						POSIX_SPAWN_SETPGROUP);
 	r = posix_spawn(ret_pid, shell, &files, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);
@@ -216,7 +219,7 @@ static int command_end(pid_t pid, bool kill_now)
 			return r == pid ? status : 0;
 		nanosleep(&step, NULL);
 	}
-	kill(pid, SIGKILL);
+	kill(-pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return 0;

@@ -223,7 +223,8 @@ int weir__http_instance(struct weir__http_remote *r, struct weir__http_keys *k,
 		"/latest/meta-data/iam/security-credentials/";
 	const char *off = weir__http_env("AWS_EC2_METADATA_DISABLED");
 	struct weir__http_body token = { 0 }, role = { 0 }, keys = { 0 };
-	char *path = NULL;
+	struct weir__http_body region = { 0 };
+	char *path = NULL, unused[WEIR__HTTP_WHY];
 	int err;
 
 	if (off && !strcasecmp(off, "true"))
@@ -243,7 +244,14 @@ int weir__http_instance(struct weir__http_remote *r, struct weir__http_keys *k,
 	}
 	if (!err)
 		err = weir__http_keys_json(k, keys.data, "the instance", why);
+	/* Without an answer the region stays unknown. */
+	if (!err &&
+	    !metadata(r, "/latest/meta-data/placement/region", token.data,
+		      &region, unused) &&
+	    weir__http_is_region(region.data))
+		snprintf(k->region, sizeof(k->region), "%s", region.data);
 	free(path);
+	weir__http_body_clear(&region);
 	weir__http_body_clear(&token);
 	weir__http_body_clear(&role);
 	weir__http_body_clear(&keys);

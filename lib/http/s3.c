@@ -71,6 +71,13 @@ static int auth_google(struct weir__http_auth **ret, char *why)
 	char *user;
 
 	*ret = NULL;
+	if (!weir__http_is_printable(token) || !weir__http_is_printable(id) ||
+	    !weir__http_is_printable(secret)) {
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"CLOUDSDK_AUTH_ACCESS_TOKEN, GS_ACCESS_KEY_ID or GS_SECRET_ACCESS_KEY has a control character");
+		return -EINVAL;
+	}
 	if (token) {
 		*ret = weir__http_auth_new(WEIR__HTTP_AUTH_BEARER, NULL, token,
 					   NULL, NULL);

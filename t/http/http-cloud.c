@@ -3,6 +3,7 @@
 #include "serving.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,44 @@ static void signs_as(const char *key, const char *title)
 		ok(strstr(log, part), "%s", title);
 }
 
+/* Values that would add lines to a request. */
+static void test_injection(void)
+{
+	setenv("AWS_ACCESS_KEY_ID", "a", 1);
+	setenv("AWS_SESSION_TOKEN", "t\r\nX-Evil: 1", 1);
+	serving_again("");
+	serving_log();
+	fails("s3://bucket/k", -EBADMSG, "control character",
+	      "a token with a line break");
+	is_int(serving_count(serving_log(), "GET"), 0, "is not sent");
+	unsetenv("AWS_SESSION_TOKEN");
+	unsetenv("AWS_ACCESS_KEY_ID");
+	setenv("CLOUDSDK_AUTH_ACCESS_TOKEN", "t\nX-Evil: 1", 1);
+	fails("gs://bucket/k", -EINVAL, "control character",
+	      "nor is one of Google");
+	unsetenv("CLOUDSDK_AUTH_ACCESS_TOKEN");
+}
+
+static unsigned many;
+
+static int on_one(void *arg, const char *name, uint64_t bytes)
+{
+	(void)arg;
+	many += strtoul(name, NULL, 10) == many && bytes == 7;
+	return 0;
+}
+
+static void test_many(void)
+{
+	serving_log();
+	is_int(serving_source->list(serving_self, "s3://many/", on_one, NULL,
+				    serving_why),
+	       0, "a prefix with many keys is listed");
+	is_int(many, 100000, "all of them, in order");
+	is_int(serving_count(serving_log(), "GET /many"), 100,
+	       "by a request for each 1000");
+}
+
 static void test_s3(void)
 {
 	const char *log;
@@ -91,6 +130,7 @@ static void test_s3(void)
 	has_str(log, "?continuation-token=t%2F1%3D%3D&delimiter",
 		"all pages are asked for");
 	fails("s3://bucket/", -EINVAL, "names no key", "a bucket alone");
+	test_many();
 	fails("s3://away/k", -EACCES, "the region is not that of the bucket",
 	      "a region that is no name");
 	ok(!strstr(serving_log(), "evil"), "is not used");
@@ -124,7 +164,17 @@ static void test_credentials(void)
 			    "\"SecretAccessKey\":\"s\"}'\n"
 			    "[profile broken]\ncredential_process = false\n"
 			    "[profile role]\nrole_arn = a\n"
-			    "source_profile = plain\n"),
+			    "source_profile = plain\n"
+			    "[profile chain]\nrole_arn = b\n"
+			    "source_profile = role\n"
+			    "[profile self]\nrole_arn = a\n"
+			    "source_profile = self\naws_access_key_id = x\n"
+			    "aws_secret_access_key = s\n"
+			    "[profile a]\nrole_arn = a\nsource_profile = b\n"
+			    "[profile b]\nrole_arn = a\nsource_profile = a\n"
+			    "[profile alone]\nrole_arn = a\n"
+			    "[profile empty]\nrole_arn = a\n"
+			    "source_profile = none\n"),
 	       1);
 	setenv("AWS_SHARED_CREDENTIALS_FILE",
 	       serving_file("credentials", "[plain]\naws_access_key_id = file\n"
@@ -136,6 +186,22 @@ static void test_credentials(void)
 	signs_as("tool", "credential_process is run");
 	setenv("AWS_PROFILE", "role", 1);
 	signs_as("assumed", "a profile may assume a role by another one");
+	setenv("AWS_PROFILE", "chain", 1);
+	signs_as("assumed", "whose credentials are those of a role");
+	setenv("AWS_PROFILE", "self", 1);
+	signs_as("assumed", "a profile may name itself for its own keys");
+	setenv("AWS_PROFILE", "a", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EINVAL, "does one lead back to itself?",
+	      "profiles that name each other");
+	setenv("AWS_PROFILE", "alone", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EINVAL, "neither source_profile nor",
+	      "a role without a source");
+	setenv("AWS_PROFILE", "empty", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EINVAL, "has no credentials",
+	      "a source that is no profile");
 	setenv("AWS_PROFILE", "broken", 1);
 	serving_again("");
 	fails("s3://bucket/k", -EACCES,
@@ -156,6 +222,13 @@ static void test_credentials(void)
 	unsetenv("AWS_EC2_METADATA_DISABLED");
 	setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", serving_url("/"), 1);
 	signs_as("instance", "an instance's service is asked, by IMDSv2");
+	unsetenv("AWS_REGION");
+	serving_again("");
+	serving_log();
+	is_int(serving_load("s3://bucket/k", 300000, 300000), 0,
+	       "an instance without AWS_REGION");
+	has_str(serving_log(), "/ap-east-1/s3/aws4_request",
+		"says in which region it is");
 	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
 }
 
@@ -165,7 +238,7 @@ static void test_credentials(void)
  */
 static void set_tool(const char *seconds, const char *then)
 {
-	char text[900], config[400];
+	char text[1600], config[400];
 
 	snprintf(text, sizeof(text), "%s/runs", serving_dir);
 	unlink(text);
@@ -183,6 +256,34 @@ static void set_tool(const char *seconds, const char *then)
 		 "[default]\ncredential_process = sh %s/tool.sh\n",
 		 serving_dir);
 	setenv("AWS_CONFIG_FILE", serving_file("config", config), 1);
+}
+
+/* True if the process in the file "child" still runs after 20 s. */
+static bool child_left(void)
+{
+	char path[300], state[64] = "";
+	long pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/child", serving_dir);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%ld", &pid) != 1)
+		bail("the tool has not started a process");
+	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	for (int i = 0; i < 200; i++) {
+		f = fopen(path, "r");
+		if (!f)
+			return false;
+		if (!fgets(state, sizeof(state), f))
+			*state = '\0';
+		fclose(f);
+		if (strstr(state, ") Z") || !*state)
+			return false;
+		usleep(100000);
+	}
+	kill((pid_t)pid, SIGKILL);
+	return true;
 }
 
 static unsigned count_runs(void)
@@ -208,7 +309,7 @@ static void test_renewal(void)
 	static unsigned char buf[100000];
 	struct weir_source_info info;
 	void *o[OBJECTS];
-	char url[64], tool[200];
+	char url[64], tool[700];
 	unsigned bad = 0;
 	time_t before;
 
@@ -247,9 +348,10 @@ static void test_renewal(void)
 	ok(time(NULL) - before < 20, "and a root then closes soon");
 
 	snprintf(tool, sizeof(tool),
-		 "{ python3 -c 'import urllib.request as r;"
-		 "r.urlopen(\"%s\")'; exec sleep 60 2>&-; }",
-		 serving_url("/plain/9/tool"));
+		 "{ sleep 300 2>&- & echo $! >%s/child; "
+		 "python3 -c 'import urllib.request as r;"
+		 "r.urlopen(\"%s\")'; wait; }",
+		 serving_dir, serving_url("/plain/9/tool"));
 	set_tool("9999", tool);
 	serving_again("");
 	if (serving_open("s3://rotating/tool", &o[0], &info))
@@ -260,6 +362,8 @@ static void test_renewal(void)
 	before = time(NULL);
 	serving_again("");
 	ok(time(NULL) - before < 20, "which is killed when the root closes");
+
+	is_int(child_left(), 0, "with what it has started");
 
 	serving_file("config", "[default]\ncredential_process = "
 			       "echo '{\"AccessKeyId\":\"a\","
@@ -378,6 +482,7 @@ int main(void)
 		skip_all("python3 cannot run the server");
 	test_files();
 	test_s3();
+	test_injection();
 	test_credentials();
 	test_renewal();
 	test_google();

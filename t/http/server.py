@@ -391,6 +391,17 @@ class Paths:
         answer.headers["x-amz-bucket-region"] = "x.evil.example/"
         return answer
 
+    def many(self, request, *key):
+        """A bucket of 100,000 keys, 1000 on each page."""
+        query = urllib.parse.parse_qs(request.query)
+        page = int(query.get("continuation-token", ["0"])[0])
+        rows = "".join(f"<Contents><Key>{page * 1000 + i:06}</Key>"
+                       "<Size>7</Size></Contents>" for i in range(1000))
+        more = ("<IsTruncated>true</IsTruncated><NextContinuationToken>"
+                f"{page + 1}</NextContinuationToken>") if page < 99 else ""
+        return Answer(200, {}, f"<ListBucketResult>{rows}{more}"
+                      "</ListBucketResult>".encode())
+
     def endless(self, request, *key):
         return Answer(200, {}, b"<ListBucketResult><IsTruncated>true"
                       b"</IsTruncated></ListBucketResult>")
@@ -472,6 +483,8 @@ class Paths:
             return Answer(401, {})
         if rest[-1] == "":
             return Answer(200, {}, b"my-role\n")
+        if rest[-1] == "region":
+            return Answer(200, {}, b"ap-east-1")
         return Answer(200, {}, json.dumps({
             "AccessKeyId": "instance", "SecretAccessKey": "s",
             "Token": "t", "Expiration": "2036-01-01T00:00:00Z"}).encode())
