@@ -227,6 +227,13 @@ def test_missing(url: str, root: weir.Root) -> None:
             call(f"{url}/none.safetensors")
 
 
+def test_no_server(root: weir.Root) -> None:
+    """A server that is not there is a ConnectionError, and an OSError."""
+    with pytest.raises(ConnectionError, match="http://127.0.0.1:1/") as caught:
+        weir.load("http://127.0.0.1:1/m.safetensors", root=root)
+    assert isinstance(caught.value, weir.FileError)
+
+
 # Calls that refuse a URL: URL, what the sentences have, and a file.
 REFUSED = '''
 import sys, weir

@@ -80,6 +80,10 @@ for call in (
             TYPES.append((
                 lambda p, t, c=call, v=wrong: c(v), "path"  # type: ignore
             ))
+TYPES.append((lambda p, t: weir.load(Path("https://host/x")), "a str for a URL"))
+TYPES.append((
+    lambda p, t: weir.safe_open(Path("s3://bucket/x"), "weir"), "a str for a URL"
+))
 given(lambda p, t, tensors: weir.load_into(p, tensors), {
     "tensors": ([5, None, [1], "x", {5: 5}], []),
 })
@@ -195,6 +199,7 @@ else:
         },
     )
 if np is not None:
+    TYPES.append((lambda p, t: weir.numpy.load("x"), "data"))  # type: ignore[arg-type]
     strided = np.ones((2, 3), np.float32).T
     VALUES.append((
         lambda p, t: weir.save({"w": strided}, p.parent / OUT), "'w' is not cont"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from typing import Any, Callable, Iterable, List, Mapping, Optional, TypeVar
 
 from . import _errors
@@ -18,6 +19,10 @@ T = TypeVar("T")
 # The most of a size of the library, and of an index.
 MOST = (1 << 64) - 1
 MOST_SIGNED = (1 << 63) - 1
+
+
+# What pathlib makes of a URL.
+_LOST = re.compile(r"(https?|s3|gs|hf):/[^/]")
 
 
 def wrong(name: str, value: object, needed: str) -> TypeError:
@@ -60,11 +65,13 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def path(name: str, value: Any) -> Any:
-    """A path."""
+def path(name: str, value: Any, zero: bool = False) -> Any:
+    """A path. zero: the caller looks for zero bytes."""
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise wrong(name, value, "a str or os.PathLike")
-    if "\0" in os.fsdecode(value):
+    if isinstance(value, os.PathLike) and _LOST.match(os.fsdecode(value)):
+        raise wrong(name, value, "a str for a URL, which loses a slash in a path")
+    if not zero and "\0" in os.fsdecode(value):
         raise _errors.make(22, f"{name} {value!r}: a path has no zero byte")
     return value
 

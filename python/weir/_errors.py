@@ -72,6 +72,10 @@ class ForbiddenError(FileError, PermissionError):
     """The file may not be read or written, or the process has forked."""
 
 
+class ServerError(FileError, ConnectionError):
+    """The server of a URL cannot be reached, or it does not speak TLS or HTTP."""
+
+
 class WaitTimeoutError(Error, TimeoutError):
     """It had not ended when the time was up."""
 
@@ -91,6 +95,9 @@ _CLASSES: Dict[int, Type[Error]] = {
     errno.EACCES: ForbiddenError,
     errno.EPERM: ForbiddenError,
     errno.ETIMEDOUT: WaitTimeoutError,
+    errno.ECONNREFUSED: ServerError,
+    errno.EHOSTUNREACH: ServerError,
+    errno.EPROTO: ServerError,
 }
 _FILE = {
     errno.EIO,

@@ -110,7 +110,7 @@ class safe_open:
     def _find(self, filename: Any, root: Optional[_weir.Root]) -> _weir.Model:
         if not isinstance(filename, (str, os.PathLike)):
             raise _check.wrong("filename", filename, "a str or os.PathLike")
-        filename = os.fspath(filename)
+        filename = os.fspath(_check.path("filename", filename, zero=True))
         try:
             return _model.open_model(filename, root, lenient=True)
         except (OSError, ValueError) as error:

@@ -160,9 +160,14 @@ def deserialize(
     data: Any, root: Optional[_weir.Root] = None, align: int = 0
 ) -> _weir.Load:
     """A load of all tensors of a safetensors file whose bytes are given."""
-    fd = os.memfd_create("weir", os.MFD_CLOEXEC)
     try:
         view = memoryview(data).cast("B")
+    except TypeError:
+        raise _check.wrong(
+            "data", data, "bytes of a file; load_file() takes its path"
+        ) from None
+    fd = os.memfd_create("weir", os.MFD_CLOEXEC)
+    try:
         while view:
             view = view[os.write(fd, view) :]
         model = _weir.Model(_root.given(root), None, [fd])
