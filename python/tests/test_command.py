@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,23 @@ def test_command(small: Path) -> None:
     assert "5 tensors" in weir_command("inspect", small).stdout
     wrong = weir_command("inspect", "--nonsense")
     assert wrong.returncode == 2 and wrong.stderr.startswith("weir: inspect: ")
+
+
+def test_command_of_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a command in the package it is that beside the library, or in PATH."""
+    own = _command.path()
+    library = tmp_path / "lib" / "libweir.so.0"
+    monkeypatch.setattr(_command, "__file__", str(tmp_path / "weir" / "_command.py"))
+    monkeypatch.setattr(_command, "_weir", types.SimpleNamespace(library=str(library)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/bin or PATH: install"):
+        _command.path()
+    for folder in (tmp_path, tmp_path / "bin"):
+        folder.mkdir(exist_ok=True)
+        shutil.copy(own, folder / "weir")
+        assert _command.path() == str(folder / "weir")
 
 
 def test_command_pipe(small: Path) -> None:

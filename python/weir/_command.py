@@ -16,7 +16,7 @@ from typing import (
     Union,
 )
 
-from . import _check, _dtypes, _errors, _model, _report
+from . import _check, _dtypes, _errors, _model, _report, _weir
 from ._model import Path
 
 if TYPE_CHECKING:
@@ -49,16 +49,20 @@ _STATUS = {2: 22, 3: 28}
 
 
 def path() -> str:
-    """The path of the command: that of the wheel, or an installed one."""
+    """The path of the command: that of the wheel, or an installed one.
+
+    That is in bin beside the folder of the library, or in PATH.
+    """
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weir")
     if os.access(own, os.X_OK):
         return own
-    for folder in os.get_exec_path():
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(_weir.library)))
+    for folder in [os.path.join(prefix, "bin"), *os.get_exec_path()]:
         found = os.path.join(folder, "weir")
         if os.access(found, os.X_OK) and _is_program(found):
             return found
     raise _errors.make(
-        2, "the command weir is not in this package, and not in PATH"
+        2, f"the command weir is not in this package, {prefix}/bin or PATH: install it"
     )
 
 
