@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import os
@@ -26,6 +27,12 @@ def raw(tensor: Any) -> bytes:
 
 def address(tensor: Any) -> int:
     return int(tensor.address)
+
+
+def test_signature() -> None:
+    """help() shows the arguments of safe_open, those of safetensors first."""
+    arguments = list(inspect.signature(weir.safe_open).parameters)
+    assert arguments == ["filename", "framework", "device", "backend", "root"]
 
 
 def test_view(small: Path) -> None:

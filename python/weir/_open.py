@@ -60,15 +60,27 @@ class safe_open:
     A context manager, but it works without ``with`` too.
     """
 
-    # safetensors' own, while weir is in its place: for other frameworks. Each
-    # class has one, with the arguments that its own calls take.
+    # safetensors' own, while weir is in its place: for other frameworks.
     _original: Any = None
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        framework = options.get("framework", args[1] if len(args) > 1 else None)
+    # help() and editors show these arguments.
+    def __new__(
+        cls,
+        filename: Union[str, "os.PathLike[str]"],
+        framework: str,
+        device: object = "cpu",
+        *,
+        backend: str = "mmap",
+        root: Optional[_weir.Root] = None,
+    ) -> Any:
         if isinstance(framework, str) and framework in _frameworks.OTHERS:
             if cls._original is not None:
-                return cls._original(*args, **options)
+                given: Dict[str, object] = {}
+                if device != "cpu":
+                    given["device"] = device
+                if backend != "mmap":
+                    given["backend"] = backend
+                return cls._original(filename, framework, **given)
         return super().__new__(cls)
 
     def __init__(
