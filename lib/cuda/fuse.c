@@ -102,48 +102,95 @@ static bool is_op(const struct weir_backend_node *const *nodes, size_t n,
 	return i < n && nodes[i]->op == op;
 }
 
-/* True if the product and each of those before it can be computed at once. */
-static bool product_fits(const struct weir_backend_node *const *nodes, size_t n)
-{
-	const struct weir_operand *dst = &nodes[n]->dst;
+/* Products that can be computed at once, some of them with a bias. */
+struct products {
+	struct weir__cuda_product p[MOST_PRODUCTS];
+	struct weir__cuda_bias bias[MOST_PRODUCTS];
+	/* Of each: the product, and the addition of its bias or NULL. */
+	const struct weir_backend_node *node[MOST_PRODUCTS][2];
+	unsigned n;
+	size_t nodes;
+};
 
-	if (overlap(dst, &nodes[n]->src[0]) || overlap(dst, &nodes[n]->src[1]))
+/* True if the result of @node is apart from all that product @k uses. */
+static bool is_apart(const struct weir_backend_node *node,
+		     const struct weir_backend_node *const k[2])
+{
+	const struct weir_operand *dst = &node->dst;
+
+	return !overlap(dst, &k[0]->src[0]) && !overlap(dst, &k[0]->src[1]) &&
+	       !overlap(dst, &k[0]->dst) &&
+	       (!k[1] ||
+		(!overlap(dst, &k[1]->src[1]) && !overlap(dst, &k[1]->dst)));
+}
+
+/* True if product @n and each of those before it can be computed at once. */
+static bool product_fits(const struct products *s, unsigned n)
+{
+	const struct weir_backend_node *const *k = s->node[n];
+
+	if (overlap(&k[0]->dst, &k[0]->src[0]) ||
+	    overlap(&k[0]->dst, &k[0]->src[1]))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!same_place(&nodes[i]->src[1], &nodes[n]->src[1]) ||
-		    overlap(dst, &nodes[i]->dst) ||
-		    overlap(dst, &nodes[i]->src[0]) ||
-		    overlap(&nodes[i]->dst, &nodes[n]->src[0]))
+	for (unsigned i = 0; i < n; i++) {
+		const struct weir_backend_node *const *j = s->node[i];
+
+		if (!same_place(&j[0]->src[1], &k[0]->src[1]) ||
+		    !is_apart(k[0], j) || !is_apart(j[0], k) ||
+		    (k[1] && !is_apart(k[1], j)) ||
+		    (j[1] && !is_apart(j[1], k)))
 			return false;
+	}
 	return true;
 }
 
-/* Products that can be computed at once. */
-struct products {
-	struct weir__cuda_product p[MOST_PRODUCTS];
-	unsigned n;
-};
+/*
+ * True if @add adds a bias to product @n: its thread can add it, also if the
+ * sum takes the place of the product.
+ */
+static bool bias_fits(struct products *s, unsigned n,
+		      const struct weir_backend_node *add)
+{
+	const struct weir_backend_node *mul = s->node[n][0];
+	const struct weir_operand *row = &add->src[1], *sum = &add->dst;
+
+	if (!same_place(&add->src[0], &mul->dst) ||
+	    !same_shape(sum, &mul->dst) || !may_follow(sum, &mul->dst) ||
+	    overlap(row, &mul->dst) || overlap(row, sum) ||
+	    overlap(sum, &mul->src[0]) || overlap(sum, &mul->src[1]))
+		return false;
+	s->bias[n].row = weir__cuda_operand(row);
+	s->bias[n].sum = weir__cuda_operand(sum);
+	return weir__cuda_matvec_adds(&s->p[n], &s->bias[n]);
+}
 
 static struct products products_at(const struct weir_backend_node *const *nodes,
 				   size_t n, size_t i)
 {
 	struct products s = { .n = 0 };
 
-	while (s.n < MOST_PRODUCTS &&
-	       is_op(nodes, n, i + s.n, WEIR_OP_MUL_MAT)) {
-		const struct weir_backend_node *node = nodes[i + s.n];
-		const struct weir_op_mul_mat *o = node->params;
+	for (; s.n < MOST_PRODUCTS && is_op(nodes, n, i, WEIR_OP_MUL_MAT);
+	     s.n++) {
+		const struct weir_op_mul_mat *o = nodes[i]->params;
+		const struct weir_backend_node **node = s.node[s.n];
 
-		s.p[s.n] = weir__cuda_product_of(node);
-		if (!weir__cuda_matvec_joins(&s.p[s.n], o->precision) ||
-		    !product_fits(nodes + i, s.n))
+		s.p[s.n] = weir__cuda_product_of(nodes[i]);
+		if (!weir__cuda_matvec_joins(&s.p[s.n], o->precision))
 			break;
-		s.n++;
+		node[0] = nodes[i++];
+		if (is_op(nodes, n, i, WEIR_OP_ADD) &&
+		    bias_fits(&s, s.n, nodes[i]))
+			node[1] = nodes[i++];
+		else
+			s.bias[s.n] = (struct weir__cuda_bias){ 0 };
+		if (!product_fits(&s, s.n))
+			break;
+		s.nodes += node[1] ? 2 : 1;
 	}
 	return s;
 }
 
-/* Products of neighbours with one b: q, k and v, or gate and up. */
+/* Neighbouring products of one b, and their biases: q, k, v; gate, up; o. */
 static size_t product_group(struct weir__cuda_launches *l,
 			    const struct weir_backend_node *const *nodes,
 			    size_t n, size_t i)
@@ -151,10 +198,10 @@ static size_t product_group(struct weir__cuda_launches *l,
 	struct products s = products_at(nodes, n, i);
 	size_t launch = l->n;
 
-	if (s.n < 2)
+	if (s.nodes < 2)
 		return 0;
-	weir__cuda_matvec_join(l, s.p, s.n, NULL);
-	return group_made(l, i, s.n, launch);
+	weir__cuda_matvec_join(l, s.p, s.bias, s.n, NULL);
+	return group_made(l, i, s.nodes, launch);
 }
 
 /*
@@ -226,81 +273,166 @@ static size_t norm_group(struct weir__cuda_launches *l,
 	s = products_of_bytes(l, nodes, n, i + 2, &p.rounded);
 	if (s.n) {
 		norm_add(l, &p);
-		weir__cuda_matvec_join(l, s.p, s.n, &p.rounded);
+		weir__cuda_matvec_join(l, s.p, s.bias, s.n, &p.rounded);
 		l->longer[first] =
-			(struct weir__cuda_group){ i + 2 + s.n - first, launch,
-						   l->n };
+			(struct weir__cuda_group){ i + 2 + s.nodes - first,
+						   launch, l->n };
 	}
 	return i + 2 - first;
 }
 
-/* @rows, the rotated k of one token, is written by block 1 alone. */
-static bool rows_are_of(const struct weir_operand *rows,
-			const struct weir_operand *rotated)
+/* The elements of @t are one after another. */
+static bool is_dense(const struct weir_operand *t)
 {
-	struct extent x = extent_of(rows), y = extent_of(rotated);
+	int64_t bytes = (int64_t)weir__cuda_host.dtype(t->dtype)->bytes;
 
-	return x.begin >= y.begin && x.end <= y.end;
+	for (unsigned i = t->ndim; i-- > 0; bytes *= t->shape[i])
+		if (t->shape[i] != 1 && t->stride[i] != bytes)
+			return false;
+	return true;
+}
+
+/* Nodes that are computed by the same blocks: [rms_norm, mul,] rope. */
+struct rotated {
+	const struct weir_backend_node *const *nodes;
+	size_t n; /* 0: they are not at this place */
+	const struct weir_backend_node *norm, *mul, *rope;
+};
+
+/* Each head is normed and rotated by a block. */
+static struct rotated rotated_at(const struct weir_backend_node *const *nodes,
+				 size_t n, size_t i)
+{
+	struct rotated r = { .nodes = nodes + i };
+
+	if (is_op(nodes, n, i, WEIR_OP_RMS_NORM) &&
+	    is_op(nodes, n, i + 1, WEIR_OP_MUL)) {
+		r.norm = nodes[i++];
+		r.mul = nodes[i++];
+	}
+	if (!is_op(nodes, n, i, WEIR_OP_ROPE) ||
+	    weir__cuda_outer(&nodes[i]->dst, 2) != 1)
+		return r;
+	r.rope = nodes[i];
+	if (r.norm && (!norm_fits(NULL, r.norm, r.mul) ||
+		       !same_place(&r.rope->src[0], &r.mul->dst) ||
+		       weir__cuda_outer(&r.mul->src[1], 1) != 1 ||
+		       !may_follow(&r.rope->dst, &r.norm->src[0]) ||
+		       !may_follow(&r.rope->dst, &r.norm->dst) ||
+		       overlap(&r.rope->dst, &r.mul->src[1])))
+		return r;
+	r.n = r.norm ? 3 : 1;
+	return r;
+}
+
+/* No node writes what another one writes or reads. */
+static bool are_apart(const struct weir_backend_node *const *x, size_t n_x,
+		      const struct weir_backend_node *const *y, size_t n_y)
+{
+	for (size_t i = 0; i < n_x; i++)
+		for (size_t k = 0; k < n_y; k++) {
+			if (overlap(&x[i]->dst, &y[k]->dst))
+				return false;
+			for (uint32_t s = 0; s < y[k]->n_src; s++)
+				if (overlap(&x[i]->dst, &y[k]->src[s]))
+					return false;
+			for (uint32_t s = 0; s < x[i]->n_src; s++)
+				if (overlap(&y[k]->dst, &x[i]->src[s]))
+					return false;
+		}
+	return true;
+}
+
+/* @set, set_rows of one token, reads the heads of @rope one after another. */
+static bool sets_heads(const struct weir_backend_node *set,
+		       const struct weir_backend_node *rope)
+{
+	const struct weir_operand *row = &set->src[1], *heads = &rope->dst;
+
+	return row->data == heads->data && row->dtype == heads->dtype &&
+	       is_dense(row) && is_dense(heads) &&
+	       weir__cuda_outer(row, 0) == weir__cuda_outer(heads, 0);
+}
+
+/* True if @node is set_rows of one token, to floats. */
+static bool is_set_of_token(const struct weir_backend_node *node)
+{
+	return node->op == WEIR_OP_SET_ROWS &&
+	       weir__cuda_outer(&node->src[1], 1) == 1 &&
+	       weir__cuda_is_one_of(WEIR__CUDA_FLOATS, node->dst.dtype);
 }
 
 /*
- * Three blocks work at once: nothing that one of them writes is read or
- * written by another. Blocks 1 and 2 both read the index of k.
+ * Blocks work at once: nothing that those of q, of k or of v write is read or
+ * written by others. Those of k and of v both read the index of k.
  */
-static bool rope_fits(const struct weir_backend_node *const *nodes)
+static bool rope_fits(const struct rotated *q, const struct rotated *k,
+		      const struct weir_backend_node *const *set)
 {
-	/* Of each node: the block that has it. */
-	static const unsigned block[4] = { 0, 1, 1, 2 };
+	const struct weir_operand *set_k = &set[0]->dst;
 
-	for (unsigned i = 0; i < 4; i++) {
-		for (unsigned k = 0; k < 4; k++) {
-			if (block[i] == block[k])
-				continue;
-			if (overlap(&nodes[i]->dst, &nodes[k]->dst))
+	for (size_t i = 0; i < k->n; i++) {
+		if (overlap(set_k, &k->nodes[i]->dst) ||
+		    overlap(&set[0]->src[2], &k->nodes[i]->dst))
+			return false;
+		for (uint32_t s = 0; s < k->nodes[i]->n_src; s++)
+			if (overlap(set_k, &k->nodes[i]->src[s]))
 				return false;
-			for (uint32_t s = 0; s < nodes[k]->n_src; s++)
-				if (overlap(&nodes[i]->dst, &nodes[k]->src[s]))
-					return false;
-		}
 	}
-	return rows_are_of(&nodes[2]->src[1], &nodes[1]->dst) &&
-	       !overlap(&nodes[2]->dst, &nodes[1]->dst) &&
-	       !overlap(&nodes[2]->src[2], &nodes[1]->dst) &&
-	       !overlap(&nodes[2]->src[2], &nodes[2]->dst);
+	return sets_heads(set[0], k->rope) &&
+	       !overlap(&set[0]->src[2], set_k) &&
+	       are_apart(q->nodes, q->n, k->nodes, k->n) &&
+	       are_apart(q->nodes, q->n, set, 2) &&
+	       are_apart(set + 1, 1, k->nodes, k->n) &&
+	       are_apart(set + 1, 1, set, 1);
 }
 
-/* The tokens of a rope, or of set_rows. */
-static bool is_one_token(const struct weir_backend_node *node)
+static struct weir__cuda_head_norm norm_of(const struct rotated *r)
 {
-	return node->op == WEIR_OP_ROPE
-		       ? weir__cuda_outer(&node->dst, 2) == 1
-		       : weir__cuda_outer(&node->src[1], 1) == 1;
+	const struct weir_op_norm *o;
+
+	if (!r->norm)
+		return (struct weir__cuda_head_norm){ 0 };
+	o = r->norm->params;
+	return (struct weir__cuda_head_norm){
+		.columns = weir__cuda_dim(&r->norm->dst, 0),
+		.eps = o->eps,
+		.a = weir__cuda_source(r->norm, 0),
+		.norm = weir__cuda_operand(&r->norm->dst),
+		.scale = weir__cuda_source(r->mul, 1),
+	};
 }
 
+/* [Norms of the heads,] rope of q and k, set_rows of k and v. */
 static size_t rope_group(struct weir__cuda_launches *l,
 			 const struct weir_backend_node *const *nodes, size_t n,
 			 size_t i)
 {
-	static const uint32_t ops[4] = { WEIR_OP_ROPE, WEIR_OP_ROPE,
-					 WEIR_OP_SET_ROWS, WEIR_OP_SET_ROWS };
+	struct rotated q = rotated_at(nodes, n, i);
+	struct rotated k = rotated_at(nodes, n, i + q.n);
+	const size_t set = i + q.n + k.n;
 	struct weir__cuda_rope_set p;
 	size_t launch = l->n;
+	int64_t d;
 
-	for (size_t k = 0; k < 4; k++)
-		if (!is_op(nodes, n, i + k, ops[k]) ||
-		    !is_one_token(nodes[i + k]) ||
-		    (k > 1 && !weir__cuda_is_one_of(WEIR__CUDA_FLOATS,
-						    nodes[i + k]->dst.dtype)))
-			return 0;
-	if (!rope_fits(nodes + i))
+	if (!q.n || !k.n || set + 2 > n || !is_set_of_token(nodes[set]) ||
+	    !is_set_of_token(nodes[set + 1]) || !rope_fits(&q, &k, nodes + set))
 		return 0;
-	p.q = weir__cuda_rope_of(nodes[i]);
-	p.k = weir__cuda_rope_of(nodes[i + 1]);
-	p.set_k = weir__cuda_set_rows_of(nodes[i + 2], i + 3);
-	p.set_v = weir__cuda_set_rows_of(nodes[i + 3], i + 4);
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope_set_rows, 3, 1,
-			      WEIR__CUDA_THREADS, 0, &p, sizeof(p));
-	return group_made(l, i, 4, launch);
+	d = weir__cuda_dim(&q.rope->dst, 0);
+	if (d != weir__cuda_dim(&k.rope->dst, 0))
+		return 0;
+	p.q = weir__cuda_rope_of(q.rope);
+	p.k = weir__cuda_rope_of(k.rope);
+	p.norm_q = norm_of(&q);
+	p.norm_k = norm_of(&k);
+	p.set_k = weir__cuda_set_rows_of(nodes[set], set + 1);
+	p.set_v = weir__cuda_set_rows_of(nodes[set + 1], set + 2);
+	/* As many threads as the norms alone: the order of their sums. */
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_rope_set_rows,
+			      (uint64_t)(weir__cuda_dim(&q.rope->dst, 1) +
+					 weir__cuda_dim(&k.rope->dst, 1) + 1),
+			      1, weir__cuda_row_threads(d), 0, &p, sizeof(p));
+	return group_made(l, i, set + 2 - i, launch);
 }
 
 /* swiglu, and products that read bytes of its result, which may be a group. */
@@ -329,20 +461,9 @@ static size_t swiglu_group(struct weir__cuda_launches *l,
 		l, WEIR__CUDA_KERNEL_swiglu_bytes,
 		weir__cuda_blocks_for(l, p.rows * (uint64_t)p.columns), 1,
 		WEIR__CUDA_THREADS, 0, &p, sizeof(p));
-	weir__cuda_matvec_join(l, s.p, s.n, &p.rounded);
-	group_made(l, i, 1 + s.n, launch);
+	weir__cuda_matvec_join(l, s.p, s.bias, s.n, &p.rounded);
+	group_made(l, i, 1 + s.nodes, launch);
 	return 1;
-}
-
-/* The elements of @t are one after another. */
-static bool is_dense(const struct weir_operand *t)
-{
-	int64_t bytes = (int64_t)weir__cuda_host.dtype(t->dtype)->bytes;
-
-	for (unsigned i = t->ndim; i-- > 0; bytes *= t->shape[i])
-		if (t->shape[i] != 1 && t->stride[i] != bytes)
-			return false;
-	return true;
 }
 
 /* @b, of floats, is a result of attention: a row has the heads of a token. */
@@ -375,8 +496,8 @@ static size_t attention_group(struct weir__cuda_launches *l,
 	if (!rounded.pitch)
 		return 0;
 	weir__cuda_attention_rounded(l, nodes[i], i + 1, &rounded);
-	weir__cuda_matvec_join(l, s.p, s.n, &rounded);
-	group_made(l, i, 1 + s.n, launch);
+	weir__cuda_matvec_join(l, s.p, s.bias, s.n, &rounded);
+	group_made(l, i, 1 + s.nodes, launch);
 	return 1;
 }
 
@@ -384,10 +505,10 @@ void weir__cuda_fuse(struct weir__cuda_launches *l,
 		     const struct weir_backend_node *const *nodes, size_t n)
 {
 	for (size_t i = 0; i < n && !l->err;) {
-		size_t has = norm_group(l, nodes, n, i);
+		size_t has = rope_group(l, nodes, n, i);
 
 		if (!has)
-			has = rope_group(l, nodes, n, i);
+			has = norm_group(l, nodes, n, i);
 		if (!has)
 			has = swiglu_group(l, nodes, n, i);
 		if (!has)

@@ -404,6 +404,21 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 	       product->n > 0 && product->n <= WEIR__CUDA_MATVEC_COLUMNS;
 }
 
+bool weir__cuda_matvec_adds(const struct weir__cuda_product *product,
+			    const struct weir__cuda_bias *bias)
+{
+	const struct weir__cuda_operand *row = &bias->row, *sum = &bias->sum;
+
+	for (unsigned i = 1; i < WEIR__CUDA_DIMS; i++)
+		if (row->dim[i] != 1)
+			return false;
+	return product->n <= WEIR__CUDA_MATVEC_BIASED &&
+	       row->dtype == WEIR_DTYPE_F32 && row->dim[0] == product->m &&
+	       row->stride[0] == 4 && !row->unaligned &&
+	       sum->dtype == WEIR_DTYPE_F32 && sum->stride[0] == 4 &&
+	       !sum->unaligned;
+}
+
 /* What is in the workspace: bytes of an order, or one of these. */
 struct converted {
 	enum {
@@ -415,7 +430,8 @@ struct converted {
 
 /* The products that @first can be computed with, from those that are left. */
 static void parts_add(struct weir__cuda_launches *l,
-		      const struct weir__cuda_product *product, unsigned n,
+		      const struct weir__cuda_product *product,
+		      const struct weir__cuda_bias *bias, unsigned n,
 		      unsigned first, unsigned *left,
 		      struct converted *workspace)
 {
@@ -447,7 +463,11 @@ static void parts_add(struct weir__cuda_launches *l,
 	for (unsigned i = first; i < n; i++)
 		if (*left & 1u << i && parts < WEIR__CUDA_MATVEC_PARTS &&
 		    joins(v, &product[i], &product[first])) {
-			p.part[parts++] = matrix_of(l, v, &product[i]);
+			p.part[parts] = matrix_of(l, v, &product[i]);
+			p.sum[parts].row = bias[i].row.data;
+			p.sum[parts].sum = bias[i].sum.data;
+			p.sum[parts++].column = bias[i].sum.stride[1];
+			p.sums |= bias[i].row.data != 0;
 			*left &= ~(1u << i);
 		}
 	matvec_add(l, v, &p, parts);
@@ -455,7 +475,7 @@ static void parts_add(struct weir__cuda_launches *l,
 
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n,
+			    const struct weir__cuda_bias *bias, unsigned n,
 			    const struct weir__cuda_rounded *rounded)
 {
 	struct converted workspace = { .form = NOTHING };
@@ -467,7 +487,7 @@ void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 	}
 	for (unsigned i = 0; i < n; i++)
 		if (left & 1u << i)
-			parts_add(l, product, n, i, &left, &workspace);
+			parts_add(l, product, bias, n, i, &left, &workspace);
 }
 
 struct weir__cuda_rounded

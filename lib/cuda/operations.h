@@ -148,6 +148,14 @@ bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
 			    bool chooses, uint32_t precision);
 
+/* What is added to each column of a product: rows of F32. No data: nothing. */
+struct weir__cuda_bias {
+	struct weir__cuda_operand row, sum;
+};
+
+/* True if weir__cuda_matvec_join() can add a bias of mul_mat's result. */
+bool weir__cuda_matvec_adds(const struct weir__cuda_product *product,
+			    const struct weir__cuda_bias *bias);
 /* True if weir__cuda_matvec_join() can compute the product of mul_mat. */
 bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
 			     uint32_t precision);
@@ -157,10 +165,11 @@ bool weir__cuda_matvec_joins(const struct weir__cuda_product *product,
  * no result may overlap with anything else. @rounded, if it is not NULL: the
  * launch before them has written b as bytes there, as
  * weir__cuda_matvec_rounded() says for the first one, or some bytes after it.
+ * Each product has a bias, or one without data.
  */
 void weir__cuda_matvec_join(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
-			    unsigned n,
+			    const struct weir__cuda_bias *bias, unsigned n,
 			    const struct weir__cuda_rounded *rounded);
 /* The bytes of b that such a product reads; pitch 0: it does not read bytes. */
 struct weir__cuda_rounded

@@ -64,6 +64,7 @@ struct products {
 	bool others;     /* each product has a b of its own */
 	bool chained; /* the last product's b is the result of another node */
 	bool batches; /* of two matrices of b */
+	bool biases;  /* a row is added to each product but the second */
 	enum {
 		NOTHING,
 		NORM,
@@ -79,7 +80,8 @@ static float b[2 * COLUMNS * K];
 
 struct seen {
 	float y[MOST][2 * COLUMNS * ROWS];
-	float b[COLUMNS * K]; /* as it was made */
+	float sum[MOST][COLUMNS * ROWS]; /* with the bias */
+	float b[COLUMNS * K];            /* as it was made */
 	uint64_t kernels, launched;
 };
 
@@ -133,6 +135,7 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		    struct seen *seen)
 {
 	struct weir_node *an[MOST], *bn[MOST], *y[MOST], *x, *other = NULL;
+	struct weir_node *bias[MOST] = { NULL }, *sum[MOST];
 	const size_t b_bytes =
 		sizeof(float) * K * (size_t)p->columns * (p->batches ? 2 : 1);
 	struct weir_exec_info info = { .size = sizeof(info) };
@@ -158,6 +161,12 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		an[i] = weir_graph_input(s->g, "a", p->dtype[i], 2, dims);
 		y[i] = weir_mul_mat_precision(s->g, an[i], x, p->precision);
 		weir_graph_output(s->g, y[i]);
+		if (!p->biases || i == 1)
+			continue;
+		bias[i] =
+			weir_graph_input(s->g, "bias", WEIR_DTYPE_F32, 1, dims);
+		sum[i] = weir_add(s->g, y[i], bias[i]);
+		weir_graph_output(s->g, sum[i]);
 	}
 	must(weir_graph_error(s->g, NULL));
 	must(weir_exec_new(s->sched, s->g, &exec));
@@ -168,6 +177,9 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		must(weir_run_input(run, an[i], a[i], bytes));
 		if (!i || p->others)
 			must(weir_run_input(run, bn[i], b, b_bytes));
+		if (bias[i])
+			must(weir_run_input(run, bias[i], b + i,
+					    (size_t)p->rows[i] * sizeof(*b)));
 	}
 	if (other) {
 		must(weir_tensor_bytes(weir_node_tensor(other), &bytes));
@@ -185,6 +197,10 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 		must(weir_run_output(run, y[i], &t));
 		must(weir_tensor_bytes(&t, &bytes));
 		must(weir_tensor_get(&t, 0, seen->y[i], bytes));
+		if (!bias[i])
+			continue;
+		must(weir_run_output(run, sum[i], &t));
+		must(weir_tensor_get(&t, 0, seen->sum[i], bytes));
 	}
 	if (other) {
 		must(weir_run_output(run, made, &t));
@@ -202,6 +218,7 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 static bool same(const struct seen *x, const struct seen *y)
 {
 	return !memcmp(x->y, y->y, sizeof(x->y)) &&
+	       !memcmp(x->sum, y->sum, sizeof(x->sum)) &&
 	       !memcmp(x->b, y->b, sizeof(x->b));
 }
 
@@ -348,6 +365,38 @@ static void rounded(void)
 	joins(&p, 2, 2, "swiglu that is not rounded");
 }
 
+/* Biases are added in the launch of the products, of up to 4 columns. */
+static void biases(void)
+{
+	static const struct {
+		enum weir_dtype dtype;
+		const char *name;
+		int bytes;
+	} of[] = { { F32, "F32", 0 },
+		   { BF16, "BF16", 0 },
+		   { Q8_0, "Q8_0", 1 },
+		   { Q4_K, "Q4_K", 1 } };
+	struct products p = { .n = 3, .rows = { 61, 4, 29 }, .biases = true };
+	char title[64];
+
+	for (unsigned i = 0; i < 4; i++) {
+		const int bytes = of[i].bytes;
+
+		p.dtype[0] = p.dtype[1] = p.dtype[2] = of[i].dtype;
+		for (p.columns = 1; p.columns <= 4; p.columns++) {
+			snprintf(title, sizeof(title), "biases, %s, %d columns",
+				 of[i].name, p.columns);
+			joins(&p, 5 + 3 * bytes, 1 + bytes, title);
+		}
+	}
+	p.before = NORM;
+	joins(&p, 10, 6, "norm, biases, 5 columns");
+	p.columns = 1;
+	joins(&p, 10, 2, "norm, biases, 1 column");
+	p.n = 1;
+	joins(&p, 5, 2, "norm, one product and its bias");
+}
+
 static void apart(void)
 {
 	struct products p = { .n = 2,
@@ -442,6 +491,7 @@ int main(void)
 	dtypes();
 	mixtures();
 	rounded();
+	biases();
 	apart();
 	parts();
 	fake.counts(&counts);

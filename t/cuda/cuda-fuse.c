@@ -14,7 +14,7 @@
 #define WIDTH (HEAD * HEADS)
 #define MOST_PLACES 300 /* of the caches */
 #define STEPS 4
-#define WEIGHTS 10
+#define WEIGHTS 15
 
 static struct weir *weir;
 static struct weir_dev *cuda;
@@ -27,6 +27,7 @@ static struct layer {
 	struct weir_node *w[WEIGHTS];
 	enum weir_dtype dtype; /* of matrices */
 	int places;            /* of the caches */
+	bool qwen; /* biases of q, k and v, norms of the heads of q and k */
 	struct weir_tensor cache[2];
 	struct weir_exec *exec;
 	struct weir_run *run;
@@ -83,6 +84,20 @@ static void cache_make(void)
 	}
 }
 
+/* Product @i, with its bias if there is one. */
+static struct weir_node *linear(unsigned i, struct weir_node *x)
+{
+	x = weir_mul_mat(g, m.w[i], x);
+	return m.qwen ? weir_add(g, x, m.w[9 + i]) : x;
+}
+
+static struct weir_node *normed(struct weir_node *heads, unsigned scale)
+{
+	if (!m.qwen)
+		return heads;
+	return weir_mul(g, weir_rms_norm(g, heads, 1e-5F), m.w[scale]);
+}
+
 /* The second half, from the sum after attention on. */
 static struct weir_node *feed_forward(struct weir_node *sum)
 {
@@ -123,14 +138,21 @@ static void layer_make(const char *params, bool observed)
 	m.w[7] = matrix("up", WIDTH);
 	m.w[8] = matrix("down", WIDTH);
 	m.w[9] = input("norm3", WEIR_DTYPE_F32, 1, WIDTH);
+	if (m.qwen) {
+		m.w[10] = input("bias of q", WEIR_DTYPE_F32, 1, WIDTH);
+		m.w[11] = input("bias of k", WEIR_DTYPE_F32, 1, KV * HEAD);
+		m.w[12] = input("bias of v", WEIR_DTYPE_F32, 1, KV * HEAD);
+		m.w[13] = input("norm of q", WEIR_DTYPE_F32, 1, HEAD);
+		m.w[14] = input("norm of k", WEIR_DTYPE_F32, 1, HEAD);
+	}
 	m.sum = x = weir_add(g, m.x, m.y);
 	m.normed = weir_rms_norm(g, x, 1e-5F);
 	x = weir_mul(g, m.normed, m.w[0]);
-	q = split(weir_mul_mat(g, m.w[1], x), 1, HEADS);
-	k = split(weir_mul_mat(g, m.w[2], x), 1, KV);
-	v = weir_mul_mat(g, m.w[3], x);
-	q = weir_rope(g, q, m.pos, NULL, &rope);
-	k = weir_rope(g, k, m.pos, NULL, &rope);
+	q = split(linear(1, x), 1, HEADS);
+	k = split(linear(2, x), 1, KV);
+	v = linear(3, x);
+	q = weir_rope(g, normed(q, 13), m.pos, NULL, &rope);
+	k = weir_rope(g, normed(k, 14), m.pos, NULL, &rope);
 	k = remember(0, weir_reshape(g, k, 2, (int64_t[]){ 1, KV * HEAD }),
 		     m.pos);
 	v = remember(1, v, m.pos_v);
@@ -204,7 +226,7 @@ static void get(const struct weir_node *node, float *to)
 
 static void set_weights(void)
 {
-	for (unsigned i = 0; i < WEIGHTS; i++) {
+	for (unsigned i = 0; i < (m.qwen ? WEIGHTS : 10); i++) {
 		const struct weir_tensor *t = weir_node_tensor(m.w[i]);
 
 		set(m.w[i], (size_t)(t->shape[0] * t->shape[1]), i + 1);
@@ -319,7 +341,8 @@ static void layer(enum weir_dtype dtype, int places, int kernels, int fewer)
 	m.dtype = dtype;
 	m.places = places;
 	must(weir_dtype_info(dtype, &info));
-	snprintf(title, sizeof(title), "%s, %d positions", info.name, places);
+	snprintf(title, sizeof(title), "%s, %d positions%s", info.name, places,
+		 m.qwen ? ", biases and norms of heads" : "");
 	plain = run_with("CUDA0:fuse=no", 0, false);
 	fused = run_with("CUDA0:fuse=yes", 0, false);
 	ok(memcmp(plain.out[0], plain.out[1], sizeof(plain.out[0])) != 0,
@@ -357,6 +380,10 @@ int main(void)
 	layer(WEIR_DTYPE_Q8_0, 8, 29, 10);
 	layer(WEIR_DTYPE_Q4_0, 8, 29, 10);
 	layer(WEIR_DTYPE_Q4_0, MOST_PLACES, 29, 10);
+	m.qwen = true;
+	layer(WEIR_DTYPE_BF16, 8, 29, 10);
+	layer(WEIR_DTYPE_Q8_0, MOST_PLACES, 36, 10);
+	m.qwen = false;
 	positions("CUDA0:fuse=no");
 	positions("CUDA0:fuse=yes");
 	if (on_fake(3)) {

@@ -76,5 +76,5 @@ KERNEL(get_rows, index)
  */
 KERNEL(set_rows, index)
 {
-	set_rows_of(p, workspace, thread_first(), thread_step());
+	set_rows_of(p, workspace, thread_first(), p.n, thread_step());
 }

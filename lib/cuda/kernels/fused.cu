@@ -94,25 +94,70 @@ KERNEL(swiglu_bytes, swiglu)
 	}
 }
 
+/* The norm of head @h, and that times a scale to @dst, as by rms_norm_mul. */
+__device__ static inline void norm_head(const struct weir__cuda_head_norm &p,
+					const operand &dst, int64_t h)
+{
+	__shared__ double part[32];
+	const char *a = address(p.a) + h * p.a.stride[1];
+	char *norm = address(p.norm) + h * p.norm.stride[1];
+	char *to = address(dst) + h * dst.stride[1];
+	double sum = 0, factor;
+
+	for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+		double x = (double)element_in(p.a, a + i * p.a.stride[0]);
+
+		sum += x * x;
+	}
+	sum = block_sum(sum, part);
+	factor = 1 / sqrt(sum / (double)p.columns + (double)p.eps);
+	for (int64_t i = threadIdx.x; i < p.columns; i += blockDim.x) {
+		double x = (double)element_in(p.a, a + i * p.a.stride[0]);
+		char *at = norm + i * p.norm.stride[0];
+
+		element_out(p.norm, at, (float)(x * factor));
+		element_out(dst, to + i * dst.stride[0],
+			    element_in(p.norm, at) *
+				    element_in(p.scale,
+					       address(p.scale) +
+						       i * p.scale.stride[0]));
+	}
+	__syncthreads();
+}
+
 /*
- * rope of q and of k, and set_rows of the rotated k and of v, of one token.
- * Block 0 has q, block 1 k, block 2 v. Each thread of block 2 reports an index
- * of k that is out of range before one of v, as the kernels of the single nodes
- * do: block 1 may not have begun.
+ * rope of q and of k, after norms of their heads, and set_rows of the rotated k
+ * and of v, of one token. Each head of q and of k has a block; the last block
+ * has v. Each of its threads reports an index of k that is out of range before
+ * one of v, as the kernels of the single nodes do: no block of k may have
+ * begun.
  */
 KERNEL(rope_set_rows, rope_set)
 {
-	if (blockIdx.x == 0) {
-		rotate_token(p.q, 0);
-	} else if (blockIdx.x == 1) {
-		rotate_token(p.k, 0);
-		__syncthreads();
-		set_rows_of(p.set_k, workspace, threadIdx.x, blockDim.x);
-	} else {
+	const bool is_q = blockIdx.x < (uint64_t)p.q.dst.dim[1];
+	int64_t h = blockIdx.x;
+
+	if (blockIdx.x == gridDim.x - 1) {
 		int64_t index;
 
 		set_row_in(p.set_k, workspace, place_of(p.set_k.a, 1, 0),
 			   index);
-		set_rows_of(p.set_v, workspace, threadIdx.x, blockDim.x);
+		set_rows_of(p.set_v, workspace, threadIdx.x, p.set_v.n,
+			    blockDim.x);
+		return;
 	}
+	if (is_q) {
+		if (p.norm_q.columns)
+			norm_head(p.norm_q, p.q.a, h);
+		rotate_heads(p.q, 0, h, h + 1);
+		return;
+	}
+	h -= p.q.dst.dim[1];
+	if (p.norm_k.columns)
+		norm_head(p.norm_k, p.k.a, h);
+	rotate_heads(p.k, 0, h, h + 1);
+	__syncthreads();
+	set_rows_of(p.set_k, workspace,
+		    (uint64_t)(h * p.k.dst.dim[0]) + threadIdx.x,
+		    (uint64_t)((h + 1) * p.k.dst.dim[0]), blockDim.x);
 }

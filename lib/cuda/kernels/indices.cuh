@@ -31,12 +31,12 @@ __device__ static inline bool set_row_in(const struct weir__cuda_index &p,
 	return false;
 }
 
-/* Threads from @first on, @step of them, set elements of columns. */
+/* Threads from @first on, @step of them, set columns before @end. */
 __device__ static inline void set_rows_of(const struct weir__cuda_index &p,
 					  char *workspace, uint64_t first,
-					  uint64_t step)
+					  uint64_t end, uint64_t step)
 {
-	for (uint64_t i = first; i < p.n; i += step) {
+	for (uint64_t i = first; i < end; i += step) {
 		int64_t column = (int64_t)(i % (uint64_t)p.a.dim[0]);
 		place w = place_of(p.a, 2, i / (uint64_t)p.a.dim[0]);
 		char *dst = at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS) +

@@ -60,8 +60,9 @@ struct matvec_work {
 	int columns;                   /* at least 1 */
 };
 
-/* The epilogue of a product by itself. */
+/* The epilogue: the result, and its sum with a bias if columns are few. */
 struct matvec_store {
+	template <int C>
 	__device__ static inline void put(const struct weir__cuda_matvec &p,
 					  const matvec_work &w, int64_t row,
 					  int column, float v)
@@ -72,6 +73,32 @@ struct matvec_store {
 			bytes_out<uint32_t>(to, __float_as_uint(v));
 		else
 			*(float *)to = v;
+		if (C <= WEIR__CUDA_MATVEC_BIASED && p.sums)
+			put_sum(p, row, column, v);
+	}
+
+	/* Looks for the part again: no register has it while rows are read. */
+	__device__ static inline void put_sum(const struct weir__cuda_matvec &p,
+					      int64_t row, int column, float v)
+	{
+		unsigned block = blockIdx.x;
+		const float *bias;
+		int64_t pitch;
+		char *sum;
+
+		asm volatile("" : "+r"(block), "+r"(column));
+#pragma unroll
+		for (int i = 0; i < WEIR__CUDA_MATVEC_PARTS; i++) {
+			bias = (const float *)p.sum[i].row;
+			sum = (char *)p.sum[i].sum;
+			pitch = p.sum[i].column;
+			if (block < p.part[i].blocks)
+				break;
+			block -= p.part[i].blocks;
+		}
+		if (bias)
+			*(float *)(sum + column * pitch + row * 4) =
+				v + bias[row];
 	}
 };
 
@@ -422,7 +449,7 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 			}
 			if (is_mine && row < w.m && base + i % R >= row &&
 			    (int)i / R < w.columns)
-				E::put(p, w, base + i % R, (int)i / R, v);
+				E::template put<C>(p, w, base + i % R, (int)i / R, v);
 		}
 	}
 }

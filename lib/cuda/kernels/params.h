@@ -121,9 +121,17 @@ struct weir__cuda_swiglu {
 	struct weir__cuda_rounded rounded;
 };
 
-/* rope of q and k, set_rows of k and v, of one token. */
+/* rms_norm of each head, and mul, whose result is rotated. columns 0: none. */
+struct weir__cuda_head_norm {
+	int64_t columns;
+	float eps;
+	struct weir__cuda_operand a, norm, scale;
+};
+
+/* [Norms of the heads,] rope of q and k, set_rows of k and v, of one token. */
 struct weir__cuda_rope_set {
 	struct weir__cuda_rope q, k;
+	struct weir__cuda_head_norm norm_q, norm_k;
 	struct weir__cuda_index set_k, set_v;
 };
 
@@ -214,6 +222,7 @@ struct weir__cuda_tiles {
 
 #define WEIR__CUDA_MATVEC_WARPS 4   /* of a block */
 #define WEIR__CUDA_MATVEC_COLUMNS 8 /* of b, the most in a launch */
+#define WEIR__CUDA_MATVEC_BIASED 4  /* the most, if there is a bias */
 #define WEIR__CUDA_MATVEC_ROWS 4    /* of a, the most of a warp */
 #define WEIR__CUDA_MATVEC_OUTER 3   /* outer dimensions */
 #define WEIR__CUDA_MATVEC_PARTS 3   /* matrices of one launch */
@@ -230,6 +239,12 @@ struct weir__cuda_matvec_part {
 	int64_t m, dst_column;
 	uint32_t split;  /* warps that share a row: 1, 2, 4 */
 	uint32_t blocks; /* 0: there is no such part */
+};
+
+/* The result of a part plus @row, of F32, is @sum, whose rows are dense. */
+struct weir__cuda_matvec_sum {
+	uint64_t row, sum; /* 0: nothing is added */
+	int64_t column;    /* bytes of a row of sum */
 };
 
 /*
@@ -255,6 +270,8 @@ struct weir__cuda_matvec {
 	int64_t ids_token, ids_id, a_expert;
 	int32_t experts, b_columns; /* b has as many for each token */
 	uint64_t node;              /* its number in the segment + 1 */
+	struct weir__cuda_matvec_sum sum[WEIR__CUDA_MATVEC_PARTS];
+	uint32_t sums; /* a part has one */
 };
 
 /*

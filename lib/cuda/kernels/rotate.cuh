@@ -28,9 +28,10 @@ __device__ static inline void rope_pair(const struct weir__cuda_rope &p,
 	*s *= (float)p.size;
 }
 
-/* The threads of a block rotate token @n; each has a pair of all heads. */
-__device__ static inline void rotate_token(const struct weir__cuda_rope &p,
-					   uint64_t n)
+/* A block rotates heads [@from, @end) of token @n. Each thread has a pair. */
+__device__ static inline void rotate_heads(const struct weir__cuda_rope &p,
+					   uint64_t n, int64_t from,
+					   int64_t end)
 {
 	place w = place_of(p.dst, 2, n);
 	char *dst = at_repeated(p.dst, w, 2, WEIR__CUDA_DIMS);
@@ -44,11 +45,11 @@ __device__ static inline void rotate_token(const struct weir__cuda_rope &p,
 		float c, s;
 
 		rope_pair(p, i, pos, &c, &s);
-		for (int64_t h = 0; h < p.dst.dim[1]; h++) {
-			const char *from = a + h * p.a.stride[1];
+		for (int64_t h = from; h < end; h++) {
+			const char *in = a + h * p.a.stride[1];
 			char *to = dst + h * p.dst.stride[1];
-			float u = element_in(p.a, from + x * p.a.stride[0]);
-			float v = element_in(p.a, from + y * p.a.stride[0]);
+			float u = element_in(p.a, in + x * p.a.stride[0]);
+			float v = element_in(p.a, in + y * p.a.stride[0]);
 
 			element_out(p.dst, to + x * p.dst.stride[0],
 				    u * c - v * s);
@@ -58,7 +59,7 @@ __device__ static inline void rotate_token(const struct weir__cuda_rope &p,
 	}
 	for (int64_t i = p.n_dims + threadIdx.x; i < p.dst.dim[0];
 	     i += blockDim.x)
-		for (int64_t h = 0; h < p.dst.dim[1]; h++)
+		for (int64_t h = from; h < end; h++)
 			element_out(p.dst,
 				    dst + h * p.dst.stride[1] +
 					    i * p.dst.stride[0],

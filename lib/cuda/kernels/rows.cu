@@ -146,5 +146,5 @@ KERNEL(soft_max, rows)
 KERNEL(rope, rope)
 {
 	for (uint64_t n = blockIdx.x; n < p.tokens; n += gridDim.x)
-		rotate_token(p, n);
+		rotate_heads(p, n, 0, p.dst.dim[1]);
 }
