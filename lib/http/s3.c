@@ -96,6 +96,24 @@ static int auth_google(struct weir__http_auth **ret, char *why)
 	return -ENOMEM;
 }
 
+/*
+ * Before 7.87 libcurl signs the digest of an empty body rather than what
+ * x-amz-content-sha256 says, and not the headers of AWS: S3 refuses that.
+ */
+static int check_signing(const struct weir__http_start *s, char *why)
+{
+	const curl_version_info_data *info = curl_version_info(CURLVERSION_NOW);
+
+	if (!s->q.auth || s->q.auth->kind != WEIR__HTTP_AUTH_AWS ||
+	    info->version_num >= 0x075700)
+		return 0;
+	snprintf(
+		why, WEIR__HTTP_WHY,
+		"%s: libcurl is %s, 7.87 is needed to sign requests: use a signed URL of https",
+		s->q.shown, info->version);
+	return -ENOSYS;
+}
+
 /* Begin a request for @tail, which follows the bucket's URL. */
 static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 		 const struct weir__http_auth *refused, const char *tail,
@@ -113,6 +131,8 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 		err = weir__http_cloud_auth(r, region, refused, &s->q.auth,
 					    why);
 	}
+	if (!err)
+		err = check_signing(s, why);
 	if (err < 0)
 		return err;
 	url = bucket_url(u, region);
