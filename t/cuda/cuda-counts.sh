@@ -38,8 +38,8 @@ else
 fi
 is "$(awk '/^matvec_/ && $11 != "-" && $11 < 90' "$tmp/counts")" '' \
 	'mat-vecs use at least 90 % of the sectors of weights that they load'
-is "$(awk '/^matvec_.*_[1248] .*]x/ && $11 != "-"' "$tmp/counts" | wc -l)" 42 \
-	'mat-vecs of all dtypes and numbers of columns were counted'
+is "$(awk '/^matvec_.*_[1248] .*](x|ids)/ && $11 != "-"' "$tmp/counts" | wc -l)" 49 \
+	'mat-vecs of all dtypes and numbers of columns, and of experts, were counted'
 is "$(awk '/^attention_chunks_/ { n++; if ($11 < 90) print }
 	END { if (n != 7) print n }' "$tmp/counts")" '' \
 	'attention uses at least 90 % of the sectors of k and v that it loads'
