@@ -191,6 +191,17 @@ struct weir_opts {
 	const char *io_cpus;     /* CPUs of the threads that read, copy and
 				    prefault memory, such as "0-3,8"; NULL: all
 				    that the process may use */
+	const char *cache;       /* a folder that keeps copies of objects that
+				    are opened by URLs, made with mode 0700 if
+				    it is not there. It must be the user's, and
+				    nobody else may be able to write to it. An
+				    object that is whole there is read as a
+				    file, if its source says that it has not
+				    changed. NULL: the environment variable
+				    WEIR_CACHE, "": none */
+	uint64_t cache_bytes;    /* most bytes of the folder, in which copies
+				    that are not in use make room for new ones;
+				    0: no limit */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
-lib_libweir_core_la_SOURCES += %D%/partial.c %D%/partial.h
+lib_libweir_core_la_SOURCES += %D%/partial.c %D%/partial.h \
+	%D%/cache.c %D%/cache.h %D%/cache_room.c %D%/cached_object.c %D%/cached_write.c

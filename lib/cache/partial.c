@@ -36,6 +36,7 @@ enum known {
 struct weir__partial {
 	int state, data;
 	bool shared;
+	bool sealed; /* it may not be written any more */
 	enum weir__partial_was was;
 	struct head want; /* of the object */
 	struct head had;  /* as it was opened; describes() needs it */
@@ -328,7 +329,9 @@ static int open_data(struct weir__partial *p, int dir, const char *data)
 		return r;
 	if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || st.st_uid != geteuid())
 		return -EPERM;
-	if ((uint64_t)st.st_size != p->want.bytes)
+	if (p->shared && weir__sys_lock_shared(p->data, 0) < 0)
+		p->sealed = true; /* another process makes it whole */
+	else if ((uint64_t)st.st_size != p->want.bytes)
 		r = weir__sys_truncate(p->data, p->want.bytes);
 	return r;
 }
@@ -350,6 +353,21 @@ int weir__partial_begin(struct weir__partial *p, int dir, const char *data)
 			r = -EBUSY;
 	}
 	return r < 0 ? r : 0;
+}
+
+int weir__partial_seal(struct weir__partial *p)
+{
+	int r = p->sealed ? -EWOULDBLOCK : weir__sys_lock(p->data, 0);
+
+	p->sealed = true;
+	return r;
+}
+
+void weir__partial_unseal(struct weir__partial *p, bool ended)
+{
+	/* The lock of a file says that it is in use. */
+	if (weir__sys_lock_shared(p->data, 0) >= 0)
+		p->sealed = ended;
 }
 
 uint32_t weir__partial_blocks(const struct weir__partial *p)
@@ -390,7 +408,9 @@ int weir__partial_write(struct weir__partial *p, uint32_t block,
 {
 	uint32_t n = weir__partial_len(p, block);
 	uint8_t digest[WEIR__DIGEST_MAX];
-	int r = weir__hash_bytes(WEIR_DIGEST_XXH3, bytes, n, digest);
+	int r = p->sealed
+			? -EROFS
+			: weir__hash_bytes(WEIR_DIGEST_XXH3, bytes, n, digest);
 
 	if (r >= 0)
 		r = write_all(p->data, bytes, n,

@@ -67,6 +67,15 @@ int weir__partial_begin(struct weir__partial *p, int dir, const char *data);
 /* Unlock and close both files, which stay. Takes NULL. */
 void weir__partial_close(struct weir__partial *p);
 
+/*
+ * All blocks of a shared partial file are there: end writing to it, and lock
+ * the data alone, so that nobody else does. -EWOULDBLOCK: another process still
+ * may; what it does when it ends is left to it.
+ */
+int weir__partial_seal(struct weir__partial *p);
+/* Unlock the data. Unless it has @ended, it may be written again. */
+void weir__partial_unseal(struct weir__partial *p, bool ended);
+
 uint32_t weir__partial_blocks(const struct weir__partial *p);
 /* The bytes of a block. */
 uint32_t weir__partial_len(const struct weir__partial *p, uint32_t block);

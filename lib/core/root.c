@@ -210,6 +210,44 @@ static void make_locks(struct weir *weir)
 	pthread_rwlock_init(&weir->parks.lock, NULL);
 }
 
+/* "64G": bytes. False: it is no size. */
+static bool parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char letter[] = "KMGT";
+	unsigned shift = 0;
+	const char *at;
+	char *end;
+
+	errno = 0;
+	*ret_bytes = strtoull(text, &end, 10);
+	at = *end ? strchr(letter, *end & ~0x20) : NULL;
+	if (at)
+		shift = 10 * (unsigned)(at - letter + 1);
+	if (*text < '0' || *text > '9' || errno || (*end && (!at || end[1])))
+		return false;
+	return !__builtin_mul_overflow(*ret_bytes, UINT64_C(1) << shift,
+				       ret_bytes);
+}
+
+/* Without a cache in the options that of the environment is used. */
+static int copy_cache(struct weir *weir)
+{
+	const char *size = secure_getenv("WEIR_CACHE_SIZE");
+	const char *path = weir->opts.cache ? weir->opts.cache
+					    : secure_getenv("WEIR_CACHE");
+
+	if (!weir->opts.cache && !weir->opts.cache_bytes && size && *size &&
+	    !parse_size(size, &weir->opts.cache_bytes))
+		return weir__fail(-EINVAL,
+				  "WEIR_CACHE_SIZE is '%s', not a size as 64G",
+				  weir__quote(size, strlen(size)));
+	weir->opts.cache = NULL;
+	if (!path || !*path)
+		return 0;
+	weir->opts.cache = weir->cache = weir__strdup(path);
+	return weir->cache ? 0 : weir__fail(-ENOMEM, "no memory for cache");
+}
+
 /* The path is used when modules are searched, which is after weir_open(). */
 static int copy_path(struct weir *weir)
 {
@@ -252,6 +290,8 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 		goto out_weir;
 	make_locks(weir);
 	r = copy_path(weir);
+	if (r >= 0)
+		r = copy_cache(weir);
 	if (r < 0) {
 		weir__root_put(weir);
 		return r;
@@ -341,6 +381,7 @@ static void root_free(struct weir *weir)
 	pthread_mutex_destroy(&weir->accesses.lock);
 	pthread_rwlock_destroy(&weir->parks.lock);
 	weir__free(weir->module_path);
+	weir__free(weir->cache);
 	weir__free(weir->debug);
 	weir__free(weir);
 }

@@ -28,6 +28,7 @@ enum weir__part_id {       /* in the order of closing */
 	WEIR__PART_HEAP,   /* which heaps there are */
 	WEIR__PART_STREAM, /* the watcher, streams that are left */
 	WEIR__PART_IO,     /* reactors, copiers, slots */
+	WEIR__PART_COPIES, /* copies of objects, and threads for them */
 	WEIR__PART_SOURCE, /* sources of bytes, and their modules */
 	WEIR__PART_ALLOC,  /* kept arenas */
 	WEIR__PART_DEV,    /* backends, devices, modules */
@@ -68,6 +69,7 @@ struct weir {
 	struct weir_opts opts;        /* as given, defaults filled in */
 	struct weir__cpu_set io_cpus; /* CPUs of the threads that move bytes */
 	char *module_path;
+	char *cache;             /* opts.cache, or WEIR_CACHE */
 	char *debug;             /* the words of WEIR_DEBUG, or NULL */
 	_Atomic uint32_t *alive; /* 1, and 0 in a child: fork wipes its page */
 	pid_t owner_pid; /* compared where no page can be wiped; else 0 */

@@ -5,12 +5,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cache/cache.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "io/caller_read.h"
 #include "io/file.h"
 #include "io/source.h"
 
+#define CACHE_LOCK_NS INT64_C(200000000)
 #define REQUEST_BYTES (UINT64_C(64) << 10)
 
 struct weir__object *weir__object_new(const struct weir_source *source,
@@ -116,12 +118,55 @@ int weir__object_unchanged(const struct weir_file *file)
 	return weir__source_result(r, file->path, why);
 }
 
+/* The copy in the cache. False: it is not there any more. */
+static bool open_cached(struct weir *weir, const char *path,
+			const struct weir_source_info *info, const char *url,
+			struct weir_file **ret_file)
+{
+	struct weir__error_saved saved;
+	struct weir_file *file;
+	bool there = false;
+
+	weir__error_save(&saved);
+	if (weir__file_open_copy(weir, path, info, url, &file) >= 0) {
+		/* The lock says that it is in use, as long as it is open. */
+		there = weir__sys_lock_shared(file->fd, CACHE_LOCK_NS) >= 0;
+		if (there)
+			*ret_file = file;
+		else
+			weir__file_put(file);
+	}
+	weir__error_restore(&saved);
+	return there;
+}
+
+/* As object_file(), for an object that the cache may have. */
+static int cached_file(struct weir *weir, const struct weir_source *ops,
+		       void **object, const struct weir_source_info *info,
+		       const char *url, struct weir_file **ret_file)
+{
+	struct weir__copies_found found = { .ops = *ops, .object = *object };
+	int r;
+
+	if (weir__copies_find(weir, ops, *object, info, &found) ==
+		    WEIR__COPIES_FILE &&
+	    open_cached(weir, found.path, info, url, ret_file))
+		return 0;
+	*object = NULL;
+	r = weir__file_of_object(weir, &found.ops, found.object, info, url,
+				 ret_file);
+	if (r < 0)
+		found.ops.close(found.object);
+	return r;
+}
+
 /*
- * Make a file of what a source has opened. Returns 0 if it has the object, 1
- * if it is the file of this machine with the same bytes.
+ * Make a file of what a source has opened: the object, or a file of this
+ * machine with the same bytes. If the file has the object, *object is NULL
+ * then.
  */
 static int object_file(struct weir *weir, const struct weir_source *ops,
-		       void *object, const struct weir_source_info *info,
+		       void **object, const struct weir_source_info *info,
 		       const char *url, struct weir_file **ret_file)
 {
 	struct weir__error_saved saved;
@@ -130,15 +175,15 @@ static int object_file(struct weir *weir, const struct weir_source *ops,
 	if (*info->path) {
 		weir__error_save(&saved);
 		r = weir__file_open_copy(weir, info->path, info, url, ret_file);
-		if (r >= 0 || !object || r == -ENOMEM || r == -EMFILE)
-			return r < 0 ? r : 1;
+		if (r >= 0 || !*object || r == -ENOMEM || r == -EMFILE)
+			return r;
 		weir__error_restore(&saved);
 	}
-	if (!object)
+	if (!*object)
 		return weir__fail(-EINVAL,
 				  "source %s: %s: neither an object nor a path",
 				  ops->name, info->name);
-	return weir__file_of_object(weir, ops, object, info, url, ret_file);
+	return cached_file(weir, ops, object, info, url, ret_file);
 }
 
 static int object_open(struct weir *weir, const char *url,
@@ -164,10 +209,10 @@ static int object_open(struct weir *weir, const char *url,
 		return r;
 	r = check_info(ops, &info, name);
 	if (r >= 0)
-		r = object_file(weir, ops, object, &info, url, ret_file);
-	if (r && object)
+		r = object_file(weir, ops, &object, &info, url, ret_file);
+	if (object)
 		ops->close(object);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 /* The root may be closed meanwhile, and with it the source. */

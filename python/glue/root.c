@@ -22,24 +22,26 @@ static PyObject *root_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 				 "copiers",     "chunk",         "staging",
 				 "keep",        "budget",        "io_cpus",
 				 "module_path", "close_timeout", "read_timeout",
-				 NULL };
+				 "cache",       "cache_bytes",   NULL };
 	struct weir_opts opts = WEIR_OPTS_INIT;
-	unsigned long long chunk = 0, staging = 0, keep = 0, budget = 0;
+	unsigned long long chunk = 0, staging = 0, keep = 0, budget = 0,
+			   cache_bytes = 0;
 	long long close_timeout = 0, read_timeout = 0;
 	struct glue_root *self;
 	struct weir *weir;
 	int r;
 
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kw, "|$IIIIKKKKzzLL:Root", names, &opts.io,
+		    args, kw, "|$IIIIKKKKzzLLzK:Root", names, &opts.io,
 		    &opts.reactors, &opts.depth, &opts.copiers, &chunk,
 		    &staging, &keep, &budget, &opts.io_cpus, &opts.module_path,
-		    &close_timeout, &read_timeout))
+		    &close_timeout, &read_timeout, &opts.cache, &cache_bytes))
 		return NULL;
 	opts.chunk = chunk;
 	opts.staging = staging;
 	opts.keep = keep;
 	opts.budget = budget;
+	opts.cache_bytes = cache_bytes;
 	opts.close_timeout = close_timeout;
 	opts.read_timeout = read_timeout;
 	if (ended)

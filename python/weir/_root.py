@@ -32,8 +32,9 @@ class Root(_weir.Root):
     read and how much they read at once; chunk: size of a read; staging: most
     memory for reads that do not end in place; keep: memory kept for reuse;
     budget: most host memory; io_cpus: CPUs of these threads, "0-3,8"; close
-    and read timeouts, -1 for no limit. 0, or None for io_cpus and module_path,
-    means the library's choice.
+    and read timeouts, -1 for no limit; cache: a folder that keeps what URLs gave,
+    of at most cache_bytes. 0 or None means the library's choice: for cache that of
+    the environment variable WEIR_CACHE.
     """
 
     def __new__(
@@ -51,8 +52,14 @@ class Root(_weir.Root):
         module_path: Optional[str] = None,
         close_timeout: float = 0,
         read_timeout: float = 0,
+        cache: Optional[str] = None,
+        cache_bytes: int = 0,
     ) -> "Root":
-        for name, word in (("io_cpus", io_cpus), ("module_path", module_path)):
+        for name, word in (
+            ("io_cpus", io_cpus),
+            ("module_path", module_path),
+            ("cache", cache),
+        ):
             if word is not None:
                 _check.text(name, word)
         few = (1 << 31) - 1
@@ -70,6 +77,8 @@ class Root(_weir.Root):
             module_path=module_path,
             close_timeout=_ns("close_timeout", close_timeout),
             read_timeout=_ns("read_timeout", read_timeout),
+            cache=cache,
+            cache_bytes=_check.whole("cache_bytes", cache_bytes),
         )
 
     def trim(self, keep: int = 0) -> None:

@@ -82,6 +82,8 @@ class Root:
         module_path: Optional[str] = ...,
         close_timeout: int = ...,
         read_timeout: int = ...,
+        cache: Optional[str] = ...,
+        cache_bytes: int = ...,
     ) -> _R: ...
     @property
     def closed(self) -> bool: ...

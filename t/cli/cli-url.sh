@@ -66,7 +66,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 24
+plan 29
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 listed m.safetensors >want
@@ -100,6 +100,17 @@ works 'weir verify takes the URL of a folder' \
 sha256sum m.safetensors >sums
 works 'weir verify compares SHA-256 sums of a file at a URL' \
 	weir verify "$at/file/m.safetensors" sums
+WEIR_CACHE=$tmp/kept
+export WEIR_CACHE
+works 'weir digest reads through a cache' weir digest "$at/file/m.safetensors"
+weir digest m.safetensors >digests 2>/dev/null
+check 'digests read through a cache are those of the file' cmp out digests
+count >/dev/null
+works 'weir digest reads a model that is in the cache' \
+	weir digest "$at/file/m.safetensors"
+check 'digests of a model in the cache are those of the file' cmp out digests
+is "$(count)" 1 'for a model in the cache the server is asked once'
+unset WEIR_CACHE
 works 'the query of a URL is used for the shards, too' \
 	weir inspect "$at/keyed/shards/?sig=secret/key"
 refused 1 '403' 'a URL whose signature is wrong is refused with the reason' \

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* The cache of a root: its folder, its threads, and what they have to do. */
+#include "cache/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/sys.h"
+#include "core/util.h"
+
+#define WAITING (UINT64_C(64) << 20) /* bytes that wait for the disk */
+#define LOCK_NS INT64_C(200000000)
+
+/* Threads. */
+
+bool weir__copies_stops(struct weir__copies *cache)
+{
+	bool stop;
+
+	pthread_mutex_lock(&cache->lock);
+	stop = cache->stop && weir__now() >= cache->until;
+	pthread_mutex_unlock(&cache->lock);
+	return stop;
+}
+
+/* Writes that are queued are done before the thread ends. */
+static void *write_all(void *arg)
+{
+	struct weir__copies *c = arg;
+	struct weir__copies_write *w;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->write || !c->stop) {
+		w = c->write;
+		if (!w) {
+			pthread_cond_wait(&c->cond, &c->lock);
+			continue;
+		}
+		c->write = w->next;
+		if (!c->write)
+			c->write_end = &c->write;
+		pthread_mutex_unlock(&c->lock);
+		weir__cached_write(w->cached, w);
+		weir__cached_put(w->cached);
+		pthread_mutex_lock(&c->lock);
+		c->waiting -= w->len;
+		weir__free(w);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static void *read_all(void *arg)
+{
+	struct weir__copies *c = arg;
+	struct weir__copies_read *r;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->read || !c->stop) {
+		r = c->read;
+		if (!r) {
+			pthread_cond_wait(&c->cond, &c->lock);
+			continue;
+		}
+		c->read = r->next;
+		if (!c->read)
+			c->read_end = &c->read;
+		pthread_mutex_unlock(&c->lock);
+		r->run(r);
+		pthread_mutex_lock(&c->lock);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* The lock is held. False: not all run, or they have ended. */
+static bool start(struct weir__copies *c)
+{
+	static void *(*const run[])(void *) = { write_all, read_all, read_all };
+
+	if (c->stop)
+		return false;
+	while (c->n_threads < sizeof(run) / sizeof(run[0])) {
+		int r = weir__thread_start(&c->thread[c->n_threads],
+					   "weir-cache", run[c->n_threads], c);
+
+		if (r < 0)
+			return false;
+		c->n_threads++;
+	}
+	return true;
+}
+
+static void cache_close(struct weir__part *part, int64_t deadline)
+{
+	struct weir__copies *c =
+		weir__container(part, struct weir__copies, part);
+
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	c->until = deadline;
+	pthread_cond_broadcast(&c->cond);
+	pthread_mutex_unlock(&c->lock);
+	while (c->n_threads)
+		weir__thread_join(c->thread[--c->n_threads], INT64_MAX);
+}
+
+static void cache_free(struct weir__part *part)
+{
+	struct weir__copies *c =
+		weir__container(part, struct weir__copies, part);
+
+	weir__sys_close(c->dir);
+	pthread_cond_destroy(&c->cond);
+	pthread_mutex_destroy(&c->lock);
+	weir__free(c->path);
+	weir__free(c);
+}
+
+bool weir__copies_queue(struct weir__copies *cache,
+			struct weir__copies_read *read)
+{
+	bool queued;
+
+	pthread_mutex_lock(&cache->lock);
+	queued = !cache->stop;
+	if (queued) {
+		read->next = NULL;
+		*cache->read_end = read;
+		cache->read_end = &read->next;
+		pthread_cond_broadcast(&cache->cond);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return queued;
+}
+
+void weir__copies_keep(struct weir__cached *cached, uint64_t off, uint64_t len,
+		       const void *bytes)
+{
+	struct weir__copies *c = cached->cache;
+	struct weir__copies_write *w;
+	bool room;
+
+	pthread_mutex_lock(&c->lock);
+	room = !c->stop && c->waiting + len <= WAITING;
+	if (room)
+		c->waiting += len;
+	pthread_mutex_unlock(&c->lock);
+	if (!room)
+		return;
+	w = weir__malloc(sizeof(*w) + len);
+	if (w) {
+		w->next = NULL;
+		w->cached = cached;
+		w->off = off;
+		w->len = len;
+		if (len)
+			memcpy(w->bytes, bytes, len);
+		weir__cached_ref(cached);
+	}
+	pthread_mutex_lock(&c->lock);
+	if (w) {
+		*c->write_end = w;
+		c->write_end = &w->next;
+		pthread_cond_broadcast(&c->cond);
+	} else {
+		c->waiting -= len;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The folder. */
+
+/* Others who could write to it could change models. */
+static int check_folder(int dir)
+{
+	struct stat st;
+	int r = weir__sys_fstat(dir, &st);
+
+	if (r < 0)
+		return weir__fail_sys(r, "its folder");
+	if (st.st_uid != geteuid())
+		return weir__fail(-EPERM, "the folder is another user's");
+	if (st.st_mode & 022)
+		return weir__fail(-EPERM,
+				  "others may write to the folder: chmod go-w");
+	return 0;
+}
+
+static int open_folder(const char *path)
+{
+	int r = weir__sys_make_folder(AT_FDCWD, path, 0700), dir;
+
+	if (r < 0 && r != -EEXIST)
+		return weir__fail_sys(r, "its folder cannot be made");
+	dir = weir__sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (dir < 0)
+		return weir__fail_sys(dir, "its folder");
+	r = check_folder(dir);
+	if (r >= 0)
+		return dir;
+	weir__sys_close(dir);
+	return r;
+}
+
+static int cache_new(struct weir *weir, struct weir__part **ret_part)
+{
+	struct weir__copies *c = weir__calloc(1, sizeof(*c));
+	char real[PATH_MAX];
+
+	if (!c)
+		return weir__fail(-ENOMEM, "no memory for a cache");
+	c->part.close = cache_close;
+	c->part.free = cache_free;
+	c->weir = weir;
+	c->limit = weir->opts.cache_bytes;
+	c->write_end = &c->write;
+	c->read_end = &c->read;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->cond, NULL);
+	c->dir = open_folder(weir->opts.cache);
+	if (c->dir < 0)
+		weir__log(weir, "cache %s is not used: %s", weir->opts.cache,
+			  weir__error_text());
+	else if (weir__sys_realpath(weir->opts.cache, real) >= 0)
+		c->path = weir__strdup(real);
+	*ret_part = &c->part;
+	return 0;
+}
+
+/* NULL: there is none, or it cannot be used. */
+static struct weir__copies *cache_of(struct weir *weir)
+{
+	struct weir__part *part;
+	struct weir__copies *c;
+	bool runs;
+
+	if (!weir->opts.cache || !*weir->opts.cache ||
+	    weir__root_part(weir, WEIR__PART_COPIES, cache_new, &part) < 0)
+		return NULL;
+	c = weir__container(part, struct weir__copies, part);
+	if (c->dir < 0 || !c->path)
+		return NULL;
+	pthread_mutex_lock(&c->lock);
+	runs = start(c);
+	pthread_mutex_unlock(&c->lock);
+	return runs ? c : NULL;
+}
+
+/* Objects. */
+
+static int make_names(const struct weir_source_info *info,
+		      struct weir__copies_names *names)
+{
+	char text[sizeof(info->name) + sizeof(info->identity) +
+		  sizeof(info->sha256) + 32];
+	uint8_t digest[WEIR__DIGEST_MAX];
+	char hex[WEIR__DIGEST_TEXT];
+	int n, r;
+
+	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%llu", info->name,
+		     info->identity, info->sha256,
+		     (unsigned long long)info->bytes);
+	r = weir__hash_bytes(WEIR_DIGEST_SHA256, text, (size_t)n, digest);
+	if (r < 0)
+		return r;
+	weir__digest_hex(digest, 32, hex);
+	snprintf(names->part, sizeof(names->part), "%.64s.part", hex);
+	snprintf(names->state, sizeof(names->state), "%.64s.state", hex);
+	if (*info->sha256)
+		snprintf(hex, sizeof(hex), "%.64s", info->sha256);
+	snprintf(names->whole, sizeof(names->whole), "%.64s%s", hex,
+		 *info->sha256 ? ".sum" : ".url");
+	snprintf(names->used, sizeof(names->used), "%.70s.used", names->whole);
+	return 0;
+}
+
+void weir__copies_touch(struct weir__copies *cache, const char *used)
+{
+	int fd = weir__sys_open_at(cache->dir, used,
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+				   0600);
+
+	if (fd >= 0)
+		futimens(fd, NULL);
+	weir__sys_close(fd);
+}
+
+static bool find_whole(struct weir__copies *c,
+		       const struct weir_source_info *info,
+		       const struct weir__copies_names *names,
+		       struct weir__copies_found *ret)
+{
+	struct stat st;
+
+	if (weir__sys_stat_at(c->dir, names->whole, false, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    (uint64_t)st.st_size != info->bytes)
+		return false;
+	weir__copies_touch(c, names->used);
+	return (size_t)snprintf(ret->path, sizeof(ret->path), "%s/%s", c->path,
+				names->whole) < sizeof(ret->path);
+}
+
+static int open_partial(struct weir__copies *c,
+			const struct weir_source_info *info,
+			const struct weir__copies_names *names,
+			struct weir__partial **ret_partial)
+{
+	const struct weir__partial_id id = { info->name, info->identity,
+					     info->sha256, info->bytes };
+	struct stat st;
+	int r;
+
+	if (weir__sys_stat_at(c->dir, names->state, false, &st) < 0 &&
+	    !weir__copies_make_room(c, info->bytes))
+		return -ENOSPC;
+	r = weir__partial_open(c->dir, names->state,
+			       WEIR__PARTIAL_CREATE | WEIR__PARTIAL_SHARED,
+			       LOCK_NS, &id, ret_partial);
+	if (r < 0)
+		return r;
+	r = weir__partial_begin(*ret_partial, c->dir, names->part);
+	if (r < 0)
+		weir__partial_close(*ret_partial);
+	return r;
+}
+
+static enum weir__copies_way
+fail_open(struct weir__copies *c, const struct weir_source_info *info, int r)
+{
+	weir__log(c->weir, "cache %s: %s is not kept: %s", c->path, info->name,
+		  r == -ENOSPC && c->limit ? "no room within its limit"
+					   : weir__errno_describe(-r));
+	return WEIR__COPIES_NONE;
+}
+
+enum weir__copies_way weir__copies_find(struct weir *weir,
+					const struct weir_source *source,
+					void *object,
+					const struct weir_source_info *info,
+					struct weir__copies_found *ret)
+{
+	struct weir__error_saved saved;
+	struct weir__copies_names names;
+	struct weir__partial *partial;
+	struct weir__copies *c;
+	int r;
+
+	if (!*info->identity || !info->bytes)
+		return WEIR__COPIES_NONE;
+	weir__error_save(&saved);
+	c = cache_of(weir);
+	weir__error_restore(&saved);
+	if (!c || make_names(info, &names) < 0)
+		return WEIR__COPIES_NONE;
+	if (find_whole(c, info, &names, ret))
+		return WEIR__COPIES_FILE;
+	r = open_partial(c, info, &names, &partial);
+	/* Another process has just made it whole. */
+	if (r < 0 && find_whole(c, info, &names, ret))
+		return WEIR__COPIES_FILE;
+	if (r < 0)
+		return fail_open(c, info, r);
+	ret->object = weir__cached_new(c, source, object, info, partial, &names,
+				       &ret->ops);
+	if (!ret->object) {
+		weir__partial_close(partial);
+		return WEIR__COPIES_NONE;
+	}
+	weir__copies_keep(ret->object, 0, 0, NULL);
+	return WEIR__COPIES_OBJECT;
+}

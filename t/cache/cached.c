@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache folder: what objects of a source in memory give when they are read
+ * through it, what is requested, and what is in the folder.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "core/hash.h"
+#include "core/sys.h"
+#include "files.h"
+#include "mem_source.h"
+#include "tap.h"
+
+#define MIB ((size_t)1 << 20)
+#define BYTES (4 * MIB + 1000)
+
+static unsigned char whole[BYTES], got[BYTES];
+static struct weir *weir;
+static uint64_t limit;
+static char said[1000];
+static _Atomic bool no_room; /* the disk is full */
+
+int64_t __real_weir__sys_pwrite(int fd, const void *buf, size_t n,
+				uint64_t off);
+int64_t __wrap_weir__sys_pwrite(int fd, const void *buf, size_t n,
+				uint64_t off);
+
+int64_t __wrap_weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
+{
+	return no_room ? -ENOSPC : __real_weir__sys_pwrite(fd, buf, n, off);
+}
+
+static void on_log(void *arg, const char *text)
+{
+	(void)arg;
+	snprintf(said, sizeof(said), "%s", text);
+}
+
+static void make_object(const char *name, unsigned seed)
+{
+	for (size_t i = 0; i < BYTES; i++)
+		whole[i] = (unsigned char)(i / 5 + seed * (i >> 11));
+	files_bytes(name, whole, BYTES);
+}
+
+static void begin(void)
+{
+	struct weir_opts opts = WEIR_OPTS_INIT;
+
+	opts.cache = files_path("cache");
+	opts.cache_bytes = limit;
+	opts.log = on_log;
+	if (weir_open(&opts, &weir) < 0)
+		bail("%s", weir_error());
+	mem_add(weir);
+	*said = '\0';
+}
+
+/* Writes to the folder have ended when the root is closed. */
+static void end(void)
+{
+	weir_close(weir);
+	weir = NULL;
+}
+
+static void clean(void)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "chmod -fR u+w '%s'; rm -rf '%s'",
+		 files_path("cache"), files_path("cache"));
+	if (system(command) < 0)
+		bail("%s", command);
+	mem_reset();
+	mem.identity = "etag:1";
+	no_room = false;
+	limit = 0;
+}
+
+static struct weir_file *opened(const char *name)
+{
+	struct weir_file *file = NULL;
+
+	if (weir_file_open(weir, mem_url(files_path(name)), NULL, &file) < 0)
+		diag("%s", weir_error());
+	return file;
+}
+
+/* Read [off, off + n) of an object: true if the bytes are right. */
+static bool reads(struct weir_file *file, size_t off, size_t n)
+{
+	memset(got, 0xee, n);
+	if (!file || weir_file_read(file, off, got, n) < 0) {
+		diag("%s", weir_error());
+		return false;
+	}
+	return !memcmp(got, whole + off, n);
+}
+
+/* The same in a root of its own. */
+static bool reads_anew(const char *name, size_t off, size_t n)
+{
+	struct weir_file *file;
+	bool right;
+
+	begin();
+	mem.bytes = 0;
+	file = opened(name);
+	right = reads(file, off, n);
+	weir_file_close(file);
+	end();
+	return right;
+}
+
+/* How many files of the folder end in @suffix; the last one in @ret_path. */
+static unsigned count(const char *suffix, const char **ret_path)
+{
+	static char path[600];
+	DIR *dir = opendir(files_path("cache"));
+	struct dirent *e;
+	unsigned n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		size_t len = strlen(e->d_name);
+
+		if (len < strlen(suffix) ||
+		    strcmp(e->d_name + len - strlen(suffix), suffix) != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", files_path("cache"),
+			 e->d_name);
+		n++;
+	}
+	if (dir)
+		closedir(dir);
+	if (ret_path)
+		*ret_path = path;
+	return n;
+}
+
+static void t_whole(void)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file;
+	const char *path;
+	struct stat st;
+
+	clean();
+	ok(reads_anew("a", 0, BYTES), "an object is read through the cache");
+	is_int(mem.bytes, BYTES, "its bytes come from the source, once");
+	is_int(count(".url", &path), 1, "it is a whole file in the folder");
+	is_int(count(".part", NULL) + count(".state", NULL), 0,
+	       "nothing partial is left");
+	stat(files_path("cache"), &st);
+	is_int(st.st_mode & 0777, 0700, "the folder is the user's alone");
+	ok(reads_anew("a", 0, BYTES), "the object is read again");
+	is_int(mem.bytes, 0, "no byte comes from the source");
+	is_int(mem.opened, 2, "the source was asked whether it has changed");
+	begin();
+	file = opened("a");
+	weir_file_info(file, &info);
+	ok(!*info.source && !info.network, "it is a file of this machine");
+	has_str(info.path, "/a", "in sentences it has its own name");
+	weir_file_close(file);
+	end();
+}
+
+static void t_partial(void)
+{
+	clean();
+	ok(reads_anew("a", MIB, 2 * MIB), "a part of an object is read");
+	is_int(count(".part", NULL), 1, "it is partial in the folder");
+	ok(reads_anew("a", 0, BYTES), "the whole object is read");
+	is_int(mem.bytes, BYTES - 2 * MIB,
+	       "blocks that are there do not come from the source");
+	is_int(count(".url", NULL), 1, "it is whole then");
+	clean();
+	ok(reads_anew("a", 100, MIB), "a part that begins in a block is read");
+	is_int(mem.bytes, MIB, "no more than it is requested");
+	begin();
+	struct weir_file *file = opened("a");
+	bool right = true;
+
+	for (size_t off = 0; off < BYTES; off += 70000)
+		right &= reads(file, off,
+			       BYTES - off < 70000 ? BYTES - off : 70000);
+	weir_file_close(file);
+	end();
+	ok(right, "an object is read in small parts");
+	is_int(count(".url", NULL), 1, "blocks are made of them");
+}
+
+static void t_changed(void)
+{
+	clean();
+	reads_anew("a", 0, 2 * MIB);
+	make_object("a", 2);
+	mem.identity = "etag:2";
+	ok(reads_anew("a", 0, BYTES), "an object that has changed is read");
+	is_int(mem.bytes, BYTES, "nothing of the earlier one is used");
+	mem.identity = "";
+	ok(reads_anew("a", 0, BYTES), "an object without identity is read");
+	is_int(mem.bytes, BYTES, "it comes from the source");
+	is_int(count(".url", NULL), 1, "it is not kept");
+	make_object("a", 1);
+}
+
+static void damage(const char *path, off_t off)
+{
+	unsigned char c = 0;
+	int fd = open(path, O_RDWR);
+
+	if (pread(fd, &c, 1, off) != 1)
+		bail("%s", path);
+	c ^= 1;
+	if (pwrite(fd, &c, 1, off) != 1)
+		bail("%s", path);
+	close(fd);
+}
+
+static void t_damaged(void)
+{
+	const char *path;
+
+	clean();
+	reads_anew("a", 0, 3 * MIB);
+	count(".part", &path);
+	damage(path, 2 * (off_t)MIB + 5);
+	ok(reads_anew("a", 0, 3 * MIB), "a damaged block is not used");
+	ok(mem.bytes >= MIB, "it comes from the source");
+	count(".state", &path);
+	damage(path, 60);
+	ok(reads_anew("a", 0, BYTES), "a damaged state is not used");
+	is_int(mem.bytes, BYTES, "all comes from the source");
+}
+
+static void t_sums(void)
+{
+	char hex[WEIR__DIGEST_TEXT];
+	uint8_t digest[32];
+
+	clean();
+	weir__hash_bytes(WEIR_DIGEST_SHA256, whole, BYTES, digest);
+	mem.sha256 = weir__digest_hex(digest, 32, hex);
+	ok(reads_anew("a", 0, BYTES), "an object with a SHA-256 is read");
+	is_int(count(".sum", NULL), 1, "it was compared, and is whole");
+	mem.identity = "etag:7";
+	ok(reads_anew("a", 0, BYTES), "it is read by another identity");
+	is_int(mem.bytes, 0, "the same SHA-256 is the same file");
+	clean();
+	hex[3] = hex[3] == '0' ? '1' : '0';
+	mem.sha256 = hex;
+	ok(reads_anew("a", 0, BYTES), "an object with a wrong SHA-256 is read");
+	is_int(count(".sum", NULL) + count(".part", NULL) +
+		       count(".state", NULL),
+	       0, "nothing of it is kept");
+	has_str(said, "SHA-256", "the log says why");
+}
+
+static void t_full(void)
+{
+	clean();
+	begin();
+	no_room = true;
+	struct weir_file *file = opened("a");
+
+	ok(reads(file, 0, BYTES), "an object is read while the disk is full");
+	weir_file_close(file);
+	end();
+	has_str(said, "No space", "the log says why nothing is kept");
+	no_room = false;
+	ok(reads_anew("a", 0, BYTES), "it is kept when there is room");
+	is_int(count(".url", NULL), 1, "the file is whole");
+	clean();
+	files_text("cache", "a file");
+	ok(reads_anew("a", 0, BYTES), "a folder that is none is not used");
+	unlink(files_path("cache"));
+	clean();
+	files_dir("cache");
+	chmod(files_path("cache"), 0777);
+	begin();
+	file = opened("a");
+	ok(reads(file, 0, BYTES), "a folder of everybody's is not used");
+	weir_file_close(file);
+	has_str(said, "others may write", "the log says why");
+	end();
+	is_int(count("", NULL), 2, "nothing is in it");
+}
+
+static void t_room(void)
+{
+	struct weir_file *used;
+
+	clean();
+	limit = 2 * BYTES + MIB;
+	reads_anew("a", 0, BYTES);
+	usleep(20000);
+	reads_anew("b", 0, BYTES);
+	usleep(20000);
+	reads_anew("a", 0, 10);
+	reads_anew("c", 0, BYTES);
+	is_int(count(".url", NULL), 2, "the folder has no more than its limit");
+	reads_anew("a", 0, BYTES);
+	is_int(mem.bytes, 0, "what was used last is kept");
+	reads_anew("c", 0, BYTES);
+	is_int(mem.bytes, 0, "and so is the new one");
+	begin();
+	used = opened("a");
+	ok(reads(used, 0, BYTES), "an object is in use");
+	struct weir_file *c = opened("c"), *b = opened("b");
+
+	ok(reads(b, 0, BYTES), "another one is read when all are in use");
+	has_str(said, "no room", "the log says that it is not kept");
+	weir_file_close(b);
+	weir_file_close(c);
+	b = opened("b");
+	ok(reads(b, 0, BYTES), "it is read again when one is not in use");
+	weir_file_close(b);
+	weir_file_close(used);
+	end();
+	reads_anew("a", 0, BYTES);
+	is_int(mem.bytes, 0, "what was in use is there");
+	reads_anew("b", 0, BYTES);
+	is_int(mem.bytes, 0, "what was read last is there");
+}
+
+/* Two roots are as two processes: locks are those of open files. */
+static void t_shared(void)
+{
+	struct weir *first, *second;
+	struct weir_file *x, *y;
+
+	clean();
+	begin();
+	first = weir;
+	x = opened("a");
+	begin();
+	second = weir;
+	y = opened("a");
+	ok(reads(x, 0, 2 * MIB) && reads(y, 2 * MIB, BYTES - 2 * MIB),
+	   "two users read an object");
+	weir_file_close(x);
+	weir_close(first);
+	weir_file_close(y);
+	weir_close(second);
+	ok(reads_anew("a", 0, BYTES), "what both have written is right");
+	is_int(mem.bytes, 0, "together they have kept all of it");
+	is_int(count(".url", NULL), 1, "it is whole");
+}
+
+static void t_killed(void)
+{
+	int status;
+	pid_t pid;
+
+	clean();
+	pid = fork();
+	if (!pid) {
+		begin();
+		reads(opened("a"), 0, 3 * MIB);
+		_exit(0); /* nothing is closed */
+	}
+	waitpid(pid, &status, 0);
+	ok(reads_anew("a", 0, BYTES),
+	   "an object is right after a process that has ended at any moment");
+	ok(mem.bytes >= BYTES - 3 * MIB,
+	   "what it has not read comes from the source");
+}
+
+int main(void)
+{
+	plan(58);
+	files_begin();
+	make_object("c", 1);
+	make_object("b", 1);
+	make_object("a", 1);
+	t_killed();
+	t_whole();
+	t_partial();
+	t_changed();
+	t_damaged();
+	t_sums();
+	t_full();
+	t_room();
+	t_shared();
+	mem_end();
+	return done_testing();
+}
