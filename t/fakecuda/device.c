@@ -14,12 +14,10 @@
 
 #include "fakecuda.h"
 
-#define SPAN_MIN ((size_t)64 << 30)
-
 static int map_device(struct fc_device *dev)
 {
-	dev->span = fc.opt.mem > SPAN_MIN / 4 ? (size_t)fc.opt.mem * 4
-					      : SPAN_MIN;
+	dev->span = (size_t)(fc.opt.mem > fc.opt.span / 4 ? fc.opt.mem * 4
+							  : fc.opt.span);
 	dev->fd = memfd_create("fakecuda", MFD_CLOEXEC);
 	if (dev->fd < 0 || ftruncate(dev->fd, (off_t)dev->span) < 0)
 		return -1;

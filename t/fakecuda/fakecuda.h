@@ -42,6 +42,7 @@ struct fc_options {
 	unsigned version;
 	unsigned channels; /* 0: as many as streams */
 	uint64_t mem;      /* bytes of a device */
+	uint64_t span;     /* bytes of addresses of a device, at least */
 	uint64_t pinned;   /* bytes of host memory that may be page-locked */
 	uint64_t pitch;    /* the largest pitch of a copy of rows */
 	double rate;       /* bytes a second; 0: as fast as memcpy */

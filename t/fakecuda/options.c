@@ -25,6 +25,7 @@ static const struct option {
 	{ "VERSION", UNSIGNED, true, &fc.opt.version },
 	{ "CHANNELS", UNSIGNED, false, &fc.opt.channels },
 	{ "MEM", BYTES, true, &fc.opt.mem },
+	{ "SPAN", BYTES, false, &fc.opt.span },
 	{ "PINNED", BYTES, true, &fc.opt.pinned },
 	{ "PITCH", BYTES, true, &fc.opt.pitch },
 	{ "RATE", REAL, true, &fc.opt.rate },
@@ -78,6 +79,7 @@ static void defaults(void)
 	fc.opt.devices = 1;
 	fc.opt.version = 13000;
 	fc.opt.mem = 8ull << 30;
+	fc.opt.span = 64ull << 30;
 	fc.opt.pinned = UINT64_MAX;
 	fc.opt.pitch = INT32_MAX;
 	fc.opt.sms = 132;

@@ -76,9 +76,34 @@ tensor()
 	holds tensor "$1" "${few:-0}" "${more:-0}" 20000
 }
 
-plan 7
-check 'bench/engine and bench/open can be built' \
-	"$MAKE" -C "$builddir" bench/engine bench/open
+# started STEPS: instructions of weir_run_start in a run of bench/step, but those
+# in the stand-in for the driver. Valgrind lets other threads run only if none
+# waits in io_uring, and has fewer addresses than the stand-in takes.
+started()
+{
+	env LD_LIBRARY_PATH="$fake" FAKECUDA_MEM=268435456 FAKECUDA_SPAN=1e9 \
+		WEIR_DEBUG=io=sync "$builddir/libtool" --mode=execute valgrind \
+		--tool=callgrind --toggle-collect=weir_run_start \
+		--callgrind-out-file="$tmp/profile" "$builddir/bench/step" "$1" \
+		>"$tmp/err" 2>&1 # it misses the goal of its time
+	callgrind_annotate --threshold=100 --auto=no "$tmp/profile" |
+		awk '/\[.*\]$/ && !/libcuda\.so/ {
+			gsub(",", "", $1); sum += $1
+		} END { print sum }'
+}
+
+# Each step starts two runs.
+started_of()
+{
+	few=$(started 20)
+	more=$(started 120)
+	holds start "$1" "${few:-0}" "${more:-0}" 200
+}
+
+fake=${WEIR_T_FAKECUDA-$builddir/t/fakecuda/.libs}
+plan 8
+check 'bench/engine, bench/open and bench/step can be built' \
+	"$MAKE" -C "$builddir" bench/engine bench/open bench/step
 chunk in-place 'a chunk read in place needs no more instructions than recorded'
 chunk staged \
 	'a chunk copied out of a slot needs no more instructions than recorded'
@@ -89,4 +114,12 @@ shared segment segments \
 shared merged merged \
 	'a small tensor to host memory needs no more instructions than recorded'
 tensor 'opening a tensor needs no more instructions than recorded'
+title='the start of a decode step needs no more instructions than recorded'
+kernels=lib/cuda/kernels/matvec_floats.ptx
+if test -e "$fake/libcuda.so.1" &&
+	{ test -e "$builddir/$kernels" || test -e "$srcdir/$kernels"; }; then
+	started_of "$title"
+else
+	skip 1 'built without CUDA, or without nvcc'
+fi
 finish
