@@ -3,7 +3,8 @@
  * bench/products --device CUDA0: products and attention on a GPU. One column
  * (decode), and attention of one token, against a kernel that only reads as
  * much memory, in turn in the same process; 512 columns (a prompt), and
- * attention of 2048 tokens, without a limit. See COMPUTE.md.
+ * attention of 2048 tokens, without a limit; our tiles against cuBLASLt. See
+ * COMPUTE.md.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,9 @@ static const struct row {
 	{ "prompt-q4_k", WEIR_DTYPE_Q4_K, 0 },
 	{ "prompt-q6_k", WEIR_DTYPE_Q6_K, 0 },
 	{ "prompt-f16", WEIR_DTYPE_F16, 0 },
+	{ "library-bf16", WEIR_DTYPE_BF16, 0 },
+	{ "library-f16", WEIR_DTYPE_F16, 0 },
+	{ "library-cubed", WEIR_DTYPE_BF16, 0 },
 	{ "attend-bf16", WEIR_DTYPE_BF16, 0.70 },
 	{ "attend-f16", WEIR_DTYPE_F16, 0.70 },
 	{ "attend-f32", WEIR_DTYPE_F32, 0.70 },
@@ -132,23 +136,48 @@ static struct weir_node *attention(struct weir_graph *g, struct weir_node *a,
 			      weir_slice(g, a, 0, 1, 1), NULL, &o);
 }
 
+static bool is_cubed(const struct row *row)
+{
+	return !strcmp(row->name, "library-cubed");
+}
+
+/* The columns: BF16 for the cubed product, which then converts nothing. */
+static void columns_set(struct weir_run *run, struct weir_node *in, bool bf16,
+			size_t n)
+{
+	float *x = calloc(n, sizeof(*x));
+	uint16_t *half = (uint16_t *)x;
+
+	if (!x)
+		die("no memory");
+	for (size_t i = 0; i < n; i++) {
+		float v = (float)(i % 113) / 113 - 0.5f;
+		uint32_t bits;
+
+		memcpy(&bits, &v, sizeof(bits));
+		if (bf16)
+			half[i] = (uint16_t)(bits >> 16);
+		else
+			x[i] = v;
+	}
+	must(weir_run_input(run, in, x, n * (bf16 ? 2 : 4)));
+	free(x);
+}
+
 static void work_new(struct work *w, const struct row *row, int64_t m,
 		     int64_t k, int64_t columns, unsigned rounds)
 {
 	struct weir_sched_opts o = { .size = sizeof(o) };
 	const int64_t shape[] = { columns, k };
-	float *x = calloc((size_t)(columns * k), sizeof(*x));
 	struct weir_graph *g;
 	struct weir_node *in;
 
-	if (!x)
-		die("no memory");
-	for (int64_t i = 0; i < columns * k; i++)
-		x[i] = (float)(i % 113) / 113 - 0.5f;
 	memset(w, 0, sizeof(*w));
 	weights_new(w, row->dtype, m, k);
 	must(weir_graph_new(&g));
-	in = weir_graph_input(g, "x", WEIR_DTYPE_F32, 2, shape);
+	in = weir_graph_input(g, "x",
+			      is_cubed(row) ? WEIR_DTYPE_BF16 : WEIR_DTYPE_F32,
+			      2, shape);
 	w->n = MATRICES * rounds;
 	for (unsigned i = 0; i < w->n; i++) {
 		struct weir_node *a =
@@ -162,9 +191,8 @@ static void work_new(struct work *w, const struct row *row, int64_t m,
 	must(weir_sched_new(&dev, 1, &o, &w->sched));
 	must(weir_exec_new(w->sched, g, &w->exec));
 	must(weir_run_new(w->exec, &w->run));
-	must(weir_run_input(w->run, in, x, (size_t)(columns * k) * sizeof(*x)));
+	columns_set(w->run, in, is_cubed(row), (size_t)(columns * k));
 	weir_graph_free(g);
-	free(x);
 	w->flops = 2.0 * (double)m * (double)k * (double)columns * w->n;
 }
 
@@ -267,6 +295,81 @@ static void prompt(const struct row *row)
 	work_free(&w);
 }
 
+/* The same device in a root of its own, where tiles compute all products. */
+static struct weir *open_without_library(struct weir_dev **ret_dev)
+{
+	struct weir_opts opts = WEIR_OPTS_INIT;
+	struct weir *without;
+	char text[80];
+
+	opts.module_path = place_modules();
+	must(weir_open(&opts, &without));
+	snprintf(text, sizeof(text), "%s:cublaslt=no", args.device);
+	must(weir_dev_configure(without, text, ret_dev));
+	return without;
+}
+
+/* The same products by both, in turn. */
+static void compare(const struct row *row, struct work *tiles,
+		    struct work *library)
+{
+	static double limit[MAX_PAIRS], value[MAX_PAIRS], ratio[MAX_PAIRS];
+	struct result r = { .unit = "TFLOPS", .limit = "cuBLASLt" };
+	struct spread ratios;
+
+	warm_up(tiles);
+	warm_up(library);
+	for (unsigned i = 0; i < args.pairs; i++) {
+		double own, other;
+
+		if (i % 2) {
+			own = work_time(tiles);
+			other = work_time(library);
+		} else {
+			other = work_time(library);
+			own = work_time(tiles);
+		}
+		limit[i] = tiles->flops / other / 1e12;
+		value[i] = tiles->flops / own / 1e12;
+		ratio[i] = other / own;
+	}
+	snprintf(r.name, sizeof(r.name), "%s", row->name);
+	r.limit_value = spread_of(limit, args.pairs).mid;
+	r.value = spread_of(value, args.pairs).mid;
+	ratios = spread_of(ratio, args.pairs);
+	r.ratio = ratios.mid;
+	r.low = ratios.low;
+	r.high = ratios.high;
+	result_add(&r);
+}
+
+static void library(const struct row *row)
+{
+	const int64_t columns = args.tiny ? 64 : is_cubed(row) ? 8192 : 512;
+	const int64_t m = args.tiny ? 64 : is_cubed(row) ? 8192 : 14336;
+	const int64_t k = args.tiny ? 256 : is_cubed(row) ? 8192 : 4096;
+	static struct weir_lane lane;
+	struct work by_library, by_tiles;
+	struct weir_dev *with = dev;
+	struct weir *without;
+
+	work_new(&by_library, row, m, k, columns, 1);
+	lane.size = sizeof(lane);
+	must(weir_exec_lane(by_library.exec, 0, &lane));
+	printf("# %s: %s\n", row->name, lane.library);
+	if (lane.by_library) {
+		without = open_without_library(&dev);
+		work_new(&by_tiles, row, m, k, columns, 1);
+		compare(row, &by_tiles, &by_library);
+		work_free(&by_tiles);
+		weir_close(without);
+		dev = with;
+	} else {
+		result_skip(row->name, lane.library);
+	}
+	work_free(&by_library);
+}
+
 static void usage(FILE *to)
 {
 	fprintf(to,
@@ -331,10 +434,12 @@ int main(int argc, char **argv)
 		if (strncmp(rows[i].name, args.row, strlen(args.row)))
 			continue;
 		n++;
-		if (!strstr(rows[i].name, "prompt"))
-			matvec(&rows[i]);
-		else
+		if (strstr(rows[i].name, "library"))
+			library(&rows[i]);
+		else if (strstr(rows[i].name, "prompt"))
 			prompt(&rows[i]);
+		else
+			matvec(&rows[i]);
 	}
 	if (!n)
 		usage(stderr);

@@ -200,6 +200,8 @@ memcheck:cuda-stream.t memcheck:cuda-files.t racecheck:cuda-compute.t" \
 			'the summary has products beside a kernel that reads'
 		has "$(summary products prompt-bf16)" ' TFLOPS |' \
 			'the summary has products of many columns'
+		has "$(summary products library-cubed)" ' of cuBLASLt' \
+			'the summary has products by tiles beside cuBLASLt'
 		has "$(summary decode 'decode Q4_0')" ' tokens/s ' \
 			'the summary has the tokens a second of a model'
 		has "$(summary decode llama.cpp)" 'absent | ' \
@@ -208,7 +210,7 @@ memcheck:cuda-stream.t memcheck:cuda-files.t racecheck:cuda-compute.t" \
 		is "$(summary products products)" \
 			'absent | no device computes |' \
 			'without kernels there are no products'
-		skip 3 'built without nvcc'
+		skip 4 'built without nvcc'
 	fi
 	is "$(run_all --fake | tail -n 1)" 'status 1' \
 		'run-all with nothing left to do returns the same status'
@@ -264,7 +266,7 @@ peers()
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
-plan 57
+plan 58
 check 'an archive that is too large is refused and removed' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
