@@ -163,7 +163,7 @@ static void each_fails(int mode, int code, const char *what)
 static void measured(void)
 {
 	unsigned long launches = fake.calls("cuLaunchKernel");
-	struct weir_rates first, again;
+	struct weir_rates first;
 
 	begin(NULL, "CPU");
 	is_int(compute_once(dev, 1), 0, "one device computes");
@@ -175,17 +175,81 @@ static void measured(void)
 	ok(first.flops > 0 && first.bytes > 0 && first.link > 0 &&
 		   !are_common(first),
 	   "the rates are its own");
-	end();
 	launches = fake.calls("cuLaunchKernel");
-	begin(NULL, "CPU");
-	again = rates_of(0);
-	ok(are_equal(first, again), "another root has the same rates");
+	ok(are_equal(first, rates_of(0)), "a root has the same rates again");
 	is_int(fake.calls("cuLaunchKernel") - launches, 0, "without measuring");
 	end();
-	begin("CUDA0:virtual=2", "CUDA0-1");
-	ok(are_equal(first, rates_of(0)) && are_equal(first, rates_of(1)),
-	   "so have two devices of a GPU");
+}
+
+/* The rates in a root of its own, while copies are as fast as @rate says. */
+static struct weir_rates rates_at(const char *rate, const char *params,
+				  const char *second)
+{
+	struct weir_rates rates;
+
+	fake.set("RATE", rate);
+	begin(params, second);
+	rates = rates_of(0);
+	if (params && !are_equal(rates, rates_of(1)))
+		rates.size = 0;
 	end();
+	fake.set("RATE", "0");
+	return rates;
+}
+
+static bool is_best(struct weir_rates rates, struct weir_rates of)
+{
+	return rates.flops >= of.flops && rates.bytes >= of.bytes &&
+	       rates.link >= of.link;
+}
+
+/* In a process of its own: a GPU that is busy at first, and later again. */
+static bool best_of_three(const char *arg)
+{
+	struct weir_rates busy, idle, again, later;
+	unsigned long launches;
+	bool right;
+
+	(void)arg;
+	open_fake();
+	busy = rates_at("1e6", NULL, "CPU");
+	idle = rates_at("0", NULL, "CPU");
+	again = rates_at("1e6", NULL, "CPU");
+	launches = fake.calls("cuLaunchKernel");
+	later = rates_at("0", NULL, "CPU");
+	right = idle.link > 2 * busy.link && is_best(idle, busy) &&
+		is_best(again, idle) && again.link == idle.link &&
+		are_equal(later, again) &&
+		fake.calls("cuLaunchKernel") == launches;
+	if (!right)
+		fprintf(stderr, "# link %g, %g, %g, %g\n", busy.link, idle.link,
+			again.link, later.link);
+	return right;
+}
+
+/* Two devices of a GPU, the first of which is measured. */
+static bool devices_of_a_gpu(const char *arg)
+{
+	(void)arg;
+	open_fake();
+	return rates_at("0", "CUDA0:virtual=2", "CUDA0-1").size &&
+	       rates_at("1e7", "CUDA0:virtual=2", "CUDA0-1").size;
+}
+
+/* The second measurement fails: what the first has found is kept. */
+static bool kept_after_failure(const char *arg)
+{
+	struct weir_rates first, again;
+	unsigned long before;
+
+	(void)arg;
+	open_fake();
+	first = rates_at("0", NULL, "CPU");
+	before = fake.struck();
+	fake.arm("cuLaunchKernel", 1, FAKECUDA_ONCE, 2);
+	again = rates_at("0", NULL, "CPU");
+	return fake.struck() != before && are_equal(first, again) &&
+	       !are_common(again) && !strstr(cuda_log, "common rates");
 }
 
 /* What a program does on a stream of its own. */
@@ -261,10 +325,20 @@ int main(void)
 		"cuLaunchKernel", "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync",
 	};
 
+	bool best, equal, kept;
+
+	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
+		skip_all("needs the stand-in driver");
+	best = in_child(best_of_three, NULL);
+	equal = in_child(devices_of_a_gpu, NULL);
+	kept = in_child(kept_after_failure, NULL);
 	open_fake();
 	if (!computes())
 		skip_all("CUDA0 does not compute: there was no nvcc");
 	plan(0);
+	ok(best, "of three measurements the best rates are kept");
+	ok(equal, "devices of one GPU have the same rates");
+	ok(kept, "a later measurement that fails changes nothing");
 	each_fails(FAKECUDA_ONCE, 2, "a call fails");
 	each_fails(FAKECUDA_STICKY, 700, "the device is lost");
 	ok(waits_for_nothing(),
