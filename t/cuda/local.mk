@@ -17,7 +17,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-any.t %D%/cuda-grids.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
-	%D%/cuda-cublaslt-library.t %D%/cuda-cublaslt-abi.t
+	%D%/cuda-cublaslt-library.t %D%/cuda-cublaslt-abi.t %D%/cuda-launch-faults.t
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
 	%D%/cuda-attention-tiles.t %D%/cuda-attention-places.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
@@ -109,6 +109,8 @@ T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)
 %C%_cuda_supports_t_LDADD = $(LDADD) -ldl
 %C%_cuda_compute_faults_t_SOURCES = %D%/cuda-compute-faults.c $(T_GPU)
 %C%_cuda_compute_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
+%C%_cuda_launch_faults_t_SOURCES = %D%/cuda-launch-faults.c $(T_GPU)
+%C%_cuda_launch_faults_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_random_t_SOURCES = %D%/cuda-random.c $(T_RANDOM) $(T_GPU)
 %C%_cuda_random_t_LDADD = $(LDADD) -ldl
 %C%_cuda_matvec_bits_t_SOURCES = %D%/cuda-matvec-bits.c $(T_GPU)

@@ -33,6 +33,8 @@ enum fakecuda_mode {
 	 * calls of its contexts fail from then on.
 	 */
 	FAKECUDA_LOST,
+	/* The call blocks until fakecuda_release, and then does its work. */
+	FAKECUDA_STALL,
 };
 
 /*
@@ -48,7 +50,7 @@ unsigned long fakecuda_struck(void);
 /* Disarm all failures. Operations that hang keep hanging. */
 void fakecuda_disarm(void);
 
-/* Release operations that hang, and those that would hang later. */
+/* Release operations and calls that hang, and those that would hang later. */
 void fakecuda_release(void);
 
 /*

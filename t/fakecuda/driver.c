@@ -95,6 +95,11 @@ static CUresult strike(struct fc_call *call)
 	switch (call->fault.mode) {
 	case 0:
 		return CUDA_SUCCESS;
+	case FAKECUDA_STALL:
+		while (!fc.released)
+			pthread_cond_wait(&fc.moved, &fc.lock);
+		call->fault.mode = 0;
+		return CUDA_SUCCESS;
 	case FAKECUDA_STICKY:
 		if (fc_current())
 			fc_context_fail(fc_current(), call->fault.code);

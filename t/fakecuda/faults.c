@@ -102,11 +102,11 @@ int fakecuda_arm(const char *fn, unsigned nth, int mode, int code)
 {
 	int ret;
 
-	if (mode < FAKECUDA_ONCE || mode > FAKECUDA_LOST)
+	if (mode < FAKECUDA_ONCE || mode > FAKECUDA_STALL)
 		return -1;
 	pthread_mutex_lock(&fc.lock);
 	ret = arm_locked(fn, nth, mode, code);
-	if (mode == FAKECUDA_HANG)
+	if (mode == FAKECUDA_HANG || mode == FAKECUDA_STALL)
 		fc.released = false;
 	pthread_mutex_unlock(&fc.lock);
 	return ret;
@@ -139,8 +139,8 @@ void fakecuda_release(void)
 
 static int mode_of(const char *word)
 {
-	static const char *const words[] = { "once", "from", "sticky",
-					     "hang", "late", "lost" };
+	static const char *const words[] = { "once", "from", "sticky", "hang",
+					     "late", "lost", "stall" };
 	size_t i;
 
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
