@@ -659,8 +659,10 @@ struct weir_backend_compute_ops {
 	 * many times; nothing is allocated in a run. A work may run any range
 	 * of it; two works with one segment may run at once, with a workspace
 	 * each. *ret_workspace: bytes of memory of @dev that each run is
-	 * given. Required. May block. The nodes, and what they point to, stay
-	 * until release. Reads no bytes of tensors: they may not be there yet.
+	 * given. Required. Any thread; may block, for seconds when a device
+	 * loads its kernels, but holds up no work of its queues. The nodes, and
+	 * what they point to, stay until release. Reads no bytes of tensors:
+	 * they may not be there yet.
 	 */
 	int (*prepare)(struct weir_dev *dev,
 		       const struct weir_backend_node *const *nodes, size_t n,

@@ -191,8 +191,10 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * may then be changed, reset or freed. The executable graph references the
  * buffers of leaves; the program keeps the events.
  *
- * May block: allocates memory and prepares the operations on the device. If it
- * fails, all other executable graphs are as before.
+ * May block: allocates memory and prepares the operations on the device. A CUDA
+ * device takes up to seconds when it loads kernels for the first time; runs and
+ * copies of other threads go on. If it fails, all other executable graphs are
+ * as before.
  *
  * The failure of the graph. -EOPNOTSUPP: no device has an operation, or a pin
  * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf

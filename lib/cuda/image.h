@@ -136,9 +136,11 @@ struct weir__cuda_loaded {
 const char *weir__cuda_image_unfit(CUdevice device, char *text, size_t room);
 /*
  * Get a kernel, and load its image if needed. Any thread; may block, for
- * seconds if the driver has to compile PTX. -EOPNOTSUPP: the driver refuses the
- * image; -ENOMEM, -ENODEV and others: it could not be loaded now. With a
- * sentence.
+ * seconds if the driver has to compile PTX, and while another thread loads one.
+ * Only prepare calls it, whose caller waits: no thread loads kernels ahead,
+ * since programs prepare while they read weights. -EOPNOTSUPP: the driver
+ * refuses the image; -ENOMEM, -ENODEV and others: it could not be loaded now.
+ * With a sentence.
  */
 int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
 			    CUfunction *ret_kernel);

@@ -414,6 +414,49 @@ static bool no_memory(const char *call)
 	return right && !objects_left();
 }
 
+/* Another graph, whose kernel is in an image that is not loaded yet. */
+static void *prepare_main(void *arg)
+{
+	const int64_t shape[] = { 4, N };
+	struct weir_exec *exec;
+	struct weir_graph *g;
+
+	(void)arg;
+	must(weir_graph_new(&g));
+	weir_graph_output(g,
+			  weir_soft_max(g,
+					weir_graph_input(g, "x", WEIR_DTYPE_F32,
+							 2, shape),
+					NULL, 1, 0));
+	must(weir_exec_new(p.sched[0], g, &exec));
+	weir_exec_free(exec);
+	weir_graph_free(g);
+	return NULL;
+}
+
+/* The driver loads kernels for long. Runs of the same scheduler go on. */
+static void loading_takes_long(void)
+{
+	unsigned long struck;
+	bool right = true;
+	pthread_t thread;
+
+	begin(GRAPH);
+	struck = fake.struck();
+	fake.arm("cuModuleLoadDataEx", 1, FAKECUDA_STALL, 0);
+	if (pthread_create(&thread, NULL, prepare_main, NULL))
+		bail("no thread");
+	for (int i = 0; i < 20000 && fake.struck() == struck; i++)
+		usleep(1000);
+	ok(fake.struck() != struck, "the driver loads kernels");
+	for (int i = 0; i < 3; i++)
+		right = right && compute(0) == 0 && compute(1) == 0;
+	ok(right, "and runs of the same device and scheduler go on");
+	fake.release();
+	pthread_join(thread, NULL);
+	end();
+}
+
 static bool computes_at_all(const char *arg)
 {
 	struct weir_dev_info info = { .size = sizeof(info) };
@@ -460,6 +503,7 @@ int main(void)
 	each_fails(&failures[3], "its kernel faults");
 	each_call(cancelled, "the run is cancelled");
 	each_call(closed, "everything is closed");
+	loading_takes_long();
 	all_given_back("after all");
 	return done_testing();
 }
