@@ -78,14 +78,14 @@ static void on_done(struct weir_source_read *read, int err, const char *why)
 		weir__container(read, struct weir__fetch_read, read);
 	struct weir__fetch *f = r->f;
 
+	on_arrived(read, 0);
 	pthread_mutex_lock(&f->lock);
 	r->err = err < 0 && err >= -4095 ? err : err ? -EIO : 0;
 	snprintf(r->why, sizeof(r->why), "%s", why ? why : "");
 	r->next = f->done;
 	f->done = r;
 	pthread_cond_broadcast(&f->cond);
-	pthread_mutex_unlock(&f->lock);
-	on_arrived(read, 0);
+	pthread_mutex_unlock(&f->lock); /* the read may be free now */
 }
 
 static struct weir__fetch_read *free_slot(struct weir__fetch *f)
