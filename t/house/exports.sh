@@ -74,6 +74,6 @@ is "$(nm -D --defined-only "$builddir/lib/.libs/libweir.so" |
 	awk '$2 == "A" { print $3 }' | sed 's/@.*//')" WEIR_0.1 \
 	'the library has one version node'
 is "$(grep -rhoE 'getenv\("[A-Z_]*"' lib | sort -u | sed 's/.*"\(.*\)"/\1/')" \
-	"$(printf 'WEIR_DEBUG\nWEIR_MODULE_PATH')" \
-	'the library reads two environment variables'
+	"$(printf 'WEIR_CACHE\nWEIR_CACHE_SIZE\nWEIR_DEBUG\nWEIR_MODULE_PATH')" \
+	'the library reads four environment variables'
 finish
