@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache of a root: its folder, its threads, and what they have to do. */
+/* The cache of a root: its folder, and the objects that are looked for. */
 #include "cache/cache.h"
 
 #include <errno.h>
@@ -14,166 +14,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define WAITING (UINT64_C(64) << 20) /* bytes that wait for the disk */
 #define LOCK_NS INT64_C(200000000)
-
-/* Threads. */
-
-bool weir__copies_stops(struct weir__copies *cache)
-{
-	bool stop;
-
-	pthread_mutex_lock(&cache->lock);
-	stop = cache->stop && weir__now() >= cache->until;
-	pthread_mutex_unlock(&cache->lock);
-	return stop;
-}
-
-/* Writes that are queued are done before the thread ends. */
-static void *write_all(void *arg)
-{
-	struct weir__copies *c = arg;
-	struct weir__copies_write *w;
-
-	pthread_mutex_lock(&c->lock);
-	while (c->write || !c->stop) {
-		w = c->write;
-		if (!w) {
-			pthread_cond_wait(&c->cond, &c->lock);
-			continue;
-		}
-		c->write = w->next;
-		if (!c->write)
-			c->write_end = &c->write;
-		pthread_mutex_unlock(&c->lock);
-		weir__cached_write(w->cached, w);
-		weir__cached_put(w->cached);
-		pthread_mutex_lock(&c->lock);
-		c->waiting -= w->len;
-		weir__free(w);
-	}
-	pthread_mutex_unlock(&c->lock);
-	return NULL;
-}
-
-static void *read_all(void *arg)
-{
-	struct weir__copies *c = arg;
-	struct weir__copies_read *r;
-
-	pthread_mutex_lock(&c->lock);
-	while (c->read || !c->stop) {
-		r = c->read;
-		if (!r) {
-			pthread_cond_wait(&c->cond, &c->lock);
-			continue;
-		}
-		c->read = r->next;
-		if (!c->read)
-			c->read_end = &c->read;
-		pthread_mutex_unlock(&c->lock);
-		r->run(r);
-		pthread_mutex_lock(&c->lock);
-	}
-	pthread_mutex_unlock(&c->lock);
-	return NULL;
-}
-
-/* The lock is held. False: not all run, or they have ended. */
-static bool start(struct weir__copies *c)
-{
-	static void *(*const run[])(void *) = { write_all, read_all, read_all };
-
-	if (c->stop)
-		return false;
-	while (c->n_threads < sizeof(run) / sizeof(run[0])) {
-		int r = weir__thread_start(&c->thread[c->n_threads],
-					   "weir-cache", run[c->n_threads], c);
-
-		if (r < 0)
-			return false;
-		c->n_threads++;
-	}
-	return true;
-}
-
-static void cache_close(struct weir__part *part, int64_t deadline)
-{
-	struct weir__copies *c =
-		weir__container(part, struct weir__copies, part);
-
-	pthread_mutex_lock(&c->lock);
-	c->stop = true;
-	c->until = deadline;
-	pthread_cond_broadcast(&c->cond);
-	pthread_mutex_unlock(&c->lock);
-	while (c->n_threads)
-		weir__thread_join(c->thread[--c->n_threads], INT64_MAX);
-}
-
-static void cache_free(struct weir__part *part)
-{
-	struct weir__copies *c =
-		weir__container(part, struct weir__copies, part);
-
-	weir__sys_close(c->dir);
-	pthread_cond_destroy(&c->cond);
-	pthread_mutex_destroy(&c->lock);
-	weir__free(c->path);
-	weir__free(c);
-}
-
-bool weir__copies_queue(struct weir__copies *cache,
-			struct weir__copies_read *read)
-{
-	bool queued;
-
-	pthread_mutex_lock(&cache->lock);
-	queued = !cache->stop;
-	if (queued) {
-		read->next = NULL;
-		*cache->read_end = read;
-		cache->read_end = &read->next;
-		pthread_cond_broadcast(&cache->cond);
-	}
-	pthread_mutex_unlock(&cache->lock);
-	return queued;
-}
-
-void weir__copies_keep(struct weir__cached *cached, uint64_t off, uint64_t len,
-		       const void *bytes)
-{
-	struct weir__copies *c = cached->cache;
-	struct weir__copies_write *w;
-	bool room;
-
-	pthread_mutex_lock(&c->lock);
-	room = !c->stop && c->waiting + len <= WAITING;
-	if (room)
-		c->waiting += len;
-	pthread_mutex_unlock(&c->lock);
-	if (!room)
-		return;
-	w = weir__malloc(sizeof(*w) + len);
-	if (w) {
-		w->next = NULL;
-		w->cached = cached;
-		w->off = off;
-		w->len = len;
-		if (len)
-			memcpy(w->bytes, bytes, len);
-		weir__cached_ref(cached);
-	}
-	pthread_mutex_lock(&c->lock);
-	if (w) {
-		*c->write_end = w;
-		c->write_end = &w->next;
-		pthread_cond_broadcast(&c->cond);
-	} else {
-		c->waiting -= len;
-	}
-	pthread_mutex_unlock(&c->lock);
-}
 
 /* The folder. */
 
@@ -209,9 +50,28 @@ static int open_folder(const char *path)
 	return r;
 }
 
+static void cache_close(struct weir__part *part, int64_t deadline)
+{
+	weir__copies_end(weir__container(part, struct weir__copies, part),
+			 deadline);
+}
+
+static void cache_free(struct weir__part *part)
+{
+	struct weir__copies *c =
+		weir__container(part, struct weir__copies, part);
+
+	weir__sys_close(c->dir);
+	pthread_cond_destroy(&c->cond);
+	pthread_mutex_destroy(&c->lock);
+	weir__free(c->path);
+	weir__free(c);
+}
+
 static int cache_new(struct weir *weir, struct weir__part **ret_part)
 {
 	struct weir__copies *c = weir__calloc(1, sizeof(*c));
+	pthread_condattr_t attr;
 	char real[PATH_MAX];
 
 	if (!c)
@@ -223,7 +83,10 @@ static int cache_new(struct weir *weir, struct weir__part **ret_part)
 	c->write_end = &c->write;
 	c->read_end = &c->read;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->cond, &attr);
+	pthread_condattr_destroy(&attr);
 	c->dir = open_folder(weir->opts.cache);
 	if (c->dir < 0)
 		weir__log(weir, "cache %s is not used: %s", weir->opts.cache,
@@ -239,7 +102,6 @@ static struct weir__copies *cache_of(struct weir *weir)
 {
 	struct weir__part *part;
 	struct weir__copies *c;
-	bool runs;
 
 	if (!weir->opts.cache || !*weir->opts.cache ||
 	    weir__root_part(weir, WEIR__PART_COPIES, cache_new, &part) < 0)
@@ -247,10 +109,7 @@ static struct weir__copies *cache_of(struct weir *weir)
 	c = weir__container(part, struct weir__copies, part);
 	if (c->dir < 0 || !c->path)
 		return NULL;
-	pthread_mutex_lock(&c->lock);
-	runs = start(c);
-	pthread_mutex_unlock(&c->lock);
-	return runs ? c : NULL;
+	return weir__copies_start(c) ? c : NULL;
 }
 
 /* Objects. */

@@ -67,6 +67,10 @@ struct weir__copies_write {
 	struct weir__copies_write *next;
 	struct weir__cached *cached; /* referenced */
 	uint64_t off, len;
+	bool closed; /* no bytes: the object was closed */
+	/* Of a read of the cache's own. */
+	struct weir_source_read read;
+	bool cancelled;
 	unsigned char bytes[];
 };
 
@@ -88,9 +92,11 @@ struct weir__copies {
 	pthread_cond_t cond;
 	struct weir__copies_write *write, **write_end;
 	struct weir__copies_read *read, **read_end;
-	uint64_t waiting; /* bytes of writes that are queued */
-	bool stop;        /* no thread starts any more; those that run end */
-	int64_t until;    /* and whole files are not compared after this */
+	struct weir__copies_write *fill; /* reads of its own, not ended */
+	uint64_t waiting;   /* bytes of writes that are queued, and of fills */
+	bool stop;          /* no thread starts any more; those that run end */
+	int64_t until;      /* and whole files are not compared after this */
+	int64_t fill_until; /* fills are cancelled then */
 	bool started;
 	unsigned n_threads;
 	pthread_t thread[1 + WEIR__COPIES_READERS];
@@ -112,21 +118,34 @@ void weir__cached_ref(struct weir__cached *cached);
 void weir__cached_put(struct weir__cached *cached);
 
 /* cached_write.c: the thread that writes. */
-struct weir__cached_writes;
-/* Write bytes that were read; NULL: look whether the object is whole. */
+/* Write bytes that were read; look whether the object is whole. */
 void weir__cached_write(struct weir__cached *cached,
 			const struct weir__copies_write *write);
 
-/* cache.c */
+/* cache_work.c */
+/* Start the threads. False: not all run, or they have ended. */
+bool weir__copies_start(struct weir__copies *cache);
+/*
+ * Write what is queued, and end the threads. Reads of the cache's own that have
+ * not ended some seconds later are cancelled.
+ */
+void weir__copies_end(struct weir__copies *cache, int64_t deadline);
 /* Queue a copy of bytes, unless too many wait. Does not block. */
 void weir__copies_keep(struct weir__cached *cached, uint64_t off, uint64_t len,
 		       const void *bytes);
+/* Queue that the library has closed the object. Does not block. */
+void weir__copies_closed(struct weir__cached *cached);
+/*
+ * Read bytes from the source, unless too many wait, and queue them. For the
+ * thread that writes.
+ */
+void weir__copies_fill(struct weir__cached *cached, uint64_t off, uint64_t len);
 /* Queue a read. False: the threads have ended. */
 bool weir__copies_queue(struct weir__copies *cache,
 			struct weir__copies_read *read);
 /* Threads should end soon. */
 bool weir__copies_stops(struct weir__copies *cache);
-/* Note that a whole file is used now. */
+/* cache.c. Note that a whole file is used now. */
 void weir__copies_touch(struct weir__copies *cache, const char *used);
 
 /*
@@ -144,7 +163,7 @@ struct weir__cached {
 	struct weir__partial *partial;
 	struct weir__copies_names names;
 	char name[512], sha256[72];
-	uint64_t bytes;
+	uint64_t bytes, request_bytes;
 	pthread_mutex_t lock; /* guards priv[0] of reads: cancel and done */
 	_Atomic bool broken;  /* nothing is written any more */
 	/* Of the thread that writes. */

@@ -250,6 +250,7 @@ static int cached_check(void *object, char why[WEIR_SOURCE_WHY])
 
 static void cached_close(void *object)
 {
+	weir__copies_closed(object);
 	weir__cached_put(object);
 }
 
@@ -277,6 +278,7 @@ struct weir__cached *weir__cached_new(struct weir__copies *cache,
 	c->partial = partial;
 	c->names = *names;
 	c->bytes = info->bytes;
+	c->request_bytes = info->request_bytes;
 	memcpy(c->name, info->name, sizeof(c->name));
 	memcpy(c->sha256, info->sha256, sizeof(c->sha256));
 	pthread_mutex_init(&c->lock, NULL);

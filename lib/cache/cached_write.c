@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was read from a source is written to the folder. Whole blocks are
- * written as they are; the parts of others are gathered in memory, a few blocks
- * at a time, until their block is complete. When all blocks are there, the
- * writer who is alone compares them, and the whole with the SHA-256 that the
- * source publishes, and gives the file its name.
+ * What was read from a source is written to the folder: whole blocks with their
+ * digests, and parts of others, whose ranges are noted until the block is
+ * complete. Programs leave gaps, such as padding: when an object is closed the
+ * small ones are read from the source. When all blocks are there, the writer
+ * who is alone compares them, and the whole with the SHA-256 that the source
+ * publishes, and gives the file its name.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,17 +16,17 @@
 #include "core/refs.h"
 #include "core/sys.h"
 
-#define EDGES 16u  /* blocks that are gathered at a time */
+#define EDGES 64u  /* blocks of which parts are there, at a time */
 #define RANGES 32u /* parts of a block that do not adjoin */
+#define GAP_MAX (WEIR__PARTIAL_BLOCK / 2)
 
 /* A block of which parts are there: [lo, hi) of it, sorted, not adjoining. */
 struct weir__cached_edge {
 	uint32_t block;
-	unsigned n;
+	unsigned n; /* 0: free */
 	struct {
 		uint32_t lo, hi;
 	} range[RANGES];
-	unsigned char *bytes; /* NULL: free */
 };
 
 static void stop_writing(struct weir__cached *c, int r)
@@ -48,29 +49,25 @@ static void write_block(struct weir__cached *c, uint32_t block,
 		stop_writing(c, r);
 }
 
-static void edge_free(struct weir__cached_edge *e)
-{
-	weir__free(e->bytes);
-	*e = (struct weir__cached_edge){ 0 };
-}
-
 /* The block's edge, or a free one; the one that began first is given up. */
 static struct weir__cached_edge *edge_of(struct weir__cached *c, uint32_t block)
 {
-	struct weir__cached_edge *e;
+	struct weir__cached_edge *e, *none = NULL;
 
 	if (!c->edge)
 		c->edge = weir__calloc(EDGES, sizeof(*c->edge));
 	if (!c->edge)
 		return NULL;
-	for (unsigned i = 0; i < EDGES; i++)
-		if (c->edge[i].bytes && c->edge[i].block == block)
-			return &c->edge[i];
-	e = &c->edge[c->n_edges++ % EDGES];
-	edge_free(e);
+	for (e = c->edge; e < c->edge + EDGES; e++) {
+		if (e->n && e->block == block)
+			return e;
+		if (!e->n)
+			none = e;
+	}
+	e = none ? none : &c->edge[c->n_edges++ % EDGES];
 	e->block = block;
-	e->bytes = weir__malloc_pages(WEIR__PARTIAL_BLOCK);
-	return e->bytes ? e : NULL;
+	e->n = 0;
+	return e;
 }
 
 /* False: there are too many ranges. */
@@ -96,26 +93,42 @@ static bool edge_add(struct weir__cached_edge *e, uint32_t lo, uint32_t hi)
 	return true;
 }
 
+/* All parts of the block are there. */
+static void join_block(struct weir__cached *c, uint32_t block)
+{
+	void *buf = weir__malloc_pages(WEIR__PARTIAL_BLOCK);
+	int r = buf ? weir__partial_join(c->partial, block, buf) : -ENOMEM;
+
+	if (r < 0)
+		stop_writing(c, r);
+	weir__free(buf);
+}
+
 static void write_part(struct weir__cached *c, uint32_t block, uint32_t lo,
 		       uint32_t hi, const void *bytes)
 {
 	struct weir__cached_edge *e;
+	int r;
 
 	if (weir__partial_has(c->partial, block))
 		return;
 	e = edge_of(c, block);
 	if (!e)
 		return;
-	memcpy(e->bytes + lo, bytes, hi - lo);
+	r = weir__partial_write_part(c->partial, block, lo, hi - lo, bytes);
+	if (r < 0) {
+		stop_writing(c, r);
+		return;
+	}
 	if (!edge_add(e, lo, hi)) {
-		edge_free(e);
+		e->n = 0;
 		return;
 	}
 	if (e->n > 1 || e->range[0].lo ||
 	    e->range[0].hi < weir__partial_len(c->partial, block))
 		return;
-	write_block(c, block, e->bytes);
-	edge_free(e);
+	e->n = 0;
+	join_block(c, block);
 }
 
 static void write_bytes(struct weir__cached *c,
@@ -137,6 +150,33 @@ static void write_bytes(struct weir__cached *c,
 			write_part(c, block, lo, hi, w->bytes + done);
 		done += hi - lo;
 	}
+}
+
+/*
+ * Read what is missing of the block, from its first such byte to the last one,
+ * if this is about as cheap as a request.
+ */
+static void fill_block(struct weir__cached *c,
+		       const struct weir__cached_edge *e)
+{
+	uint32_t len = weir__partial_len(c->partial, e->block), missing = len;
+	uint32_t lo = e->range[0].lo ? 0 : e->range[0].hi;
+	uint32_t hi = e->range[e->n - 1].hi < len ? len : e->range[e->n - 1].lo;
+
+	for (unsigned i = 0; i < e->n; i++)
+		missing -= e->range[i].hi - e->range[i].lo;
+	if (missing <= c->request_bytes && missing <= GAP_MAX &&
+	    !weir__partial_has(c->partial, e->block))
+		weir__copies_fill(c,
+				  (uint64_t)e->block * WEIR__PARTIAL_BLOCK + lo,
+				  hi - lo);
+}
+
+static void fill_all(struct weir__cached *c)
+{
+	for (unsigned i = 0; c->edge && i < EDGES; i++)
+		if (c->edge[i].n)
+			fill_block(c, &c->edge[i]);
 }
 
 /* The whole file. */
@@ -246,6 +286,8 @@ void weir__cached_write(struct weir__cached *cached,
 	if (cached->ended || atomic_load(&cached->broken))
 		return;
 	write_bytes(cached, write);
+	if (write->closed)
+		fill_all(cached);
 	if (!atomic_load(&cached->broken) && is_complete(cached))
 		make_whole(cached);
 }
@@ -254,8 +296,6 @@ void weir__cached_put(struct weir__cached *cached)
 {
 	if (!weir__refs_drop(&cached->refs))
 		return;
-	for (unsigned i = 0; cached->edge && i < EDGES; i++)
-		weir__free(cached->edge[i].bytes);
 	weir__free(cached->edge);
 	weir__partial_close(cached->partial);
 	cached->ops.close(cached->object);

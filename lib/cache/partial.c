@@ -403,24 +403,51 @@ int weir__partial_fd(const struct weir__partial *p)
 	return p->data;
 }
 
-int weir__partial_write(struct weir__partial *p, uint32_t block,
+int weir__partial_write_part(struct weir__partial *p, uint32_t block,
+			     uint32_t off, uint32_t len, const void *bytes)
+{
+	return p->sealed
+		       ? -EROFS
+		       : write_all(p->data, bytes, len,
+				   (uint64_t)block * WEIR__PARTIAL_BLOCK + off);
+}
+
+/* The bytes of the block are written. */
+static int write_digest(struct weir__partial *p, uint32_t block,
 			const void *bytes)
 {
-	uint32_t n = weir__partial_len(p, block);
 	uint8_t digest[WEIR__DIGEST_MAX];
-	int r = p->sealed
-			? -EROFS
-			: weir__hash_bytes(WEIR_DIGEST_XXH3, bytes, n, digest);
+	int r = weir__hash_bytes(WEIR_DIGEST_XXH3, bytes,
+				 weir__partial_len(p, block), digest);
 
-	if (r >= 0)
-		r = write_all(p->data, bytes, n,
-			      (uint64_t)block * WEIR__PARTIAL_BLOCK);
 	if (r >= 0)
 		r = write_all(p->state, digest, DIGEST, digest_at(block));
 	if (r < 0)
 		return r;
 	atomic_store(&p->block[block].known, TRUSTED);
 	return 0;
+}
+
+int weir__partial_write(struct weir__partial *p, uint32_t block,
+			const void *bytes)
+{
+	int r = weir__partial_write_part(p, block, 0,
+					 weir__partial_len(p, block), bytes);
+
+	return r < 0 ? r : write_digest(p, block, bytes);
+}
+
+int weir__partial_join(struct weir__partial *p, uint32_t block, void *bytes)
+{
+	uint32_t n = weir__partial_len(p, block);
+	int64_t r = read_all(p->data, bytes, n,
+			     (uint64_t)block * WEIR__PARTIAL_BLOCK);
+
+	if (r < 0)
+		return (int)r;
+	if (r < n)
+		return -EIO;
+	return p->sealed ? -EROFS : write_digest(p, block, bytes);
 }
 
 /* 1: the bytes of @fd have the digest. */

@@ -88,6 +88,13 @@ bool weir__partial_trusts(const struct weir__partial *p, uint32_t block);
 int weir__partial_write(struct weir__partial *p, uint32_t block,
 			const void *bytes);
 /*
+ * Write a part of a block that is missing, and no digest. When all parts were
+ * written: read the block into @bytes and write its digest.
+ */
+int weir__partial_write_part(struct weir__partial *p, uint32_t block,
+			     uint32_t off, uint32_t len, const void *bytes);
+int weir__partial_join(struct weir__partial *p, uint32_t block, void *bytes);
+/*
  * Read a block that the state has, compare its digest, and leave the bytes in
  * @bytes. 1: it is right. 0: it is not, and counts as missing from now on.
  */

@@ -27,6 +27,7 @@
 static unsigned char whole[BYTES], got[BYTES];
 static struct weir *weir;
 static uint64_t limit;
+static int64_t close_timeout; /* ns; 0: the default */
 static char said[1000];
 static _Atomic bool no_room; /* the disk is full */
 
@@ -59,6 +60,7 @@ static void begin(void)
 
 	opts.cache = files_path("cache");
 	opts.cache_bytes = limit;
+	opts.close_timeout = close_timeout;
 	opts.log = on_log;
 	if (weir_open(&opts, &weir) < 0)
 		bail("%s", weir_error());
@@ -185,7 +187,7 @@ static void t_partial(void)
 	is_int(count(".url", NULL), 1, "it is whole then");
 	clean();
 	ok(reads_anew("a", 100, MIB), "a part that begins in a block is read");
-	is_int(mem.bytes, MIB, "no more than it is requested");
+	is_int(mem.bytes, MIB + 100, "little more than it is requested");
 	begin();
 	struct weir_file *file = opened("a");
 	bool right = true;
@@ -197,6 +199,72 @@ static void t_partial(void)
 	end();
 	ok(right, "an object is read in small parts");
 	is_int(count(".url", NULL), 1, "blocks are made of them");
+}
+
+/* Read an object but for [off, off + n), and say what the source has given. */
+static uint64_t reads_around(size_t off, size_t n)
+{
+	struct weir_file *file;
+	bool right;
+
+	begin();
+	file = opened("a");
+	right = reads(file, 0, off) && reads(file, off + n, BYTES - off - n);
+	weir_file_close(file);
+	end();
+	return right ? mem.bytes : 0;
+}
+
+static void t_gaps(void)
+{
+	char hex[WEIR__DIGEST_TEXT];
+	uint8_t digest[32];
+
+	clean();
+	weir__hash_bytes(WEIR_DIGEST_SHA256, whole, BYTES, digest);
+	mem.sha256 = weir__digest_hex(digest, 32, hex);
+	is_int(reads_around(MIB + 1000, 31), BYTES,
+	       "what is missing of a block when the object is closed is read");
+	is_int(count(".sum", NULL), 1, "the file is whole, and compared");
+	ok(reads_anew("a", 0, BYTES), "it is right");
+	is_int(mem.bytes, 0, "no byte comes from the source then");
+	clean();
+	is_int(reads_around(BYTES - 7, 7), BYTES,
+	       "so is the end of an object that nobody has read");
+	is_int(count(".url", NULL), 1, "the file is whole");
+	clean();
+	is_int(reads_around(MIB + 1000, 70000), BYTES - 70000,
+	       "more than a request costs is left out");
+	is_int(count(".part", NULL), 1, "the file stays partial");
+	clean();
+	mem.request_bytes = 4 * MIB;
+	is_int(reads_around(2 * MIB + 9, MIB / 2 + 1), BYTES - MIB / 2 - 1,
+	       "and so is more than half of a block");
+	clean();
+	mem.fail = -EIO;
+	mem.fail_from = MIB + 1010;
+	mem.fail_to = MIB + 1011;
+	is_int(reads_around(MIB + 1000, 31), BYTES, "such a read may fail");
+	is_int(count(".part", NULL), 1, "the file stays partial");
+}
+
+/* The source stops: the root is closed all the same. */
+static void t_stalled(void)
+{
+	struct weir_file *file;
+
+	clean();
+	close_timeout = 200000000;
+	begin();
+	close_timeout = 0;
+	file = opened("a");
+	ok(reads(file, 7, BYTES - 7), "all but the beginning is read");
+	mem.hold = true;
+	weir_file_close(file);
+	end();
+	is_int(mem.cancels, 1, "a read of the cache that hangs is cancelled");
+	is_int(mem.closed, 1, "the object is closed then");
+	is_int(count(".part", NULL), 1, "the file stays partial");
 }
 
 static void t_changed(void)
@@ -378,7 +446,7 @@ static void t_killed(void)
 
 int main(void)
 {
-	plan(58);
+	plan(73);
 	files_begin();
 	make_object("c", 1);
 	make_object("b", 1);
@@ -386,6 +454,8 @@ int main(void)
 	t_killed();
 	t_whole();
 	t_partial();
+	t_gaps();
+	t_stalled();
 	t_changed();
 	t_damaged();
 	t_sums();

@@ -66,9 +66,10 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 29
+plan 32
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
+weir synth tiny m.gguf 2>/dev/null || exit 1
 listed m.safetensors >want
 works 'weir inspect takes a URL' weir inspect "$at/file/m.safetensors"
 is "$(count)" 1 'weir inspect of a file with a small header is one request'
@@ -110,6 +111,11 @@ works 'weir digest reads a model that is in the cache' \
 	weir digest "$at/file/m.safetensors"
 check 'digests of a model in the cache are those of the file' cmp out digests
 is "$(count)" 1 'for a model in the cache the server is asked once'
+# A GGUF file has padding that no load reads.
+works 'weir load reads GGUF through a cache' weir load "$at/file/m.gguf"
+count >/dev/null
+works 'weir load reads GGUF that is in the cache' weir load "$at/file/m.gguf"
+is "$(count)" 1 'for GGUF in the cache the server is asked once'
 unset WEIR_CACHE
 works 'the query of a URL is used for the shards, too' \
 	weir inspect "$at/keyed/shards/?sig=secret/key"
