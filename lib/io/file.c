@@ -201,6 +201,28 @@ static int file_locate(struct weir_file *f)
 				     f->path);
 }
 
+/*
+ * The cache of Hugging Face's clients has a large file by the name of the
+ * SHA-256 that the hub published: models--OWNER--NAME/blobs/SHA256.
+ */
+static void note_published(struct weir_file *f)
+{
+	size_t n = f->where ? strlen(f->where) : 0;
+	const char *sum, *folder;
+
+	if (n < 64 + 7)
+		return;
+	sum = f->where + n - 64;
+	if (strncmp(sum - 7, "/blobs/", 7) != 0 ||
+	    strspn(sum, "0123456789abcdef") != 64)
+		return;
+	folder = sum - 7;
+	while (folder > f->where && folder[-1] != '/')
+		folder--;
+	if (!strncmp(folder, "models--", 8))
+		memcpy(f->sha256, sum, 65);
+}
+
 static int file_fill(struct weir_file *f, uint32_t flags)
 {
 	struct weir__fs fs;
@@ -208,6 +230,8 @@ static int file_fill(struct weir_file *f, uint32_t flags)
 
 	if (r < 0)
 		return r;
+	if (!*f->sha256)
+		note_published(f);
 	weir__sys_fs(f->fd, &fs);
 	f->nowait = weir__sys_nowait(f->fd);
 	f->ours = weir__sys_may_write(f->fd);
@@ -725,6 +749,7 @@ int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
 		.network = file->network,
 		.source = file->object ? file->object->ops.name : "",
 		.identity = file->object ? file->object->info.identity : "",
+		.sha256 = file->sha256,
 	};
 	struct weir__file_id now;
 	int r;

@@ -38,7 +38,7 @@ struct weir_file {
 	 */
 	struct weir__object *object;
 	char *url; /* by which it was opened, with its query; NULL: by none */
-	char sha256[72]; /* of its bytes, as its source says; "": not known */
+	char sha256[72]; /* of its bytes, as published; "": not known */
 	int fd;          /* buffered */
 	int direct_fd;   /* -1: none */
 	bool has_path;   /* path can be opened again */

@@ -490,9 +490,13 @@ static void copies(void)
 	struct weir_model *m;
 	struct weir_file *f;
 	struct weir_buf *b;
+	char sum[65];
 
 	tap_prefix("copies: ");
 	begin(&o);
+	memset(sum, 'a', 64);
+	sum[64] = '\0';
+	mem.sha256 = sum;
 	mem.local = 1;
 	if (weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_MAPPED, &mapped) < 0)
 		bail("%s", weir_error());
@@ -503,6 +507,8 @@ static void copies(void)
 		bail("%s", weir_error());
 	is_str(info.path, mem_url(path), "the file has the URL as its path");
 	is_str(info.source, "", "and is one of this machine");
+	is_str(info.sha256, sum, "and the SHA-256 that its source knows");
+	mem.sha256 = NULL;
 	is_int(weir_buf_map(mapped, f, 0, 4096, &b), 0, "it can be mapped");
 	weir_buf_free(b);
 	weir_file_close(f);
