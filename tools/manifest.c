@@ -28,11 +28,12 @@ static const char digest_help[] =
 	"               write the progress to descriptor N, as lines of JSON\n";
 
 static const char verify_help[] =
-	"usage: weir verify [OPTION]... MODEL SUMS\n"
+	"usage: weir verify [OPTION]... MODEL [SUMS]\n"
 	"Check the tensors of a model against SUMS, a manifest of weir digest, or its\n"
 	"files against a file of SHA-256 sums, as sha256sum prints them. Reads the model\n"
-	"once, on all CPUs. SUMS may be - for stdin if it has SHA-256 sums. Defaults are\n"
-	"in brackets.\n"
+	"once, on all CPUs. SUMS may be - for stdin if it has SHA-256 sums. Without SUMS\n"
+	"the files are checked against the SHA-256 sums that a hub publishes: of hf://\n"
+	"URLs, and in the cache of Hugging Face's clients. Defaults are in brackets.\n"
 	"\n"
 	"  --way WAY    auto, buffered or direct [auto]; of a manifest\n"
 	"  --lenient    accept all that the format's reference reader accepts\n"
@@ -68,7 +69,7 @@ enum {
 };
 
 struct manifest_args {
-	const char *model, *other; /* OUT, or NULL; SUMS */
+	const char *model, *other; /* OUT, or SUMS; or NULL */
 	enum weir_digest kind;
 	enum weir_way way;
 	bool lenient, quiet;
@@ -323,6 +324,7 @@ static int verify_tensors(struct pass *p, const struct manifest_args *a)
 	return 0;
 }
 
+/* @text: the sums; NULL: those that were published. */
 static int verify_files(struct pass *p, const struct manifest_args *a,
 			char *text)
 {
@@ -330,14 +332,18 @@ static int verify_files(struct pass *p, const struct manifest_args *a,
 	char items[COUNT_TEXT];
 	unsigned n = 0;
 	uint64_t bytes;
-	int r = sums_verify(text, infile_name(a->other), p->model, &bytes);
+	int r = sums_verify(text,
+			    text ? infile_name(a->other)
+				 : "the published SHA-256 sums",
+			    p->model, &bytes);
 
 	if (r || a->quiet)
 		return r;
 	while (weir_model_file(p->model, n))
 		n++;
 	report(a->model, count_text(n, "file", items), bytes,
-	       (double)(now_ns() - begin) / 1e9, "all match, SHA-256");
+	       (double)(now_ns() - begin) / 1e9,
+	       text ? "all match, SHA-256" : "all match the published SHA-256");
 	return 0;
 }
 
@@ -357,11 +363,12 @@ static bool is_manifest(const char *path)
 static int verify_run(const struct manifest_args *a)
 {
 	struct pass p = { 0 };
+	bool has_manifest = a->other && is_manifest(a->other);
 	char *text = NULL;
 	size_t n;
 	int r = 0;
 
-	if (!is_manifest(a->other))
+	if (a->other && !has_manifest)
 		r = infile_read(a->other, SUMS_MAX, true, &text, &n);
 	if (r == 0 && text && memchr(text, '\0', n))
 		r = fail("%s: neither a manifest nor a file of SHA-256 sums: "
@@ -370,7 +377,8 @@ static int verify_run(const struct manifest_args *a)
 	if (r == 0)
 		r = open_model(&p, a);
 	if (r == 0)
-		r = text ? verify_files(&p, a, text) : verify_tensors(&p, a);
+		r = has_manifest ? verify_tensors(&p, a)
+				 : verify_files(&p, a, text);
 	free(text);
 	close_pass(&p);
 	return r;
@@ -383,12 +391,13 @@ int verify_main(int argc, char **argv)
 				   argc,     argv,        NULL };
 	struct manifest_args a = { 0 };
 	int r = args_options(&args, take_option, &a);
+	bool has_sums = argc - optind > 1;
 
 	if (r == 0)
-		r = args_operands(&args, 2, operands);
+		r = args_operands(&args, has_sums ? 2 : 1, operands);
 	if (r)
 		return r == ARGS_HELP ? 0 : r;
 	a.model = argv[optind];
-	a.other = argv[optind + 1];
+	a.other = has_sums ? argv[optind + 1] : NULL;
 	return verify_run(&a);
 }

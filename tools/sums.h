@@ -10,8 +10,9 @@
 
 /*
  * Compare the sums in @text, of the file @name, with the files of @model, on
- * all CPUs, and show the progress by whole files. Returns 0, or EXIT_FAILURE
- * after lines on stderr. @text is changed. *ret_bytes: of the files.
+ * all CPUs, and show the progress by whole files. @text is changed. If it is
+ * NULL the sums are those that were published with the files. Returns 0, or
+ * EXIT_FAILURE after lines on stderr. *ret_bytes: of the files.
  */
 int sums_verify(char *text, const char *name, const struct weir_model *model,
 		uint64_t *ret_bytes);

@@ -66,7 +66,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 32
+plan 45
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 weir synth tiny m.gguf 2>/dev/null || exit 1
@@ -101,6 +101,67 @@ works 'weir verify takes the URL of a folder' \
 sha256sum m.safetensors >sums
 works 'weir verify compares SHA-256 sums of a file at a URL' \
 	weir verify "$at/file/m.safetensors" sums
+
+# Published sums: those of a hub, and of the cache of its clients.
+HF_ENDPOINT=$at
+HF_HOME=$tmp/home
+export HF_ENDPOINT HF_HOME
+unset HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE
+sum_of()
+{
+	sha256sum "$1" | cut -c 1-64
+}
+# other FILE: one byte of it is another one.
+other()
+{
+	printf '!' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) \
+		conv=notrunc 2>/dev/null
+}
+for f in m.safetensors shards/*.safetensors; do
+	sum_of "$f" >"$f.published"
+done
+works 'weir verify without SUMS takes a file of a hub' \
+	weir verify hf://me/files/m.safetensors
+check 'and says that it matches what is published' \
+	grep -q '; all match the published SHA-256$' err
+works 'and the folder of one' weir verify hf://me/files/shards/ --quiet
+check 'with --quiet it prints nothing' test ! -s err
+good=$(sum_of m.safetensors)
+cp m.safetensors kept.safetensors
+other m.safetensors
+run weir verify hf://me/files/m.safetensors
+is "$status" 1 'a file of a hub with another byte is refused'
+check 'the sentence has the file and both sums' grep -qx \
+	"hf://me/files/m.safetensors: SHA-256 is $(sum_of m.safetensors), not $good" \
+	err
+check 'and says of how many files' grep -qx \
+	'weir: 1 of 1 file do not match the published SHA-256 sums' err
+mv kept.safetensors m.safetensors
+none=shards/model-00002-of-00004.safetensors
+rm $none.published
+refused 1 "$none: no SHA-256 is published" \
+	'a file of a hub without a sum is refused' \
+	weir verify hf://me/files/shards/
+refused 1 "$at/file/m.safetensors: no SHA-256 is published" \
+	'and so is one of a server' weir verify "$at/file/m.safetensors"
+hub=$tmp/home/hub/models--me--cached
+snapshot=$hub/snapshots/$(printf 'e%.0s' $(seq 40))
+mkdir -p "$hub/blobs" "$snapshot"
+cp m.safetensors "$hub/blobs/$good"
+ln -s "../../blobs/$good" "$snapshot/model.safetensors"
+works "weir verify takes a folder of the cache of the hub's clients" \
+	weir verify "$snapshot"
+other "$hub/blobs/$good"
+run weir verify "$snapshot"
+is "$status" 1 'a file there with another byte is refused'
+check 'its sentence has the name of its blob' grep -q \
+	"/model.safetensors: SHA-256 is [0-9a-f]\{64\}, not $good\$" err
+cp m.safetensors "$snapshot/plain.safetensors"
+refused 1 'plain.safetensors: no SHA-256 is published' \
+	'a file that is no blob is refused' \
+	weir verify "$snapshot/plain.safetensors"
+unset HF_ENDPOINT HF_HOME
+
 WEIR_CACHE=$tmp/kept
 export WEIR_CACHE
 works 'weir digest reads through a cache' weir digest "$at/file/m.safetensors"

@@ -120,7 +120,7 @@ wrong '--verify needs whole tensors: not with --slice or --rank' \
 wrong "--kind is 'md5', not one of xxh3, sha256" digest m --kind md5
 wrong "--way is 'map', not one of auto, buffered, direct" digest m --way map
 wrong "OUT is '-'" digest m -
-wrong 'SUMS is missing' verify m
+wrong 'MODEL is missing' verify
 wrong "'o' is one argument too many" verify m v o
 wrong "--memory-map and --trace are one file: 'o'" \
 	load m --trace o --memory-map o

@@ -430,6 +430,8 @@ class Paths:
                 return Answer(401, {"X-Error-Code": "GatedRepo"})
         if model == "moving":
             commit = ("ab"[min(1, count("moving"))]) * 40
+        if model == "files":
+            return self.published(request, commit, "/".join(path))
         if path[-1] == "config.json":
             return Answer(200, {"X-Repo-Commit": commit, "ETag": '"git"'},
                           b'{"model_type": "llama"}')
@@ -443,6 +445,15 @@ class Paths:
             headers["Location"] = f"http://localhost:{state['port']}" + \
                 headers["Location"]
         return Answer(302, headers)
+
+    def published(self, request, commit, name):
+        """A file of the folder; NAME.published has its sum, if it has one."""
+        answer = self.file(request, name)
+        answer.headers["X-Repo-Commit"] = commit
+        if os.path.exists(name + ".published"):
+            with open(name + ".published", encoding="ascii") as opened:
+                answer.headers["X-Linked-Etag"] = f'"{opened.read(64)}"'
+        return answer
 
     def hosted(self, request, size, *rest):
         answer = ranged(request, int(size))
