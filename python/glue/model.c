@@ -412,6 +412,18 @@ static PyObject *model_sha256(PyObject *o, PyObject *number)
 		     : PyBytes_FromStringAndSize((char *)digest, r);
 }
 
+static PyObject *model_published(PyObject *o, PyObject *number)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file = file_at(o, number);
+	int r;
+
+	if (!file)
+		return NULL;
+	r = weir_file_info(file, &info);
+	return r < 0 ? glue_fail(r) : PyUnicode_FromString(info.sha256);
+}
+
 static PyObject *model_info(PyObject *o, PyObject *unused)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
@@ -574,6 +586,9 @@ static PyMethodDef methods[] = {
 	{ "size", model_size, METH_O, "size(i): the bytes of file i." },
 	{ "sha256", model_sha256, METH_O,
 	  "sha256(i): the SHA-256 sum of file i: bytes." },
+	{ "published", model_published, METH_O,
+	  "published(i): the published SHA-256 of file i, in hexadecimal "
+	  "digits; '': none is known." },
 	{ "info", model_info, METH_NOARGS, "The model: a dictionary." },
 	{ "metadata", model_metadata, METH_NOARGS,
 	  "The metadata: a new dictionary." },

@@ -158,6 +158,30 @@ def test_digest(url: str, root: weir.Root, small: Path, tmp_path: Path) -> None:
         weir.verify(at, sums, root=root)
 
 
+def test_published(
+    url: str, root: weir.Root, small: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """verify() without sums compares a file with what a hub publishes."""
+    monkeypatch.setenv("HF_ENDPOINT", url[: -len("/file")])
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE",
+                 "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    at = f"hf://me/files/{small.name}"
+    with pytest.raises(weir.FormatError, match="no SHA-256 is published"):
+        weir.verify(at, root=root)
+    good = hashlib.sha256(small.read_bytes()).hexdigest()
+    published = small.with_name(small.name + ".published")
+    published.write_text(good)
+    assert weir.verify(at, root=root)["bytes"] == small.stat().st_size
+    published.write_text("0" * 64)
+    with pytest.raises(weir.FormatError, match=f"{at}: SHA-256 is {good}, not 0000"):
+        weir.verify(at, root=root)
+    with pytest.raises(weir.FormatError, match="no SHA-256 is published"):
+        weir.verify(small)
+
+
 def test_convert(
     url: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

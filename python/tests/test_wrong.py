@@ -109,7 +109,7 @@ given(lambda p, t, **k: weir.digest(p, **k), {
     "kind": ([], ["zz", [1]]), "way": ([], ["map", 5]), "root": ([5], []),
     "progress": ([5], []),
 })
-given(lambda p, t, **k: weir.verify(p, **k), {"against": ([5, None, [1]], [])})
+given(lambda p, t, **k: weir.verify(p, **k), {"against": ([5, [1]], [])})
 given(lambda p, t, **k: weir.digest(p).save(**k), {"path": ([5, None], [])})
 given(lambda p, t, **k: weir.Root(**k), {
     "io": ([], [5, "zz", [1]]),

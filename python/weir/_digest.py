@@ -97,7 +97,7 @@ def digest(
 
 def verify(
     path: Path,
-    against: Manifest,
+    against: Optional[Manifest] = None,
     *,
     way: str = "auto",
     progress: Progress = None,
@@ -110,14 +110,20 @@ def verify(
     shape, or other bytes. Or the path of a file of SHA-256 sums, such as
     SHA256SUMS, as sha256sum prints them: each file of the model that has
     tensors is checked, and must have a sum; FormatError names those that
-    differ. way is for manifests.
+    differ. None: the same with the SHA-256 sums that a hub publishes, of hf://
+    URLs, and of files in the cache of Hugging Face's clients. way is for
+    manifests.
     """
     number = _way(way)
     _report.check(progress)
-    if not isinstance(against, (Digests, str, bytes, os.PathLike)):
-        raise _check.wrong("against", against, "what digest() returned, or a path")
+    if not isinstance(against, (Digests, str, bytes, os.PathLike, type(None))):
+        raise _check.wrong(
+            "against", against, "what digest() returned, a path, or None"
+        )
     model = _model.open_model(path, root)
-    if not isinstance(against, Digests) and not _sums.is_manifest(against):
+    if against is None or (
+        not isinstance(against, Digests) and not _sums.is_manifest(against)
+    ):
         return _sums.verify(model, against, progress)
     running = _weir.Load(
         model, verify=manifest(against, root), discard=True, way=number

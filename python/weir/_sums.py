@@ -94,24 +94,47 @@ class _Summing:
         return digest.hex()
 
 
-def verify(
-    model: _weir.Model, against: Path, progress: _report.Progress
-) -> _report.Report:
-    """Compare the files of a model with the sums in a file."""
-    name = os.fspath(against)
+def _listed(model: _weir.Model, against: Path) -> List[str]:
+    """The sums of the files of a model, which a file has."""
     sums = parse(against)
+    names = [os.path.basename(file) for file in model.files()]
+    for name in names:
+        if name not in sums:
+            raise _errors.make(74, f"{os.fspath(against)}: has no sum of {name!r}")
+    return [sums[name] for name in names]
+
+
+def _published(model: _weir.Model) -> List[str]:
+    """The sums of the files of a model that were published with them."""
     files = model.files()
-    for file in files:
-        if os.path.basename(file) not in sums:
-            raise _errors.make(74, f"{name}: has no sum of {os.path.basename(file)!r}")
+    sums = [model.published(i) for i in range(len(files))]
+    if "" in sums:
+        raise _errors.make(
+            74,
+            f"{files[sums.index('')]}: no SHA-256 is published that weir knows; "
+            "give a file of sums",
+        )
+    return sums
+
+
+def verify(
+    model: _weir.Model, against: Optional[Path], progress: _report.Progress
+) -> _report.Report:
+    """Compare the files of a model with the sums in a file, or published ones."""
+    if against is None:
+        name = "the published SHA-256 sums"
+        sums = _published(model)
+    else:
+        name = os.fspath(against)
+        sums = _listed(model, against)
     begin = time.monotonic()
     summing = _Summing()
     with _report.shown(progress) as show:
         found = _all(summing, model, begin, show)
     wrong = [
-        f"{file}: SHA-256 is {digits}, not {sums[os.path.basename(file)]}"
-        for file, digits in zip(files, found)
-        if digits != sums[os.path.basename(file)]
+        f"{file}: SHA-256 is {digits}, not {want}"
+        for file, digits, want in zip(model.files(), found, sums)
+        if digits != want
     ]
     if wrong:
         wrong = wrong[:10] + ["..."] * (len(wrong) > 10)
