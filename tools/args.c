@@ -37,23 +37,64 @@ static void list_letters(const struct args *args, char *letters, size_t size)
 					      o->val, o->has_arg ? ":" : "");
 }
 
+#define OPTIONS_MAX 64
+
+static const struct option cache_options[] = {
+	{ "cache-dir", required_argument, NULL, ARGS_CACHE_DIR },
+	{ "cache-size", required_argument, NULL, ARGS_CACHE_SIZE },
+};
+
+static const char cache_help[] =
+	"\n"
+	"For models at URLs:\n"
+	"  --cache-dir DIR  keep what is read in the folder DIR [WEIR_CACHE]\n"
+	"  --cache-size N   keep at most N bytes, or NK, NM, NG, NT; 0: no limit\n";
+
+/* The subcommand's options, and those that it shares with others. */
+static void list_options(const struct args *args, struct option *to)
+{
+	const struct option *o = args->options;
+	size_t n = 0;
+
+	while (o->name && n < OPTIONS_MAX - 3)
+		to[n++] = *o++;
+	for (size_t i = 0; args->root && i < 2; i++)
+		to[n++] = cache_options[i];
+	to[n] = (struct option){ 0 };
+}
+
+static int take_cache(const struct args *args, int c)
+{
+	if (c == ARGS_CACHE_SIZE)
+		return args_size(args, "--cache-size", 0, UINT64_MAX,
+				 &args->root->cache_bytes);
+	if (!*optarg)
+		return fail_usage(args->command, "--cache-dir is empty");
+	args->root->cache = optarg;
+	return 0;
+}
+
 int args_options(const struct args *args,
 		 int (*take)(const struct args *, int, void *), void *to)
 {
+	struct option options[OPTIONS_MAX];
 	char letters[32];
 	int c, r = 0;
 
 	opterr = 0;
 	list_letters(args, letters, sizeof(letters));
+	list_options(args, options);
 	while (r == 0 && (c = getopt_long(args->argc, args->argv, letters,
-					  args->options, NULL)) != -1) {
+					  options, NULL)) != -1) {
 		if (c == '?' || c == ':')
 			return report_option(args, c);
 		if (c == 'h') {
 			fputs(args->help, stdout);
+			fputs(args->root ? cache_help : "", stdout);
 			return ARGS_HELP;
 		}
-		r = take(args, c, to);
+		r = c >= ARGS_CACHE_DIR ? take_cache(args, c)
+					: take(args, c, to);
 	}
 	return r;
 }

@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <weir.h>
 #include "output.h"
 
 struct args {
@@ -20,11 +21,18 @@ struct args {
 	char **argv;
 	/* Letters of options without a long name, as for getopt(3), or NULL. */
 	const char *letters;
+	/*
+	 * Of a command that opens a model, else NULL: --cache-dir and
+	 * --cache-size are options, too, and set it.
+	 */
+	struct weir_opts *root;
 };
 
 /* The first value of struct option.val that a subcommand may use. */
 enum {
-	ARGS_OPTION = 256
+	ARGS_OPTION = 256,
+	ARGS_CACHE_DIR = 1 << 16, /* not for subcommands */
+	ARGS_CACHE_SIZE
 };
 /* A result of args_options(). */
 enum {

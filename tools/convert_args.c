@@ -483,7 +483,8 @@ static int allocate(size_t n, struct convert_args *a)
 int convert_args_parse(int argc, char **argv, struct convert_args *ret_args)
 {
 	static const char *const operands[] = { "IN", "OUT" };
-	const struct args args = { "convert", help, options, argc, argv, NULL };
+	const struct args args = { "convert", help, options,        argc,
+				   argv,      NULL, &ret_args->root };
 	const struct weir_opts root = WEIR_OPTS_INIT;
 	struct convert_args *a = ret_args;
 	int r;

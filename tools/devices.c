@@ -558,7 +558,8 @@ static int parse_args(const struct args *args, bool *ret_json)
 
 int devices_main(int argc, char **argv)
 {
-	const struct args args = { "devices", help, options, argc, argv, NULL };
+	const struct args args = { "devices", help, options, argc,
+				   argv,      NULL, NULL };
 	struct weir *weir;
 	bool json = false;
 	json_t *all;

@@ -129,7 +129,8 @@ static int fetch(struct fetch *f, struct weir *weir)
 int fetch_main(int argc, char **argv)
 {
 	static const char *const operands[] = { "URL", "DIR" };
-	const struct args args = { "fetch", help, options, argc, argv, NULL };
+	const struct args args = { "fetch", help, options, argc,
+				   argv,    NULL, NULL };
 	struct fetch f = { 0 };
 	struct weir *weir;
 	int r = args_options(&args, take_option, &f);

@@ -114,9 +114,10 @@ static int take_operands(const struct args *args, struct graph_args *a)
 
 static int parse_args(const struct args *args, struct graph_args *a)
 {
+	const struct weir_opts root = WEIR_OPTS_INIT;
 	int r;
 
-	*a = (struct graph_args){ .tokens = 1 };
+	*a = (struct graph_args){ .tokens = 1, .root = root };
 	r = args_options(args, take_option, a);
 	return r ? r : take_operands(args, a);
 }
@@ -173,10 +174,11 @@ static int show(struct graph_view *v, const struct graph_model *m,
 
 int graph_main(int argc, char **argv)
 {
-	const struct args args = { "graph", help, options, argc, argv, NULL };
+	struct graph_args a;
+	const struct args args = { "graph", help, options, argc,
+				   argv,    NULL, &a.root };
 	struct graph_view v = { 0 };
 	struct graph_model m;
-	struct graph_args a;
 	int r = parse_args(&args, &a);
 
 	if (r)

@@ -34,6 +34,7 @@ struct graph_args {
 	const char *devices;      /* NULL: the CPU */
 	uint64_t budget;          /* 0: none */
 	bool all;
+	struct weir_opts root;
 };
 
 /* What a node is for the reader of a picture. */

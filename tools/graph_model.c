@@ -92,7 +92,7 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 	int r;
 
 	*m = (struct graph_model){ 0 };
-	if (weir_open(NULL, &m->weir) < 0)
+	if (weir_open(&a->root, &m->weir) < 0)
 		return fail_weir();
 	if (llama_open(m->weir, a->model, l) < 0)
 		return fail_llama(a->model);

@@ -551,14 +551,16 @@ static int inspect(struct inspect *in, struct weir *weir)
 
 int inspect_main(int argc, char **argv)
 {
-	const struct args args = { "inspect", help, options, argc, argv, NULL };
+	struct weir_opts root = WEIR_OPTS_INIT;
+	const struct args args = { "inspect", help, options, argc,
+				   argv,      NULL, &root };
 	struct inspect in = { 0 };
 	struct weir *weir;
 	int r = parse_args(&args, &in);
 
 	if (r)
 		return r == ARGS_HELP ? 0 : r;
-	if (weir_open(NULL, &weir) < 0)
+	if (weir_open(&root, &weir) < 0)
 		return fail_weir();
 	r = inspect(&in, weir);
 	weir_close(weir);

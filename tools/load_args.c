@@ -475,7 +475,8 @@ static int parse(const struct args *args, struct load_args *a)
 
 int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 {
-	const struct args args = { "load", help, options, argc, argv, NULL };
+	const struct args args = { "load", help, options,        argc,
+				   argv,   NULL, &ret_args->root };
 	struct weir_opts root = WEIR_OPTS_INIT;
 
 	*ret_args = (struct load_args){

@@ -73,6 +73,7 @@ struct manifest_args {
 	enum weir_digest kind;
 	enum weir_way way;
 	bool lenient, quiet;
+	struct weir_opts root;
 };
 
 /* The model, and the load that reads it. */
@@ -124,7 +125,7 @@ static int open_model(struct pass *p, const struct manifest_args *a)
 
 	if (a->lenient)
 		opts.flags = WEIR_MODEL_LENIENT;
-	if (weir_open(NULL, &p->weir) < 0 ||
+	if (weir_open(&a->root, &p->weir) < 0 ||
 	    weir_model_open(p->weir, a->model, &opts, &p->model) < 0)
 		return fail_weir();
 	return 0;
@@ -274,9 +275,9 @@ static int digest_run(const struct manifest_args *a)
 int digest_main(int argc, char **argv)
 {
 	static const char *const operands[] = { "MODEL", "OUT" };
-	const struct args args = { "digest", digest_help, digest_options,
-				   argc,     argv,        NULL };
-	struct manifest_args a = { 0 };
+	struct manifest_args a = { .root = WEIR_OPTS_INIT };
+	const struct args args = { "digest", digest_help, digest_options, argc,
+				   argv,     NULL,        &a.root };
 	int r = args_options(&args, take_option, &a);
 	bool has_out = argc - optind == 2;
 
@@ -387,9 +388,9 @@ static int verify_run(const struct manifest_args *a)
 int verify_main(int argc, char **argv)
 {
 	static const char *const operands[] = { "MODEL", "SUMS" };
-	const struct args args = { "verify", verify_help, verify_options,
-				   argc,     argv,        NULL };
-	struct manifest_args a = { 0 };
+	struct manifest_args a = { .root = WEIR_OPTS_INIT };
+	const struct args args = { "verify", verify_help, verify_options, argc,
+				   argv,     NULL,        &a.root };
 	int r = args_options(&args, take_option, &a);
 	bool has_sums = argc - optind > 1;
 

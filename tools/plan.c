@@ -268,7 +268,9 @@ static int plan(struct plan_job *job)
 
 int plan_main(int argc, char **argv)
 {
-	const struct args args = { "plan", help, options, argc, argv, NULL };
+	const struct args args = {
+		"plan", help, options, argc, argv, NULL, NULL
+	};
 	struct plan_args a;
 	struct plan_job job = { .args = &a };
 	int r = parse_args(&args, &a);

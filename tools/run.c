@@ -279,7 +279,7 @@ static int open_model(struct run_job *job)
 	const struct run_args *a = job->args;
 	int r;
 
-	if (weir_open(NULL, &job->weir) < 0)
+	if (weir_open(&a->root, &job->weir) < 0)
 		return fail_weir();
 	if (a->devices &&
 	    llama_devices(job->weir, a->devices, &job->dev, &job->n_devs) < 0)

@@ -31,6 +31,7 @@ struct run_args {
 	const char *devices; /* NULL: the CPU */
 	uint64_t budget;     /* bytes of weights on each device; 0: no limit */
 	bool json, quiet;
+	struct weir_opts root;
 };
 
 /* Why no more tokens are generated. */

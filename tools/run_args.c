@@ -194,7 +194,9 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 				   .options = options,
 				   .argc = argc,
 				   .argv = argv,
-				   .letters = "n:" };
+				   .letters = "n:",
+				   .root = &ret_args->root };
+	const struct weir_opts root = WEIR_OPTS_INIT;
 	int r;
 
 	*ret_args = (struct run_args){ .n = 256,
@@ -203,7 +205,8 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 				       .top_p = 0.95,
 				       .min_p = 0.05,
 				       .repeat = 1,
-				       .seed = random_seed() };
+				       .seed = random_seed(),
+				       .root = root };
 	r = args_options(&args, take_option, ret_args);
 	if (r)
 		return r;

@@ -412,7 +412,8 @@ static void report(const struct synth *s)
 
 int synth_main(int argc, char **argv)
 {
-	const struct args args = { "synth", help, options, argc, argv, NULL };
+	const struct args args = { "synth", help, options, argc,
+				   argv,    NULL, NULL };
 	struct synth_args a = { .shards = 1, .scale = 1 };
 	struct synth s = { .args = &a };
 	int r = parse_args(&args, &a);

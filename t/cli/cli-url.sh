@@ -178,6 +178,36 @@ count >/dev/null
 works 'weir load reads GGUF that is in the cache' weir load "$at/file/m.gguf"
 is "$(count)" 1 'for GGUF in the cache the server is asked once'
 unset WEIR_CACHE
+for command in inspect digest load; do
+	rm -rf own
+	weir $command --cache-dir own "$at/file/m.gguf" >out 2>err
+	check "weir $command --cache-dir makes the folder" test -d own
+done
+weir verify --cache-dir own "$at/file/m.gguf" digests 2>/dev/null
+count >/dev/null
+works 'weir load --cache-dir reads what the folder has' \
+	weir load --cache-dir own "$at/file/m.gguf"
+is "$(count)" 1 'the server is asked once'
+rm -rf own
+works 'weir load --cache-size reads a model that is larger' \
+	weir load --cache-dir own --cache-size 1K "$at/file/m.gguf"
+is "$(ls own)" '' 'nothing of it is kept'
+WEIR_CACHE=own WEIR_CACHE_SIZE=1K weir load "$at/file/m.gguf" 2>/dev/null
+is "$(ls own)" '' 'nor by WEIR_CACHE_SIZE'
+WEIR_CACHE=own weir load --cache-size 1K "$at/file/m.gguf" 2>/dev/null
+is "$(ls own)" '' 'nor in WEIR_CACHE by --cache-size'
+WEIR_CACHE=own WEIR_CACHE_SIZE=1G weir load "$at/file/m.gguf" 2>/dev/null
+is "$(ls own | grep -c url)" 2 'within WEIR_CACHE_SIZE it is kept'
+WEIR_CACHE=own WEIR_CACHE_SIZE=lots
+export WEIR_CACHE WEIR_CACHE_SIZE
+refused 1 "WEIR_CACHE_SIZE is 'lots', not a size as 64G" \
+	'a WEIR_CACHE_SIZE that is no size is refused' \
+	weir inspect "$at/file/m.gguf"
+unset WEIR_CACHE WEIR_CACHE_SIZE
+refused 2 "--cache-size is 'lots'" 'a --cache-size that is no size is refused' \
+	weir load --cache-size lots "$at/file/m.gguf"
+refused 2 '--cache-dir is empty' 'a --cache-dir without a name is refused' \
+	weir load --cache-dir= "$at/file/m.gguf"
 works 'the query of a URL is used for the shards, too' \
 	weir inspect "$at/keyed/shards/?sig=secret/key"
 refused 1 '403' 'a URL whose signature is wrong is refused with the reason' \
