@@ -66,7 +66,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 45
+plan 58
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 weir synth tiny m.gguf 2>/dev/null || exit 1
