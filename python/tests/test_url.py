@@ -91,6 +91,38 @@ def test_folder(url: str, root: weir.Root, many: Path, tmp_path: Path) -> None:
     assert sorted(weir.load(f"{url}/m/", root=root)) == sorted(want)
 
 
+def ranges(url: str) -> "list[str]":
+    """What was requested since the last call, but for the log."""
+    base = url[: -len("/file")]
+    log = urllib.request.urlopen(f"{base}/log").read().decode()
+    return [line for line in log.splitlines() if "/file/" in line]
+
+
+def test_cache(url: str, many: Path, tmp_path: Path) -> None:
+    """A second load() with a cache folder requests no range but the first."""
+    want = weir.load(many)
+    folder = tmp_path / "kept"
+    for requested in (2, 1):
+        with weir.Root(module_path=MODULES, cache=folder) as root:
+            found = weir.load(f"{url}/{many.name}", root=root)
+        assert all(in_bytes(found[name]) == in_bytes(want[name]) for name in want)
+        assert found.report["remote"] == (requested - 1) * found.report["bytes"]
+        assert min(len(ranges(url)), 2) == requested
+    assert [path.suffix for path in folder.iterdir()].count(".url") == 1
+    small = str(tmp_path / "small")
+    with weir.Root(module_path=MODULES, cache=small, cache_bytes=1000) as root:
+        assert list(weir.load(f"{url}/{many.name}", root=root)) == list(want)
+    assert not os.listdir(small)
+
+
+def test_cache_arguments() -> None:
+    """Arguments that are no folder, or no size, are refused."""
+    with pytest.raises(TypeError, match="cache"):
+        weir.Root(cache=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cache_bytes"):
+        weir.Root(cache_bytes=-1)
+
+
 def test_safe_open(url: str, root: weir.Root, many: Path) -> None:
     """safe_open() of a URL reads tensors, all of them, and slices."""
     numpy = pytest.importorskip("numpy")

@@ -52,16 +52,16 @@ class Root(_weir.Root):
         module_path: Optional[str] = None,
         close_timeout: float = 0,
         read_timeout: float = 0,
-        cache: Optional[str] = None,
+        cache: Optional[Union[str, "os.PathLike[str]"]] = None,
         cache_bytes: int = 0,
     ) -> "Root":
         for name, word in (
             ("io_cpus", io_cpus),
             ("module_path", module_path),
-            ("cache", cache),
         ):
             if word is not None:
                 _check.text(name, word)
+        folder = None if cache is None else os.fsdecode(_check.path("cache", cache))
         few = (1 << 31) - 1
         return super().__new__(
             cls,
@@ -77,7 +77,7 @@ class Root(_weir.Root):
             module_path=module_path,
             close_timeout=_ns("close_timeout", close_timeout),
             read_timeout=_ns("read_timeout", read_timeout),
-            cache=cache,
+            cache=folder,
             cache_bytes=_check.whole("cache_bytes", cache_bytes),
         )
 
