@@ -645,7 +645,8 @@ def test_copy_after_failure() -> None:
     again = plan.start(x=x)
     again.cancel()
     assert "failed" in repr(run) and caught.value is not None
-    assert "under way" in repr(again) or "CancelledError" in repr(again)
+    # It may have ended before it was cancelled.
+    assert any(word in repr(again) for word in ("under way", "CancelledError", "done"))
 
 
 def test_close_wakes() -> None:
