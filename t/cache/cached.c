@@ -275,10 +275,14 @@ static void t_changed(void)
 	mem.identity = "etag:2";
 	ok(reads_anew("a", 0, BYTES), "an object that has changed is read");
 	is_int(mem.bytes, BYTES, "nothing of the earlier one is used");
+	make_object("a", 3);
+	mem.identity = "etag:3";
+	ok(reads_anew("a", 0, BYTES), "a whole one that has changed is read");
+	is_int(mem.bytes, BYTES, "from its source");
 	mem.identity = "";
 	ok(reads_anew("a", 0, BYTES), "an object without identity is read");
 	is_int(mem.bytes, BYTES, "it comes from the source");
-	is_int(count(".url", NULL), 1, "it is not kept");
+	is_int(count(".url", NULL), 2, "it is not kept");
 	make_object("a", 1);
 }
 
@@ -425,6 +429,65 @@ static void t_shared(void)
 	is_int(count(".url", NULL), 1, "it is whole");
 }
 
+/* Put a link to a file of the user's in the place of the last @suffix. */
+static void plant(const char *suffix, bool hard)
+{
+	const char *path;
+	int r;
+
+	clean();
+	files_text("victim", "mine");
+	reads_anew("a", 0, strcmp(suffix, ".url") ? MIB : BYTES);
+	if (count(suffix, &path) != 1)
+		bail("no %s", suffix);
+	unlink(path);
+	r = hard ? link(files_path("victim"), path)
+		 : symlink(files_path("victim"), path);
+	if (r < 0)
+		bail("%s: %s", path, strerror(errno));
+	ok(reads_anew("a", 0, BYTES), "an object with a %s link at %s is read",
+	   hard ? "hard" : "symbolic", suffix);
+	is_int(mem.bytes, BYTES, "from its source");
+	char text[10] = "";
+	int fd = open(files_path("victim"), O_RDONLY);
+
+	is_int(read(fd, text, sizeof(text)), 4, "the file has its size");
+	close(fd);
+	is_str(text, "mine", "and its bytes");
+}
+
+static void t_planted(void)
+{
+	plant(".part", false);
+	plant(".state", false);
+	plant(".url", false);
+	plant(".part", true);
+	plant(".state", true);
+}
+
+/* Nobody may write to a file that has its name. */
+static void t_sealed(void)
+{
+	struct weir *first, *second;
+	struct weir_file *x, *y;
+
+	clean();
+	begin();
+	first = weir;
+	x = opened("a");
+	begin();
+	second = weir;
+	y = opened("a");
+	ok(reads(x, 0, BYTES), "one of two users reads all of an object");
+	weir_file_close(x);
+	weir_close(first);
+	is_int(count(".url", NULL), 0,
+	       "the file is not whole while the other one may write");
+	weir_file_close(y);
+	weir_close(second);
+	is_int(count(".url", NULL), 1, "the last user makes it whole");
+}
+
 static void t_killed(void)
 {
 	int status;
@@ -446,12 +509,14 @@ static void t_killed(void)
 
 int main(void)
 {
-	plan(73);
+	plan(98);
 	files_begin();
 	make_object("c", 1);
 	make_object("b", 1);
 	make_object("a", 1);
 	t_killed();
+	t_planted();
+	t_sealed();
 	t_whole();
 	t_partial();
 	t_gaps();
