@@ -76,7 +76,7 @@ struct products {
 };
 
 static unsigned char a[MOST][ROWS * K * 4];
-static float b[2 * COLUMNS * K];
+static float b[3 * COLUMNS * K]; /* q, or v of 460 positions, too */
 
 struct seen {
 	float y[MOST][2 * COLUMNS * ROWS];
@@ -231,7 +231,7 @@ static void data_make(const struct products *p)
 		matrix_fill(p->dtype[i], a[i],
 			    (size_t)p->rows[i] * K / info.block * info.bytes);
 	}
-	for (int i = 0; i < 2 * COLUMNS * K; i++)
+	for (int i = 0; i < 3 * COLUMNS * K; i++)
 		b[i] = (float)random_byte() / 64 - 2;
 }
 
