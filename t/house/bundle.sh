@@ -344,6 +344,6 @@ if test "$fake"; then
 		skip 7 'no python3'
 	fi
 else
-	skip 28 'built without CUDA'
+	skip 29 'built without CUDA'
 fi
 finish
