@@ -329,9 +329,12 @@ calls = {
 }
 tensors = weir.load(path, framework="weir", root=root)
 call = calls[what]
-start = time.monotonic()
-call()
-whole = time.monotonic() - start
+def timed():
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
+# A file that is still being written to the disk is slow for a while.
+whole = min(timed() for _ in range(4))
 sent = 0.0
 def handler(*unused):
     global sent
