@@ -54,6 +54,11 @@ extern struct fake_calls {
 	__typeof__(&fakecuda_finding) finding;
 } fake;
 
+/*
+ * How many objects of the driver are left. Waits for those that a thread of a
+ * queue destroys a little later; a test fails if any is left.
+ */
+unsigned long objects_left(void);
 /* Two checks: no object of the driver is left, and no call misused it. */
 void all_given_back(const char *when);
 
@@ -69,6 +74,11 @@ struct weir *open_cuda(void);
 struct weir_dev *gpu(struct weir *weir);
 /* Skip the test unless the device computes. */
 void need_compute(struct weir_dev *dev);
+/*
+ * The same for CUDA0 of the stand-in, for tests that fork(2): asked in a
+ * process of its own, so that this one has not initialized the driver.
+ */
+void need_compute_apart(void);
 /*
  * The result of @fn in a process of its own, which prints nothing: for what
  * happens once in a process, and for lost devices, on which the driver's

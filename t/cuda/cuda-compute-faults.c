@@ -231,23 +231,6 @@ static bool is_right(const struct life *l, int code, const char *word)
 		l->err == -EOPNOTSUPP);
 }
 
-static unsigned long objects_left(void)
-{
-	struct fakecuda_counts c;
-	unsigned long live = 0;
-
-	for (int tries = 0; tries < 500; tries++) {
-		fake.counts(&c);
-		live = 0;
-		for (int i = 0; i < FAKECUDA_THINGS; i++)
-			live += c.live[i];
-		if (!live)
-			break;
-		usleep(10000);
-	}
-	return live;
-}
-
 enum {
 	NOT_MET,
 	MET,
@@ -376,22 +359,9 @@ int main(void)
 	static const char *const queued[] = { "cuLaunchKernel", "cuGraphLaunch",
 					      "cuEventRecord",
 					      "cuMemcpyDtoHAsync" };
-	struct weir_dev_info info = { .size = sizeof(info) };
-	struct life l;
 
+	need_compute_apart();
 	open_fake();
-	/* A child asks: the driver of this process must not be initialized. */
-	if (!fork()) {
-		begin(&l);
-		must(weir_dev_info(l.dev[0], &info));
-		_exit(info.caps & WEIR_CAP_COMPUTE ? 0 : 1);
-	} else {
-		int status = 0;
-
-		wait(&status);
-		if (status)
-			skip_all("CUDA0 does not compute: there was no nvcc");
-	}
 	plan(0);
 	for (unsigned i = 0; i < PARTS; i++) {
 		each_call(i, "*", 1, 7, FAKECUDA_STICKY, 700,

@@ -269,19 +269,6 @@ static void folder_remove(void)
 	rmdir(FOLDER);
 }
 
-static bool computes_at_all(const char *arg)
-{
-	struct weir_dev_info info = { .size = sizeof(info) };
-	struct weir *weir;
-
-	(void)arg;
-	open_fake_driver();
-	weir = open_cuda();
-	must(weir_dev_info(gpu(weir), &info));
-	weir_close(weir);
-	return info.caps & WEIR_CAP_COMPUTE;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -304,12 +291,9 @@ int main(int argc, char **argv)
 		  "a child of fork(2) makes no call of the library, and the parent's runs go on" },
 	};
 
-	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
-		skip_all("needs the stand-in driver");
 	(void)argc;
+	need_compute_apart();
 	start_without_libraries(argv);
-	if (!in_child(computes_at_all, NULL))
-		skip_all("CUDA0 does not compute: there was no nvcc");
 	plan(sizeof(cases) / sizeof(*cases));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		ok(in_child(cases[i].holds, NULL), "%s", cases[i].title);

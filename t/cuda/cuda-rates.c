@@ -301,40 +301,19 @@ static bool waits_for_nothing(void)
 	return status == 0;
 }
 
-/* Asked in another process: the driver is not used before fork. */
-static bool computes(void)
-{
-	struct weir_dev_info info = { .size = sizeof(info) };
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		begin(NULL, "CPU");
-		must(weir_dev_info(dev[0], &info));
-		_exit(info.caps & WEIR_CAP_COMPUTE ? 0 : 1);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		bail("fork");
-	return status == 0;
-}
-
 int main(void)
 {
 	static const char *const calls[] = {
 		"cuStreamCreate", "cuMemAlloc",        "cuMemsetD8Async",
 		"cuLaunchKernel", "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync",
 	};
-
 	bool best, equal, kept;
 
-	if (getenv("WEIR_T_FAKECUDA") && !*getenv("WEIR_T_FAKECUDA"))
-		skip_all("needs the stand-in driver");
+	need_compute_apart();
 	best = in_child(best_of_three, NULL);
 	equal = in_child(devices_of_a_gpu, NULL);
 	kept = in_child(kept_after_failure, NULL);
 	open_fake();
-	if (!computes())
-		skip_all("CUDA0 does not compute: there was no nvcc");
 	plan(0);
 	ok(best, "of three measurements the best rates are kept");
 	ok(equal, "devices of one GPU have the same rates");
