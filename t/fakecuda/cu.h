@@ -52,8 +52,8 @@
 	X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
 #define CONTROL_CALLS(X) \
-	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_release) \
-	X(fakecuda_set) X(fakecuda_calls) X(fakecuda_counts) \
+	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_struck) \
+	X(fakecuda_release) X(fakecuda_set) X(fakecuda_calls) X(fakecuda_counts) \
 	X(fakecuda_finding) X(fakecuda_kernel) X(fakecuda_watch) X(fakecuda_misuse) X(fakecuda_at) X(fakecuda_map) X(fakecuda_unmap)
 /* clang-format on */
 

@@ -148,6 +148,43 @@ static void hang(void)
 	new_context();
 }
 
+static struct {
+	CUdeviceptr ptr;
+	CUresult result;
+	bool returned;
+} stalled;
+
+static void *alloc_main(void *arg)
+{
+	(void)arg;
+	cu.cuCtxSetCurrent(ctx);
+	stalled.result = cu.cuMemAlloc(&stalled.ptr, 16);
+	__atomic_store_n(&stalled.returned, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void stall(void)
+{
+	unsigned long struck = cu.fakecuda_struck();
+	pthread_t thread;
+	CUdeviceptr ptr;
+
+	cu.fakecuda_arm("cuMemAlloc", 1, FAKECUDA_STALL, 0);
+	pthread_create(&thread, NULL, alloc_main, NULL);
+	while (cu.fakecuda_struck() == struck)
+		usleep(1000);
+	is_int(cu.cuMemAlloc(&ptr, 16), 0,
+	       "other threads call while a call is stalled");
+	usleep(5000);
+	ok(!__atomic_load_n(&stalled.returned, __ATOMIC_ACQUIRE),
+	   "a call that is stalled does not return");
+	cu.fakecuda_release();
+	pthread_join(thread, NULL);
+	ok(stalled.result == 0 && cu.cuMemFree(stalled.ptr) == 0,
+	   "it does its work when it is released");
+	cu.cuMemFree(ptr);
+}
+
 static void lost(void)
 {
 	CUdeviceptr ptr = cu_device(4 * MIB);
@@ -339,7 +376,7 @@ static int share_a_channel(void)
 int main(void)
 {
 	setenv("FAKECUDA_DEVICES", "2", 1);
-	plan(40);
+	plan(43);
 	at_exit();
 	strict();
 	is_int(exit_status(end_late), CUDA_ERROR_DEINITIALIZED,
@@ -354,6 +391,7 @@ int main(void)
 	late();
 	late_and_sticky();
 	hang();
+	stall();
 	lost();
 	return done_testing();
 }
