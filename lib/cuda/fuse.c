@@ -112,16 +112,22 @@ struct products {
 	size_t nodes;
 };
 
-/* True if the result of @node is apart from all that product @k uses. */
-static bool is_apart(const struct weir_backend_node *node,
-		     const struct weir_backend_node *const k[2])
+/* No node writes what another one writes or reads. */
+static bool are_apart(const struct weir_backend_node *const *x, size_t n_x,
+		      const struct weir_backend_node *const *y, size_t n_y)
 {
-	const struct weir_operand *dst = &node->dst;
-
-	return !overlap(dst, &k[0]->src[0]) && !overlap(dst, &k[0]->src[1]) &&
-	       !overlap(dst, &k[0]->dst) &&
-	       (!k[1] ||
-		(!overlap(dst, &k[1]->src[1]) && !overlap(dst, &k[1]->dst)));
+	for (size_t i = 0; i < n_x; i++)
+		for (size_t k = 0; k < n_y; k++) {
+			if (overlap(&x[i]->dst, &y[k]->dst))
+				return false;
+			for (uint32_t s = 0; s < y[k]->n_src; s++)
+				if (overlap(&x[i]->dst, &y[k]->src[s]))
+					return false;
+			for (uint32_t s = 0; s < x[i]->n_src; s++)
+				if (overlap(&y[k]->dst, &x[i]->src[s]))
+					return false;
+		}
+	return true;
 }
 
 /* True if product @n and each of those before it can be computed at once. */
@@ -136,9 +142,7 @@ static bool product_fits(const struct products *s, unsigned n)
 		const struct weir_backend_node *const *j = s->node[i];
 
 		if (!same_place(&j[0]->src[1], &k[0]->src[1]) ||
-		    !is_apart(k[0], j) || !is_apart(j[0], k) ||
-		    (k[1] && !is_apart(k[1], j)) ||
-		    (j[1] && !is_apart(j[1], k)))
+		    !are_apart(j, j[1] ? 2 : 1, k, k[1] ? 2 : 1))
 			return false;
 	}
 	return true;
@@ -153,15 +157,19 @@ static bool bias_fits(struct products *s, unsigned n,
 {
 	const struct weir_backend_node *mul = s->node[n][0];
 	const struct weir_operand *row = &add->src[1], *sum = &add->dst;
+	struct weir__cuda_bias bias;
 
 	if (!same_place(&add->src[0], &mul->dst) ||
 	    !same_shape(sum, &mul->dst) || !may_follow(sum, &mul->dst) ||
 	    overlap(row, &mul->dst) || overlap(row, sum) ||
 	    overlap(sum, &mul->src[0]) || overlap(sum, &mul->src[1]))
 		return false;
-	s->bias[n].row = weir__cuda_operand(row);
-	s->bias[n].sum = weir__cuda_operand(sum);
-	return weir__cuda_matvec_adds(&s->p[n], &s->bias[n]);
+	bias.row = weir__cuda_operand(row);
+	bias.sum = weir__cuda_operand(sum);
+	if (!weir__cuda_matvec_adds(&s->p[n], &bias))
+		return false;
+	s->bias[n] = bias;
+	return true;
 }
 
 static struct products products_at(const struct weir_backend_node *const *nodes,
@@ -181,8 +189,6 @@ static struct products products_at(const struct weir_backend_node *const *nodes,
 		if (is_op(nodes, n, i, WEIR_OP_ADD) &&
 		    bias_fits(&s, s.n, nodes[i]))
 			node[1] = nodes[i++];
-		else
-			s.bias[s.n] = (struct weir__cuda_bias){ 0 };
 		if (!product_fits(&s, s.n))
 			break;
 		s.nodes += node[1] ? 2 : 1;
@@ -323,24 +329,6 @@ static struct rotated rotated_at(const struct weir_backend_node *const *nodes,
 		return r;
 	r.n = r.norm ? 3 : 1;
 	return r;
-}
-
-/* No node writes what another one writes or reads. */
-static bool are_apart(const struct weir_backend_node *const *x, size_t n_x,
-		      const struct weir_backend_node *const *y, size_t n_y)
-{
-	for (size_t i = 0; i < n_x; i++)
-		for (size_t k = 0; k < n_y; k++) {
-			if (overlap(&x[i]->dst, &y[k]->dst))
-				return false;
-			for (uint32_t s = 0; s < y[k]->n_src; s++)
-				if (overlap(&x[i]->dst, &y[k]->src[s]))
-					return false;
-			for (uint32_t s = 0; s < x[i]->n_src; s++)
-				if (overlap(&y[k]->dst, &x[i]->src[s]))
-					return false;
-		}
-	return true;
 }
 
 /* @set, set_rows of one token, reads the heads of @rope one after another. */

@@ -148,7 +148,10 @@ bool weir__cuda_matvec_plan(struct weir__cuda_launches *l,
 			    const struct weir__cuda_product *product,
 			    bool chooses, uint32_t precision);
 
-/* What is added to each column of a product: rows of F32. No data: nothing. */
+/*
+ * A row of F32 that is added to each column of a product, and where the sums
+ * go. row.data is 0 if a product has no bias.
+ */
 struct weir__cuda_bias {
 	struct weir__cuda_operand row, sum;
 };
