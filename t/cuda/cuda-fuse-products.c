@@ -16,6 +16,9 @@
 #define COLUMNS 9
 #define ROWS 61
 #define K 2304
+#define HEAD 128 /* elements of a head, in attention */
+#define LONG 260 /* positions of attention that is split */
+#define OTHER 17 /* where the other input begins in b */
 
 /* Two roots, one of which computes each node by itself. */
 static struct side {
@@ -71,12 +74,14 @@ struct products {
 		SWIGLU,
 		ATTENTION
 	} before;      /* what makes b */
-	int positions; /* of attention: more than 128 may be split */
+	int positions; /* of attention */
 	enum weir_precision precision;
 };
 
 static unsigned char a[MOST][ROWS * K * 4];
-static float b[3 * COLUMNS * K]; /* q, or v of 460 positions, too */
+/* b, and from OTHER on the other input, of which keys and values are most. */
+static float b[OTHER + LONG * HEAD];
+_Static_assert(sizeof(b) >= (OTHER + COLUMNS * K) * sizeof(*b), "no room");
 
 struct seen {
 	float y[MOST][2 * COLUMNS * ROWS];
@@ -97,8 +102,6 @@ static struct weir_node *b_make(struct weir_graph *g, const struct products *p,
 						: dims + 1);
 	return p->transposed ? weir_transpose(g, *input) : *input;
 }
-
-#define HEAD 128
 
 /* Of queries @x: [columns, heads * HEAD]. */
 static struct weir_node *attention(struct weir_graph *g,
@@ -183,7 +186,7 @@ static void compute(struct side *s, const struct products *p, uint64_t part,
 	}
 	if (other) {
 		must(weir_tensor_bytes(weir_node_tensor(other), &bytes));
-		must(weir_run_input(run, other, b + 17, bytes));
+		must(weir_run_input(run, other, b + OTHER, bytes));
 	}
 	seen->launched = fake.calls("cuLaunchKernel");
 	for (uint64_t i = 0; i < info.nodes; i += part ? part : info.nodes) {
@@ -231,7 +234,7 @@ static void data_make(const struct products *p)
 		matrix_fill(p->dtype[i], a[i],
 			    (size_t)p->rows[i] * K / info.block * info.bytes);
 	}
-	for (int i = 0; i < 3 * COLUMNS * K; i++)
+	for (int i = 0; i < OTHER + LONG * HEAD; i++)
 		b[i] = (float)random_byte() / 64 - 2;
 }
 
@@ -335,7 +338,7 @@ static void rounded(void)
 			p.before = SWIGLU;
 			joins(&p, 7, 2, title);
 			p.before = ATTENTION;
-			for (p.positions = 60; p.positions < 300;
+			for (p.positions = LONG - 200; p.positions <= LONG;
 			     p.positions += 200) {
 				snprintf(title, sizeof(title),
 					 "%d positions, %s, %d columns",
@@ -429,7 +432,7 @@ static void parts(void)
 			      .columns = 1 };
 	static struct seen want, got;
 
-	p.positions = 260;
+	p.positions = LONG;
 	for (unsigned before = NOTHING; before <= ATTENTION; before++) {
 		int wrong = 0;
 
