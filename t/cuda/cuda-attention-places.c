@@ -267,6 +267,10 @@ static double trial(const struct placed *c, size_t *ret_room,
 	{                             \
 		4, 2, 20, 150, 64, 64 \
 	}
+#define LARGE                           \
+	{                               \
+		2, 1, 20, 150, 256, 192 \
+	}
 
 static const struct placed places[] = {
 	{ "tiles", "attention_tiles_f16", F16, F16, MANY, .nmse = BITS11 },
@@ -310,21 +314,10 @@ static const struct placed places[] = {
 	  .nmse = NEAR },
 	{ "tiles of blocks by 4 bytes", "attention_tiles_bf16_large", Q4_0,
 	  Q8_0, MANY, .at_k = 4, .at_v = 8, .more = 64, .nmse = BITS8 },
-	{ "tiles of 256 elements",
-	  "attention_tiles_f16_large",
-	  F16,
-	  F16,
-	  { 2, 1, 20, 150, 256, 192 },
-	  .at_dst = 4,
-	  .more = 8,
-	  .nmse = BITS11 },
-	{ "256 elements, result by 2 bytes",
-	  "attention_chunks_bf16",
-	  BF16,
-	  BF16,
-	  { 2, 1, 20, 150, 256, 192 },
-	  .at_dst = 2,
-	  .nmse = NEAR },
+	{ "tiles of 256 elements", "attention_tiles_f16_large", F16, F16, LARGE,
+	  .at_dst = 4, .more = 8, .nmse = BITS11 },
+	{ "256 elements, result by 2 bytes", "attention_chunks_bf16", BF16,
+	  BF16, LARGE, .at_dst = 2, .nmse = NEAR },
 	{ "k of blocks, v of floats", "attention", Q8_0, F16, FEW,
 	  .nmse = NEAR },
 };
