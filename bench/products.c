@@ -220,17 +220,59 @@ static void warm_up(struct work *w)
 		work_time(w);
 }
 
+/* The time of a kernel that reads as much as a run of @w does. */
+static double read_time(struct work *w)
+{
+	return read_gpu(w->n);
+}
+
+/*
+ * Add a row of rates: that of the runs of @own, and that of its limit, whose
+ * time is @time(@other). They are measured in turn. Both do the same @amount:
+ * gigabytes, if @unit is GB/s.
+ */
+static void compare(const struct row *row, double amount, const char *unit,
+		    struct work *own, const char *limit,
+		    double (*time)(struct work *), struct work *other)
+{
+	static double limits[MAX_PAIRS], values[MAX_PAIRS], ratios[MAX_PAIRS];
+	struct result r = { .unit = unit,
+			    .judged = row->goal ? GOAL_RATIO : GOAL_NONE,
+			    .goal = row->goal };
+	struct spread s;
+
+	warm_up(own);
+	for (unsigned i = 0; i < args.pairs; i++) {
+		double mine, theirs;
+
+		/* In turn, and the other way round. */
+		if (i % 2) {
+			mine = work_time(own);
+			theirs = time(other);
+		} else {
+			theirs = time(other);
+			mine = work_time(own);
+		}
+		limits[i] = amount / theirs;
+		values[i] = amount / mine;
+		ratios[i] = theirs / mine;
+	}
+	snprintf(r.name, sizeof(r.name), "%s", row->name);
+	snprintf(r.limit, sizeof(r.limit), "%s", limit);
+	r.limit_value = spread_of(limits, args.pairs).mid;
+	r.value = spread_of(values, args.pairs).mid;
+	s = spread_of(ratios, args.pairs);
+	r.ratio = s.mid;
+	r.low = s.low;
+	r.high = s.high;
+	result_add(&r);
+}
+
 static void matvec(const struct row *row)
 {
 	const int64_t k = attends(row) ? HEAD : args.tiny ? 512 : 4096;
 	const size_t bytes = args.tiny ? 65536 : (size_t)512 << 20;
-	static double limit[MAX_PAIRS], value[MAX_PAIRS], ratio[MAX_PAIRS];
 	struct weir_dtype_info info = { .size = sizeof(info) };
-	struct result r = { .unit = "GB/s",
-			    .limit = "a kernel that reads",
-			    .judged = row->goal ? GOAL_RATIO : GOAL_NONE,
-			    .goal = row->goal };
-	struct spread ratios;
 	struct work w;
 	int64_t m;
 
@@ -239,33 +281,11 @@ static void matvec(const struct row *row)
 	work_new(&w, row, m, k, attends(row) ? HEADS : 1,
 		 args.tiny ? 1 : ROUNDS);
 	read_gpu_open(args.device, w.each / 16 * 16, MATRICES, noise, RANDOM);
-	warm_up(&w);
-	for (unsigned i = 0; i < args.pairs; i++) {
-		double own, read, total = (double)w.each * w.n / 1e9;
-
-		/* In turn, and the other way round. */
-		if (i % 2) {
-			own = work_time(&w);
-			read = read_gpu(w.n);
-		} else {
-			read = read_gpu(w.n);
-			own = work_time(&w);
-		}
-		limit[i] = total / read;
-		value[i] = total / own;
-		ratio[i] = read / own;
-	}
 	printf("# %s: %u matrices of %lld x %lld; the limit has %s\n",
 	       row->name, MATRICES, (long long)m, (long long)k,
 	       read_gpu_grid());
-	snprintf(r.name, sizeof(r.name), "%s", row->name);
-	r.limit_value = spread_of(limit, args.pairs).mid;
-	r.value = spread_of(value, args.pairs).mid;
-	ratios = spread_of(ratio, args.pairs);
-	r.ratio = ratios.mid;
-	r.low = ratios.low;
-	r.high = ratios.high;
-	result_add(&r);
+	compare(row, (double)w.each * w.n / 1e9, "GB/s", &w,
+		"a kernel that reads", read_time, &w);
 	read_gpu_close();
 	work_free(&w);
 }
@@ -309,40 +329,6 @@ static struct weir *open_without_library(struct weir_dev **ret_dev)
 	return without;
 }
 
-/* The same products by both, in turn. */
-static void compare(const struct row *row, struct work *tiles,
-		    struct work *library)
-{
-	static double limit[MAX_PAIRS], value[MAX_PAIRS], ratio[MAX_PAIRS];
-	struct result r = { .unit = "TFLOPS", .limit = "cuBLASLt" };
-	struct spread ratios;
-
-	warm_up(tiles);
-	warm_up(library);
-	for (unsigned i = 0; i < args.pairs; i++) {
-		double own, other;
-
-		if (i % 2) {
-			own = work_time(tiles);
-			other = work_time(library);
-		} else {
-			other = work_time(library);
-			own = work_time(tiles);
-		}
-		limit[i] = tiles->flops / other / 1e12;
-		value[i] = tiles->flops / own / 1e12;
-		ratio[i] = other / own;
-	}
-	snprintf(r.name, sizeof(r.name), "%s", row->name);
-	r.limit_value = spread_of(limit, args.pairs).mid;
-	r.value = spread_of(value, args.pairs).mid;
-	ratios = spread_of(ratio, args.pairs);
-	r.ratio = ratios.mid;
-	r.low = ratios.low;
-	r.high = ratios.high;
-	result_add(&r);
-}
-
 static void library(const struct row *row)
 {
 	const int64_t columns = args.tiny ? 64 : is_cubed(row) ? 8192 : 512;
@@ -360,7 +346,9 @@ static void library(const struct row *row)
 	if (lane.by_library) {
 		without = open_without_library(&dev);
 		work_new(&by_tiles, row, m, k, columns, 1);
-		compare(row, &by_tiles, &by_library);
+		warm_up(&by_library);
+		compare(row, by_tiles.flops / 1e12, "TFLOPS", &by_tiles,
+			"cuBLASLt", work_time, &by_library);
 		work_free(&by_tiles);
 		weir_close(without);
 		dev = with;
