@@ -116,7 +116,7 @@ static int finish(int dev)
 {
 	struct weir_tensor t;
 	float y[N];
-	int r = weir_run_wait(p.run[dev], -1);
+	int r = weir_run_wait(p.run[dev], 60 * SEC);
 
 	if (r >= 0)
 		r = weir_run_output(p.run[dev], p.y, &t);
