@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
+#include "attend.h"
 #include "dtypes.h"
-#include "trial.h"
 
 #define ROWS 700 /* over 512 blocks */
 #define C 40     /* elements of a row: two warps */
@@ -68,19 +68,36 @@ static void elements(void)
 	     NEAR_F16, MORE, "elements", "set_rows");
 }
 
-/* Two matrices for each of 300 tokens. */
+/* Two matrices for each of 300 tokens, at multiples of 16 bytes. */
 static void products(void)
 {
-	const enum weir_dtype dtypes[] = { F32, WEIR_DTYPE_Q8_0,
-					   WEIR_DTYPE_Q4_0, WEIR_DTYPE_Q6_K };
+	static const struct {
+		enum weir_dtype dtype;
+		const char *kernel;
+	} of[] = {
+		{ F32, "matvec_f32_1" },
+		{ F16, "matvec_f16_1" },
+		{ BF16, "matvec_bf16_1" },
+		{ WEIR_DTYPE_Q8_0, "matvec_q8_0_1" },
+		{ WEIR_DTYPE_Q4_0, "matvec_q4_0_1" },
+		{ WEIR_DTYPE_Q4_K, "matvec_q4_k_1" },
+		{ WEIR_DTYPE_Q6_K, "matvec_q6_k_1" },
+	};
 
-	for (unsigned i = 0; i < 4; i++)
-		same(weir_mul_mat_id_precision(g, put(dtypes[i], 3, 4, 9, 512),
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		enum weir_dtype d = of[i].dtype;
+		int before = launches(of[i].kernel);
+
+		same(weir_mul_mat_id_precision(g, put(d, 3, 4, 12, 512),
 					       put(F32, 3, 300, 1, 512),
 					       put_ids(I32, 4, 2, 300, 2),
 					       WEIR_PRECISION_INVARIANT),
-		     i ? NEAR_PRODUCT_QUANT : NEAR_F32, MORE, "products",
-		     dtype_name(dtypes[i]));
+		     i < 3 ? NEAR_F32 : NEAR_PRODUCT_QUANT, MORE, "products",
+		     dtype_name(d));
+		if (on_fake(1))
+			is_int(launches(of[i].kernel) - before, 1,
+			       "they were computed by %s", of[i].kernel);
+	}
 }
 
 int main(void)
