@@ -122,7 +122,7 @@ static int read_block(struct weir__partial *partial, uint32_t block,
 	return 1;
 }
 
-/* What the folder cannot give comes from the source. */
+/* If a block cannot be read or is damaged, the source gives the whole piece. */
 static void piece_run(struct weir__copies_read *queued)
 {
 	struct split_piece *p =

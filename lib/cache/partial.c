@@ -158,10 +158,11 @@ static int read_state(struct weir__partial *p)
 	return 0;
 }
 
+/* In place of the digest of a block that is missing. */
+static const uint8_t none[DIGEST];
+
 static bool is_none(const uint8_t *digest)
 {
-	static const uint8_t none[DIGEST];
-
 	return !memcmp(digest, none, DIGEST);
 }
 
@@ -480,7 +481,10 @@ int weir__partial_check(struct weir__partial *p, uint32_t block, void *bytes)
 	if (r < 0)
 		return r;
 	atomic_store(&p->block[block].known, r ? TRUSTED : MISSING);
-	return r;
+	if (r)
+		return 1;
+	/* All users of the file see it as missing, and may write it again. */
+	return write_all(p->state, none, DIGEST, digest_at(block));
 }
 
 /* Compare all blocks of @fd with the digests of the state. */

@@ -309,6 +309,8 @@ static void t_damaged(void)
 	damage(path, 2 * (off_t)MIB + 5);
 	ok(reads_anew("a", 0, 3 * MIB), "a damaged block is not used");
 	ok(mem.bytes >= MIB, "it comes from the source");
+	ok(reads_anew("a", 0, 3 * MIB), "a damaged block is read again");
+	is_int(mem.bytes, 0, "it was replaced in the folder");
 	count(".state", &path);
 	damage(path, 60);
 	ok(reads_anew("a", 0, BYTES), "a damaged state is not used");
@@ -509,7 +511,7 @@ static void t_killed(void)
 
 int main(void)
 {
-	plan(98);
+	plan(100);
 	files_begin();
 	make_object("c", 1);
 	make_object("b", 1);
