@@ -174,20 +174,26 @@ static int open_partial(struct weir__copies *c,
 {
 	const struct weir__partial_id id = { info->name, info->identity,
 					     info->sha256, info->bytes };
+	struct weir__partial *p = NULL;
 	struct stat st;
-	int r;
+	int lock = -1, r = 0;
 
-	if (weir__sys_stat_at(c->dir, names->state, false, &st) < 0 &&
-	    !weir__copies_make_room(c, info->bytes))
-		return -ENOSPC;
-	r = weir__partial_open(c->dir, names->state,
-			       WEIR__PARTIAL_CREATE | WEIR__PARTIAL_SHARED,
-			       LOCK_NS, &id, ret_partial);
+	/* A file of another size was not begun, or is damaged. */
+	if (weir__sys_stat_at(c->dir, names->part, false, &st) < 0 ||
+	    (uint64_t)st.st_size != info->bytes)
+		r = weir__copies_make_room(c, info->bytes, &lock);
+	if (r >= 0)
+		r = weir__partial_open(c->dir, names->state,
+				       WEIR__PARTIAL_CREATE |
+					       WEIR__PARTIAL_SHARED,
+				       LOCK_NS, &id, &p);
+	if (r >= 0)
+		r = weir__partial_begin(p, c->dir, names->part);
+	weir__sys_close(lock);
 	if (r < 0)
-		return r;
-	r = weir__partial_begin(*ret_partial, c->dir, names->part);
-	if (r < 0)
-		weir__partial_close(*ret_partial);
+		weir__partial_close(p);
+	else
+		*ret_partial = p;
 	return r;
 }
 

@@ -150,9 +150,12 @@ void weir__copies_touch(struct weir__copies *cache, const char *used);
 
 /*
  * cache_room.c. Remove what was used least recently and is not in use, until
- * there is room for @bytes more. False: there is not.
+ * there is room for @bytes more; -ENOSPC: there is not. *ret_lock is then a
+ * lock of the folder, which the caller closes when its new file has its size:
+ * until then no other process counts the files. Without a limit it is not set.
  */
-bool weir__copies_make_room(struct weir__copies *cache, uint64_t bytes);
+int weir__copies_make_room(struct weir__copies *cache, uint64_t bytes,
+			   int *ret_lock);
 
 /* An object that is read through the cache. */
 struct weir__cached {

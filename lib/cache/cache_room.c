@@ -128,27 +128,30 @@ static bool drop(struct weir__copies *c, const struct kept *e)
 	return r >= 0;
 }
 
-bool weir__copies_make_room(struct weir__copies *cache, uint64_t bytes)
+int weir__copies_make_room(struct weir__copies *cache, uint64_t bytes,
+			   int *ret_lock)
 {
 	struct kept_list l = { 0 };
-	bool room = false;
-	int lock;
+	int lock, r;
 
 	if (!cache->limit)
-		return true;
+		return 0;
 	if (bytes > cache->limit)
-		return false;
-	/* Another process counts the same files. */
+		return -ENOSPC;
 	lock = weir__sys_open(cache->path, O_RDONLY | O_DIRECTORY, 0);
-	if (lock >= 0 && weir__sys_lock(lock, LOCK_NS) >= 0 &&
-	    list(cache, &l) >= 0) {
-		for (size_t i = 0; i < l.n && l.bytes > cache->limit - bytes;
-		     i++)
-			if (drop(cache, &l.entry[i]))
-				l.bytes -= l.entry[i].bytes;
-		room = l.bytes <= cache->limit - bytes;
-	}
+	r = lock < 0 ? lock : weir__sys_lock(lock, LOCK_NS);
+	if (r >= 0)
+		r = list(cache, &l);
+	for (size_t i = 0; r >= 0 && i < l.n && l.bytes > cache->limit - bytes;
+	     i++)
+		if (drop(cache, &l.entry[i]))
+			l.bytes -= l.entry[i].bytes;
+	if (r >= 0 && l.bytes > cache->limit - bytes)
+		r = -ENOSPC;
 	weir__free(l.entry);
-	weir__sys_close(lock);
-	return room;
+	if (r < 0)
+		weir__sys_close(lock);
+	else
+		*ret_lock = lock;
+	return r;
 }

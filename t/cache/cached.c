@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static uint64_t limit;
 static int64_t close_timeout; /* ns; 0: the default */
 static char said[1000];
 static _Atomic bool no_room; /* the disk is full */
+static bool slow_lock;
 
 int64_t __real_weir__sys_pwrite(int fd, const void *buf, size_t n,
 				uint64_t off);
@@ -39,6 +41,17 @@ int64_t __wrap_weir__sys_pwrite(int fd, const void *buf, size_t n,
 int64_t __wrap_weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
 {
 	return no_room ? -ENOSPC : __real_weir__sys_pwrite(fd, buf, n, off);
+}
+
+int __real_weir__sys_lock_shared(int fd, int64_t timeout_ns);
+int __wrap_weir__sys_lock_shared(int fd, int64_t timeout_ns);
+
+/* A partial file is locked before its data are made. */
+int __wrap_weir__sys_lock_shared(int fd, int64_t timeout_ns)
+{
+	if (slow_lock)
+		usleep(50000);
+	return __real_weir__sys_lock_shared(fd, timeout_ns);
 }
 
 static void on_log(void *arg, const char *text)
@@ -407,6 +420,51 @@ static void t_room(void)
 	is_int(mem.bytes, 0, "what was read last is there");
 }
 
+static void open_and_wait(const char *name, int go, int ready)
+{
+	char c;
+
+	begin();
+	slow_lock = true;
+	if (read(go, &c, 1) < 0 || !opened(name) || write(ready, "", 1) != 1)
+		_exit(1);
+	pause();
+}
+
+/* Processes that open different objects at the same moment. */
+static void t_room_at_once(void)
+{
+	static const char *const name[] = { "a", "b", "c" };
+	pid_t pid[3];
+	int go[2], ready[2], n = 0;
+	char c;
+
+	clean();
+	mem_end();
+	limit = BYTES + MIB;
+	if (pipe(go) || pipe(ready))
+		bail("pipe");
+	for (int i = 0; i < 3; i++) {
+		pid[i] = fork();
+		if (!pid[i]) {
+			close(go[1]);
+			open_and_wait(name[i], go[0], ready[1]);
+		}
+	}
+	close(ready[1]);
+	close(go[0]);
+	close(go[1]);
+	while (n < 3 && read(ready[0], &c, 1) == 1)
+		n++;
+	is_int(n, 3, "three processes open an object each");
+	is_int(count(".part", NULL), 1, "one finds room within the limit");
+	for (int i = 0; i < 3; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], NULL, 0);
+	}
+	close(ready[0]);
+}
+
 /* Two roots are as two processes: locks are those of open files. */
 static void t_shared(void)
 {
@@ -511,7 +569,7 @@ static void t_killed(void)
 
 int main(void)
 {
-	plan(100);
+	plan(102);
 	files_begin();
 	make_object("c", 1);
 	make_object("b", 1);
@@ -528,6 +586,7 @@ int main(void)
 	t_sums();
 	t_full();
 	t_room();
+	t_room_at_once();
 	t_shared();
 	mem_end();
 	return done_testing();

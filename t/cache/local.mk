@@ -7,5 +7,6 @@ TESTS += $(T_CACHE_C)
 %C%_fetch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_pwrite
 %C%_fetch_t_LDADD = $(T_STATIC)
 %C%_cached_t_SOURCES = %D%/cached.c $(T_FILES) $(T_MEM_SOURCE)
-%C%_cached_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_pwrite
+%C%_cached_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_pwrite \
+	$(T_WRAP)sys_lock_shared
 %C%_cached_t_LDADD = $(T_STATIC)
