@@ -404,6 +404,13 @@ int weir__partial_fd(const struct weir__partial *p)
 	return p->data;
 }
 
+int weir__partial_sync(struct weir__partial *p)
+{
+	int r = weir__sys_sync(p->data);
+
+	return r < 0 ? r : weir__sys_sync(p->state);
+}
+
 int weir__partial_write_part(struct weir__partial *p, uint32_t block,
 			     uint32_t off, uint32_t len, const void *bytes)
 {

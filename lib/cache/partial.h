@@ -100,6 +100,8 @@ int weir__partial_join(struct weir__partial *p, uint32_t block, void *bytes);
  * missing from now on.
  */
 int weir__partial_check(struct weir__partial *p, uint32_t block, void *bytes);
+/* Write both files to the disk. */
+int weir__partial_sync(struct weir__partial *p);
 /* The descriptor of the data, for reads of blocks that are trusted. */
 int weir__partial_fd(const struct weir__partial *p);
 

@@ -293,6 +293,7 @@ static int file_describe(struct weir_file *f,
 			 const struct weir_source_info *info, const char *url)
 {
 	memcpy(f->sha256, info->sha256, sizeof(f->sha256));
+	memcpy(f->identity, info->identity, sizeof(f->identity));
 	f->url = url ? weir__strdup(url) : NULL;
 	if (f->url || !url)
 		return 0;

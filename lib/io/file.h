@@ -39,9 +39,11 @@ struct weir_file {
 	struct weir__object *object;
 	char *url; /* by which it was opened, with its query; NULL: by none */
 	char sha256[72]; /* of its bytes, as published; "": not known */
-	int fd;          /* buffered */
-	int direct_fd;   /* -1: none */
-	bool has_path;   /* path can be opened again */
+	/* What its source says of the version of the object; "": nothing. */
+	char identity[160];
+	int fd;        /* buffered */
+	int direct_fd; /* -1: none */
+	bool has_path; /* path can be opened again */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it, so mincore(2) reports the truth */

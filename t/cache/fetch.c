@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -313,6 +314,121 @@ static void t_planted(void)
 	   "a folder of states that is a symbolic link is refused");
 }
 
+/* What is in the way before anything was fetched. */
+static void t_in_the_way(void)
+{
+	clean();
+	files_dir("to");
+	files_link("to/m.safetensors", "../victim");
+	is_err(fetch_with("from/m.safetensors", WEIR_FETCH_REPLACE, NULL),
+	       -ELOOP, "symbolic link", "a symbolic link is never replaced");
+	unlink(files_path("to/m.safetensors"));
+	files_dir("to/m.safetensors");
+	is_err(fetch_with("from/m.safetensors", WEIR_FETCH_REPLACE, NULL),
+	       -EEXIST, "not a regular file", "nor is a folder");
+	ok(mem.bytes < MIB, "no tensor was received before");
+	clean();
+	files_dir("to");
+	files_dir("to/.weir");
+	files_link("to/.weir/m.safetensors.part", "../victim");
+	is_err(fetch("from/m.safetensors"), -ELOOP,
+	       "to/.weir/m.safetensors.part: is a symbolic link",
+	       "the sentence names the state that is a symbolic link");
+}
+
+static int sleep_once(void *arg, const struct weir_fetch_progress *progress)
+{
+	static bool slept;
+
+	(void)arg;
+	(void)progress;
+	if (!slept)
+		usleep(3200000);
+	slept = true;
+	return 0;
+}
+
+static void t_slow_program(void)
+{
+	struct weir_opts opts = WEIR_OPTS_INIT;
+	struct weir *before = weir;
+
+	clean();
+	opts.read_timeout = 3000000000;
+	if (weir_open(&opts, &weir) < 0)
+		bail("%s", weir_error());
+	mem_add(weir);
+	is_int(fetch_with("from/m.safetensors", 0, sleep_once), 0,
+	       "read_timeout does not count while the program's function runs");
+	weir_close(weir);
+	weir = before;
+}
+
+/* More files than the process may have descriptors for. */
+static void t_many(void)
+{
+	struct rlimit limit, few;
+	char name[64];
+
+	clean();
+	files_dir("many");
+	files_bytes("many/m.safetensors", whole, BYTES);
+	for (int i = 0; i < 150; i++) {
+		snprintf(name, sizeof(name), "many/%d.txt", i);
+		files_text(name, "text");
+	}
+	getrlimit(RLIMIT_NOFILE, &limit);
+	few = limit;
+	few.rlim_cur = 200;
+	setrlimit(RLIMIT_NOFILE, &few);
+	is_int(fetch("many"), 0, "a file that has ended has no descriptor");
+	setrlimit(RLIMIT_NOFILE, &limit);
+	is_int(report.files, 151, "all files are there");
+}
+
+static void t_shards(void)
+{
+	clean();
+	files_dir("index");
+	files_dir("index/sub");
+	files_bytes("index/sub/m.safetensors", whole, BYTES);
+	files_text("index/model.safetensors.index.json",
+		   "{\"weight_map\":{\"w\":\"sub/m.safetensors\"}}");
+	is_err(fetch("index/model.safetensors.index.json"), -EBADMSG,
+	       "not in the folder of its index",
+	       "a shard in another folder than the index is refused");
+	ok(!is_there(""), "and nothing is fetched");
+}
+
+/* Objects that are read from a cache. */
+static void t_cached(void)
+{
+	struct weir_opts opts = WEIR_OPTS_INIT;
+	struct weir *before = weir;
+
+	opts.cache = files_path("cache");
+	for (int i = 0; i < 2; i++) {
+		clean();
+		mem.identity = "etag:1";
+		if (weir_open(&opts, &weir) < 0)
+			bail("%s", weir_error());
+		mem_add(weir);
+		is_int(fetch("from/m.safetensors"), 0,
+		       i ? "a file that is in the cache is fetched"
+			 : "a file is fetched through a cache");
+		ok(i ? !mem.bytes : mem.bytes < BYTES + MIB,
+		   i ? "no byte comes from the source"
+		     : "its bytes come from the source once");
+		if (i) {
+			is_int(fetch("from/m.safetensors"), 0,
+			       "it is fetched again");
+			is_int(report.kept, 1, "it has the same identity");
+		}
+		weir_close(weir);
+	}
+	weir = before;
+}
+
 static void t_refused(void)
 {
 	clean();
@@ -329,7 +445,7 @@ int main(void)
 {
 	struct weir_opts opts = WEIR_OPTS_INIT;
 
-	plan(57);
+	plan(72);
 	files_begin();
 	files_dir("from");
 	files_text("from/config.json", "{}");
@@ -355,6 +471,11 @@ int main(void)
 	t_changed();
 	t_damaged();
 	t_planted();
+	t_in_the_way();
+	t_slow_program();
+	t_many();
+	t_shards();
+	t_cached();
 	t_refused();
 	weir_close(weir);
 	mem_end();

@@ -13,7 +13,6 @@
 #include "io/file.h"
 #include "io/source.h"
 
-#define STATES ".weir"
 #define WAIT_NS INT64_C(100000000)
 
 /* Open a folder that is made if it is not there. */
@@ -34,9 +33,10 @@ static int open_folders(struct weir__fetch *f)
 	f->dir = open_folder(AT_FDCWD, f->path, 0);
 	if (f->dir < 0)
 		return weir__fail_sys(f->dir, "%s", f->path);
-	f->states = open_folder(f->dir, STATES, O_NOFOLLOW);
+	f->states = open_folder(f->dir, WEIR__FETCH_STATES, O_NOFOLLOW);
 	if (f->states < 0)
-		return weir__fail_sys(f->states, "%s/" STATES, f->path);
+		return weir__fail_sys(f->states, "%s/" WEIR__FETCH_STATES,
+				      f->path);
 	return 0;
 }
 
@@ -48,7 +48,7 @@ static int lock_folder(struct weir__fetch *f)
 	while ((r = weir__sys_lock(f->states, WAIT_NS)) == -EWOULDBLOCK)
 		if (weir__fetch_tell(f))
 			return weir__fail(-ECANCELED, "cancelled");
-	return r < 0 ? weir__fail_sys(r, "%s/" STATES, f->path) : 0;
+	return r < 0 ? weir__fail_sys(r, "%s/" WEIR__FETCH_STATES, f->path) : 0;
 }
 
 static void count(struct weir__fetch *f)

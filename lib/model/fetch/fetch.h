@@ -18,6 +18,9 @@
 
 struct weir_file;
 
+/* The folder of the states, in the folder of the files. */
+#define WEIR__FETCH_STATES ".weir"
+
 /* Where a block of a file is. */
 enum weir__fetch_block {
 	WEIR__FETCH_MISSING,
@@ -38,7 +41,7 @@ struct weir__fetch_file {
 	bool older; /* replaces an older version, or another file */
 	bool ended; /* in its place */
 	bool kept;  /* it was in its place before */
-	struct weir__partial *part; /* NULL: not prepared, or kept */
+	struct weir__partial *part; /* NULL: not prepared, or ended */
 	uint8_t *block;             /* enum weir__fetch_block */
 	uint32_t n_blocks;
 	uint32_t cursor; /* no block before it is MISSING */
@@ -56,7 +59,7 @@ struct weir__fetch {
 	struct weir_fetch_opts opts;
 	const char *path; /* the folder, for sentences */
 	int dir;          /* the folder */
-	int states;       /* ".weir" in it: states of partial and whole files */
+	int states;       /* WEIR__FETCH_STATES in it */
 	struct weir__fetch_list list;
 
 	pthread_mutex_t lock;          /* guards what follows */
@@ -73,6 +76,7 @@ struct weir__fetch {
 	struct weir__fetch_read *slot;
 	unsigned n_slots;
 	int64_t told;          /* when progress() was called last */
+	int64_t looked;        /* when it looked for late reads last */
 	_Atomic int64_t moved; /* when bytes have arrived last */
 };
 

@@ -106,16 +106,24 @@ static bool decode(char *text)
 	return true;
 }
 
+/* Where the name of the file begins in a URL. */
+static size_t name_at(const char *url)
+{
+	size_t at = strcspn(url, "?#");
+
+	while (at && url[at - 1] != '/')
+		at--;
+	return at;
+}
+
 /* The name of the file at a URL. NULL: no memory. "": it has none. */
 static char *name_of(const char *url)
 {
-	size_t n = strcspn(url, "?#"), at = n;
+	size_t n = strcspn(url, "?#"), at = name_at(url);
 	bool web = !strncasecmp(url, "http://", 7) ||
 		   !strncasecmp(url, "https://", 8);
 	char *name;
 
-	while (at && url[at - 1] != '/')
-		at--;
 	name = weir__malloc(n - at + 1);
 	if (!name)
 		return NULL;
@@ -164,8 +172,7 @@ static int add(struct weir__fetch_list *list, struct weir_file *file)
 		.file = weir__file_ref(file),
 		.name = name,
 		.id = { .name = file->path,
-			.identity = file->object ? file->object->info.identity
-						 : "",
+			.identity = file->identity,
 			.sha256 = file->sha256,
 			.bytes = file->id.bytes },
 	};
@@ -256,15 +263,31 @@ static int add_small(struct weir__fetch_list *list, struct weir *weir,
 	return r;
 }
 
+/* An index names its shards relative to its folder. */
+static int check_beside(const struct weir_model *m,
+			const struct weir_file *shard)
+{
+	size_t at = name_at(m->url);
+
+	if (at == name_at(shard->url) && !strncmp(m->url, shard->url, at))
+		return 0;
+	return weir__fail(-EBADMSG, "%s: is not in the folder of its index, %s",
+			  shard->path, m->path);
+}
+
 static int add_model(struct weir__fetch_list *list, struct weir *weir,
 		     const struct weir_model *m, const char *url)
 {
-	bool whole = !weir__url_names_model(url) || ends_in(m->path, ".json");
+	bool index = ends_in(m->path, ".json");
+	bool whole = !weir__url_names_model(url) || index;
 	int r = 0;
 
-	for (uint32_t i = 0; r >= 0 && i < m->n_files; i++)
-		r = add(list, m->file[i]);
-	if (r >= 0 && ends_in(m->path, ".json"))
+	for (uint32_t i = 0; r >= 0 && i < m->n_files; i++) {
+		r = index ? check_beside(m, m->file[i]) : 0;
+		if (r >= 0)
+			r = add(list, m->file[i]);
+	}
+	if (r >= 0 && index)
 		r = add_url(list, weir, m->url);
 	if (r >= 0 && whole)
 		r = add_small(list, weir, m->url);

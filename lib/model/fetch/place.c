@@ -23,6 +23,7 @@ static void part_name(const struct weir__fetch_file *file, char name[256])
 	snprintf(name, 256, "%s.part", file->name);
 }
 
+/* @name: a path in the folder. */
 static int fail_place(const struct weir__fetch *f, int r, const char *name)
 {
 	if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG)
@@ -41,6 +42,15 @@ static int fail_place(const struct weir__fetch *f, int r, const char *name)
 				  "name: remove it",
 				  f->path, name);
 	return weir__fail_sys(r, "%s/%s", f->path, name);
+}
+
+/* The same of a state. */
+static int fail_state(const struct weir__fetch *f, int r, const char *state)
+{
+	char name[sizeof(WEIR__FETCH_STATES) + 256];
+
+	snprintf(name, sizeof(name), WEIR__FETCH_STATES "/%s", state);
+	return fail_place(f, r, name);
 }
 
 /* Called after each block that was compared: @arg is the fetch. */
@@ -63,7 +73,7 @@ static int describes(struct weir__fetch *f, const struct weir__fetch_file *file,
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return fail_place(f, r, file->name);
+		return fail_state(f, r, state);
 	*ret_was = weir__partial_was(p);
 	r = weir__partial_describes(p, f->dir, file->name, on_compared, f);
 	weir__partial_close(p);
@@ -149,7 +159,7 @@ static int look_at(struct weir__fetch *f, struct weir__fetch_file *file)
 		return r;
 	if (r && was == WEIR__PARTIAL_SAME) {
 		r = weir__sys_rename(f->states, part, file->name, false);
-		return r < 0 ? fail_place(f, r, file->name) : 1;
+		return r < 0 ? fail_state(f, r, file->name) : 1;
 	}
 	r = has_sum(f, file);
 	if (r)
@@ -181,8 +191,9 @@ static int open_part(struct weir__fetch *f, struct weir__fetch_file *file)
 	part_name(file, part);
 	r = weir__partial_open(f->states, part, WEIR__PARTIAL_CREATE, 0,
 			       &file->id, &file->part);
-	if (r >= 0)
-		r = weir__partial_begin(file->part, f->dir, part);
+	if (r < 0)
+		return fail_state(f, r, part);
+	r = weir__partial_begin(file->part, f->dir, part);
 	if (r < 0)
 		return fail_place(f, r, part);
 	file->n_blocks = weir__partial_blocks(file->part);
@@ -199,7 +210,13 @@ int weir__fetch_prepare(struct weir__fetch *f, struct weir__fetch_file *file)
 	struct stat st;
 	int r = weir__sys_stat_at(f->dir, file->name, false, &st);
 
-	if (r >= 0) {
+	if (r >= 0 && S_ISLNK(st.st_mode)) {
+		r = fail_place(f, -ELOOP, file->name);
+	} else if (r >= 0 && !S_ISREG(st.st_mode)) {
+		r = weir__fail(-EEXIST,
+			       "%s/%s: is not a regular file: remove it",
+			       f->path, file->name);
+	} else if (r >= 0) {
 		r = look_at(f, file);
 		file->older = r == 0;
 		file->kept = r == 1;
@@ -312,20 +329,27 @@ static int fail_sum(struct weir__fetch *f, struct weir__fetch_file *file,
 		file->id.sha256);
 }
 
-/* NAME.part becomes NAME, and then their states. */
+/*
+ * NAME.part becomes NAME, and then their states. Without its state NAME would
+ * count as another file, so the state is on the disk before NAME is.
+ */
 static int put_in_place(struct weir__fetch *f, struct weir__fetch_file *file)
 {
 	char part[256];
-	int r = weir__sys_sync(weir__partial_fd(file->part));
+	int r = weir__partial_sync(file->part);
 
 	part_name(file, part);
 	if (r >= 0)
-		r = weir__sys_rename(f->dir, part, file->name, !file->older);
+		r = weir__sys_sync_folder(f->states);
+	if (r < 0)
+		return fail_place(f, r, part);
+	r = weir__sys_rename(f->dir, part, file->name, !file->older);
 	if (r >= 0)
 		r = weir__sys_sync_folder(f->dir);
-	if (r >= 0)
-		r = weir__sys_rename(f->states, part, file->name, false);
-	return r < 0 ? fail_place(f, r, part) : 0;
+	if (r < 0)
+		return fail_place(f, r, file->name);
+	r = weir__sys_rename(f->states, part, file->name, false);
+	return r < 0 ? fail_state(f, r, file->name) : 0;
 }
 
 static int check_whole(struct weir__fetch *f, struct weir__fetch_file *file,
@@ -347,6 +371,8 @@ static int check_whole(struct weir__fetch *f, struct weir__fetch_file *file,
 	r = put_in_place(f, file);
 	if (r < 0)
 		return r;
+	weir__partial_close(file->part);
+	file->part = NULL;
 	pthread_mutex_lock(&f->lock);
 	file->ended = true;
 	f->progress.ended++;

@@ -18,6 +18,7 @@
 #include "model/fetch/fetch.h"
 
 #define WINDOW (UINT64_C(128) << 20) /* bytes that are requested at a time */
+#define AHEAD 64u /* files that are prepared and not ended at a time */
 #define TELL_NS INT64_C(100000000)   /* between calls of progress() */
 #define GRACE_NS INT64_C(5000000000) /* for reads that were cancelled */
 
@@ -102,11 +103,14 @@ static struct weir__fetch_read *free_slot(struct weir__fetch *f)
 	return NULL;
 }
 
-/* The block to request next; false: there is none now. */
+/*
+ * The block to request next; false: there is none now. Each file that is
+ * prepared has two descriptors until it has ended.
+ */
 static bool next_block(struct weir__fetch *f, struct weir__fetch_file **ret,
 		       uint32_t *ret_block)
 {
-	for (size_t i = f->first; i < f->list.n; i++) {
+	for (size_t i = f->first; i < f->list.n && i < f->first + AHEAD; i++) {
 		struct weir__fetch_file *file = &f->list.file[i];
 		int r = file->prepared ? 0 : weir__fetch_prepare(f, file);
 
@@ -292,14 +296,22 @@ static void wait_change(struct weir__fetch *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/*
+ * Called several times a second. If much more time has passed, a file was
+ * compared, the program's function took long, or the process was stopped: what
+ * arrived meanwhile has not been looked at, so the time starts again.
+ */
 static void check_late(struct weir__fetch *f)
 {
-	int64_t limit = f->weir->opts.read_timeout;
-	int64_t since = weir__now() -
-			atomic_load_explicit(&f->moved, memory_order_relaxed);
+	int64_t limit = f->weir->opts.read_timeout, now = weir__now(), since;
+	int64_t pause = now - f->looked;
 	int r;
 
-	if (!f->flying || limit < 0 || since < limit)
+	f->looked = now;
+	if (!f->flying || (pause > 2 * TELL_NS && pause > limit / 2))
+		atomic_store_explicit(&f->moved, now, memory_order_relaxed);
+	since = now - atomic_load_explicit(&f->moved, memory_order_relaxed);
+	if (limit < 0 || since < limit)
 		return;
 	r = weir__fail(
 		-ETIME,
@@ -362,7 +374,8 @@ int weir__fetch_run(struct weir__fetch *f)
 	if (!f->slot)
 		return weir__fail(-ENOMEM, "no memory for %u reads",
 				  f->n_slots);
-	atomic_store(&f->moved, weir__now());
+	f->looked = weir__now();
+	atomic_store(&f->moved, f->looked);
 	r = weir__thread_start(&checker, "weir-fetch", check_files, f);
 	if (r < 0) {
 		weir__thread_limits(limits);
