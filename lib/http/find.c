@@ -103,8 +103,7 @@ static void note_hub(struct seeking *s, const struct weir__http_answer *a)
 		return;
 	if (*a->commit)
 		memcpy(s->commit, a->commit, sizeof(s->commit));
-	if (strlen(a->linked_etag) == 64 &&
-	    strspn(a->linked_etag, "0123456789abcdef") == 64)
+	if (weir__http_is_sha256(a->linked_etag))
 		memcpy(s->sha256, a->linked_etag, 65);
 	if (a->has_linked_size) {
 		s->has_size = true;

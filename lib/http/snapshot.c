@@ -11,9 +11,20 @@
 
 #include "http/credentials.h"
 
+static bool is_hex(const char *text, size_t digits)
+{
+	return strlen(text) == digits &&
+	       strspn(text, "0123456789abcdef") == digits;
+}
+
 bool weir__http_is_commit(const char *text)
 {
-	return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40;
+	return is_hex(text, 40);
+}
+
+bool weir__http_is_sha256(const char *text)
+{
+	return is_hex(text, 64);
 }
 
 /* The folder of the cache, in memory of malloc; NULL: none is known. */
@@ -150,8 +161,7 @@ bool weir__http_snapshot_find(const struct weir__http_url *u,
 	}
 	/* Blobs of large files have their SHA-256 as names. */
 	blob = path + strlen(folder);
-	if (!strncmp(blob, "/blobs/", 7) && strlen(blob) == 7 + 64 &&
-	    strspn(blob + 7, "0123456789abcdef") == 64)
+	if (!strncmp(blob, "/blobs/", 7) && weir__http_is_sha256(blob + 7))
 		memcpy(ret->sha256, blob + 7, 65);
 	ret->path = path;
 	free(folder);

@@ -19,6 +19,7 @@ struct weir__http_copy {
 
 /* All 40 digits of one. */
 bool weir__http_is_commit(const char *text);
+bool weir__http_is_sha256(const char *text);
 /*
  * The commit of @u's revision as of the last download. False: the cache has
  * none.
