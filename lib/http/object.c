@@ -26,13 +26,18 @@ static void object_drop(struct weir__http_object *o)
 	free(o);
 }
 
-/* Tell the library of the file of this machine. False: it cannot use it. */
-static bool give_copy(struct weir_source_info *info, const char *path)
+/* Tell the library of the file of this machine. An older one cannot use it. */
+static int give_copy(const struct weir__http_object *o, const char *path,
+		     struct weir_source_info *info, char *why)
 {
-	if (!WEIR_SOURCE_HAS(info, path) || strlen(path) >= sizeof(info->path))
-		return false;
-	strcpy(info->path, path);
-	return true;
+	if (WEIR_SOURCE_HAS(info, path) && strlen(path) < sizeof(info->path)) {
+		strcpy(info->path, path);
+		return 0;
+	}
+	snprintf(why, WEIR__HTTP_WHY,
+		 "%s: this libweir cannot open its file in the cache, %s",
+		 o->shown, path);
+	return -EOPNOTSUPP;
 }
 
 /* A file of a hub that needs no request: as weir__http_hub_local. */
@@ -46,19 +51,15 @@ static int open_local(struct weir__http_object *o,
 
 	if (r <= 0)
 		return r;
-	if (give_copy(ret_info, copy.path)) {
+	r = give_copy(o, copy.path, ret_info, why);
+	if (!r) {
 		ret_info->bytes = copy.bytes;
 		memcpy(ret_info->sha256, copy.sha256, sizeof(copy.sha256));
 		snprintf(ret_info->name, sizeof(ret_info->name), "%s",
 			 o->shown);
-	} else {
-		snprintf(why, WEIR__HTTP_WHY,
-			 "%s: the path of its file in the cache is too long",
-			 o->shown);
-		r = -ENAMETOOLONG;
 	}
 	free(copy.path);
-	return r;
+	return r < 0 ? r : 1;
 }
 
 static void describe(const struct weir__http_object *o,
@@ -91,13 +92,10 @@ static int object_find(struct weir__http_object *o, const char *url,
 	if (r < 0)
 		return r;
 	describe(o, ret_info);
-	if (!o->facts.copy || give_copy(ret_info, o->facts.copy))
-		return !o->facts.target.host;
+	r = o->facts.copy ? give_copy(o, o->facts.copy, ret_info, why) : 0;
 	if (o->facts.target.host)
 		return 0;
-	snprintf(why, WEIR__HTTP_WHY,
-		 "%s: the path of its file in the cache is too long", o->shown);
-	return -ENAMETOOLONG;
+	return r < 0 ? r : 1;
 }
 
 int weir__http_open(void *self, const char *url, void **ret_object,
