@@ -169,38 +169,60 @@ static bool is_safe(const struct weir__http_url *u)
 	       weir__http_address_rank(u->host) == WEIR__HTTP_LOOPBACK;
 }
 
-/* True if a hub may not be asked; as its own clients read the variables. */
-static bool is_offline(void)
+/*
+ * The variable that says that a hub may not be asked, or NULL; as its own
+ * clients read them.
+ */
+static const char *offline_by(void)
 {
-	const char *value = weir__http_env("HF_HUB_OFFLINE");
+	const char *name = "HF_HUB_OFFLINE", *value = weir__http_env(name);
 
-	if (!value)
-		value = weir__http_env("TRANSFORMERS_OFFLINE");
+	if (!value) {
+		name = "TRANSFORMERS_OFFLINE";
+		value = weir__http_env(name);
+	}
 	return value && strcmp(value, "0") && strcasecmp(value, "false") &&
-	       strcasecmp(value, "off") && strcasecmp(value, "no");
+			       strcasecmp(value, "off") &&
+			       strcasecmp(value, "no")
+		       ? name
+		       : NULL;
 }
 
 /*
  * The commit of @u that this root uses, or, if none was pinned yet, the one
- * that the hub's cache on this machine has. False: neither, or no snapshot.
+ * that the hub's cache on this machine has. -ENETDOWN: neither, or no snapshot.
  */
-static bool offline_commit(struct weir__http_hub *hub,
-			   const struct weir__http_url *u,
-			   char commit[static 64], char *why)
+static int offline_commit(struct weir__http_hub *hub,
+			  const struct weir__http_url *u, const char *by,
+			  char commit[static 64], char *why)
 {
 	pinned_commit(hub, u, commit);
 	if (!*commit && weir__http_snapshot_commit(u, commit))
 		weir__http_hub_pin(hub, u, commit, why);
 	if (*commit && weir__http_snapshot_has(u, commit))
-		return true;
+		return 0;
 	snprintf(
 		why, WEIR__HTTP_WHY,
-		"hf://%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no '%s' of the model",
-		u->owner,
+		"hf://%s: %s is set, and the cache of Hugging Face on this machine has no '%s' of the model",
+		u->owner, by,
 		*commit        ? commit
 		: *u->revision ? u->revision
 			       : "main");
-	return false;
+	return -ENETDOWN;
+}
+
+/* The snapshot of @commit lacks @u, a file or a folder. */
+static int fail_lacks(const struct weir__http_url *u, const char *by,
+		      const char *kind, const char *commit, char *why)
+{
+	char shown[WEIR__HTTP_SHOWN];
+
+	weir__http_url_show(u, shown);
+	snprintf(
+		why, WEIR__HTTP_WHY,
+		"%s: %s is set, and the cache of Hugging Face on this machine has no such %s of commit %s",
+		shown, by, kind, commit);
+	return -ENOENT;
 }
 
 int weir__http_hub_local(struct weir__http_hub *hub,
@@ -208,21 +230,19 @@ int weir__http_hub_local(struct weir__http_hub *hub,
 			 struct weir__http_copy *ret,
 			 char why[static WEIR__HTTP_WHY])
 {
-	char commit[64], shown[WEIR__HTTP_SHOWN];
+	const char *by = offline_by();
+	char commit[64];
+	int err;
 
 	if (!*u->path)
 		return 0;
-	if (is_offline()) {
-		if (!offline_commit(hub, u, commit, why))
-			return -ENETDOWN;
-		if (weir__http_snapshot_find(u, commit, ret))
-			return 1;
-		weir__http_url_show(u, shown);
-		snprintf(
-			why, WEIR__HTTP_WHY,
-			"%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no such file of commit %s",
-			shown, commit);
-		return -ENOENT;
+	if (by) {
+		err = offline_commit(hub, u, by, commit, why);
+		if (err < 0)
+			return err;
+		return weir__http_snapshot_find(u, commit, ret)
+			       ? 1
+			       : fail_lacks(u, by, "file", commit, why);
 	}
 	pinned_commit(hub, u, commit);
 	if (!*commit && weir__http_is_commit(u->revision))
@@ -370,23 +390,16 @@ static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
 }
 
 static int list_offline(struct weir__http_hub *hub,
-			const struct weir__http_url *u,
+			const struct weir__http_url *u, const char *by,
 			weir_source_found_fn *found, void *arg, char *why)
 {
-	char commit[64], shown[WEIR__HTTP_SHOWN];
-	int err;
+	char commit[64];
+	int err = offline_commit(hub, u, by, commit, why);
 
-	if (!offline_commit(hub, u, commit, why))
-		return -ENETDOWN;
+	if (err < 0)
+		return err;
 	err = weir__http_snapshot_list(u, commit, found, arg);
-	if (err == -ENOENT) {
-		weir__http_url_show(u, shown);
-		snprintf(
-			why, WEIR__HTTP_WHY,
-			"%s: HF_HUB_OFFLINE is set, and the cache of Hugging Face on this machine has no such folder of commit %s",
-			shown, commit);
-	}
-	return err;
+	return err == -ENOENT ? fail_lacks(u, by, "folder", commit, why) : err;
 }
 
 int weir__http_hub_list(struct weir__http_remote *r,
@@ -395,10 +408,11 @@ int weir__http_hub_list(struct weir__http_remote *r,
 			char why[static WEIR__HTTP_WHY])
 {
 	char *revision, *path, *tail = NULL, *next = NULL;
+	const char *by = offline_by();
 	int err = 0;
 
-	if (is_offline())
-		return list_offline(r->hub, u, found, arg, why);
+	if (by)
+		return list_offline(r->hub, u, by, found, arg, why);
 	revision = revision_of(r->hub, u);
 	path = weir__http_encode(u->path, "/");
 	if (revision && path)

@@ -164,6 +164,7 @@ static void test_offline(void)
 		"and be in its folder");
 	is_int(serving_load("hf://me/other/7000", 1, 1), -ENETDOWN,
 	       "a model that the cache lacks");
+	has_str(serving_why, "HF_HUB_OFFLINE is set", "the variable is named");
 	is_int(list("hf://me/m/"), 0, "its files are listed");
 	ok(strstr(listed, "7000:7000 ") && strstr(listed, "plain.txt:5 ") &&
 		   !strstr(listed, "sub") && !strstr(listed, "gone"),
@@ -173,6 +174,10 @@ static void test_offline(void)
 	is_int(list("hf://me/m/none/"), -ENOENT, "if it is there");
 	is_int(serving_count(serving_log(), "GET"), 0, "no request was sent");
 	unsetenv("HF_HUB_OFFLINE");
+	setenv("TRANSFORMERS_OFFLINE", "1", 1);
+	has_str(opened("hf://me/other/7000", &info),
+		"TRANSFORMERS_OFFLINE is set", "so is the other one");
+	unsetenv("TRANSFORMERS_OFFLINE");
 }
 
 static void test_online(void)
