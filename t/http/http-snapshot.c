@@ -75,6 +75,9 @@ static void make_cache(void)
 	link_at("snapshots/" A "/sub/config.json", "../../../blobs/0123");
 	link_at("snapshots/" A "/evil", "../../../outside");
 	link_at("snapshots/" A "/gone", "../../blobs/none");
+	folder_at("../models--me--mine");
+	file_at("../models--me--mine/file", "secret", 0);
+	link_at("snapshots/" A "/mine", "../../../models--me--mine/file");
 	file_at("snapshots/" A "/plain.txt", "plain", 0);
 }
 
@@ -148,6 +151,8 @@ static void test_offline(void)
 		"a file that is no link");
 	has_str(opened("hf://me/m/evil", &info), "has no such file",
 		"a link out of the model's folder is not followed");
+	has_str(opened("hf://me/m/mine", &info), "has no such file",
+		"nor is one to a folder whose name begins alike");
 	has_str(opened("hf://me/m/../../refs/main", &info), "has no such file",
 		"nor is a path");
 	has_str(opened("hf://me/m/gone", &info),
@@ -162,6 +167,10 @@ static void test_offline(void)
 		"a reference must have a commit");
 	has_str(opened("hf://me/m@..%2F..%2Foutside/7000", &info), "has no '..",
 		"and be in its folder");
+	has_str(opened("hf://me/m@..%2Frefs%2Fmain/7000", &info), "has no '..",
+		"without a way out and back");
+	is_int(serving_load("hf://me/m@" B "/7000", 1, 1), -ENETDOWN,
+	       "so may a commit that the cache lacks");
 	is_int(serving_load("hf://me/other/7000", 1, 1), -ENETDOWN,
 	       "a model that the cache lacks");
 	has_str(serving_why, "HF_HUB_OFFLINE is set", "the variable is named");
