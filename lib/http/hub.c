@@ -280,11 +280,17 @@ static int begin(const struct weir__http_url *u, const char *tail,
 		return -EINVAL;
 	}
 	token = get_token();
-	if (token && *token && !strpbrk(token, "\r\n") && is_safe(&s->u))
+	if (!weir__http_is_printable(token)) {
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"HF_TOKEN, or the file of the token, has a control character");
+		err = -EINVAL;
+	} else if (token && *token && is_safe(&s->u)) {
 		s->q.auth = weir__http_auth_new(WEIR__HTTP_AUTH_BEARER, NULL,
 						token, NULL, NULL);
+	}
 	weir__http_wipe(token);
-	return 0;
+	return err;
 }
 
 int weir__http_hub_begin(struct weir__http_remote *r,

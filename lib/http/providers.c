@@ -125,6 +125,7 @@ static int container_token(char **ret, char *why)
 		weir__http_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
 	const char *given = weir__http_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 	char *token = NULL;
+	int err = 0;
 
 	*ret = NULL;
 	if (path) {
@@ -138,10 +139,16 @@ static int container_token(char **ret, char *why)
 		}
 		given = token;
 	}
-	if (given && !strpbrk(given, "\r\n"))
+	if (!weir__http_is_printable(given)) {
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"AWS_CONTAINER_AUTHORIZATION_TOKEN, or its file, has a control character");
+		err = -EINVAL;
+	} else if (given) {
 		*ret = weir__http_print("Authorization: %s", given);
+	}
 	free(token);
-	return 0;
+	return err;
 }
 
 int weir__http_container(struct weir__http_remote *r, struct weir__http_keys *k,
@@ -231,7 +238,7 @@ int weir__http_instance(struct weir__http_remote *r, struct weir__http_keys *k,
 		return 0;
 	/* No answer: this machine is no instance. */
 	err = metadata(r, "/latest/api/token", NULL, &token, why);
-	if (err < 0 || strpbrk(token.data, "\r\n")) {
+	if (err < 0 || !weir__http_is_printable(token.data)) {
 		weir__http_body_clear(&token);
 		return 0;
 	}

@@ -64,19 +64,30 @@ static void signs_as(const char *key, const char *title)
 /* Values that would add lines to a request. */
 static void test_injection(void)
 {
-	setenv("AWS_ACCESS_KEY_ID", "a", 1);
-	setenv("AWS_SESSION_TOKEN", "t\r\nX-Evil: 1", 1);
-	serving_again("");
-	serving_log();
-	fails("s3://bucket/k", -EBADMSG, "control character",
-	      "a token with a line break");
-	is_int(serving_count(serving_log(), "GET"), 0, "is not sent");
-	unsetenv("AWS_SESSION_TOKEN");
+	static const struct {
+		const char *variable, *url;
+		int err;
+	} all[] = {
+		{ "AWS_ACCESS_KEY_ID", "s3://bucket/k", -EBADMSG },
+		{ "AWS_SESSION_TOKEN", "s3://bucket/k", -EBADMSG },
+		{ "GS_ACCESS_KEY_ID", "gs://bucket/k", -EINVAL },
+		{ "CLOUDSDK_AUTH_ACCESS_TOKEN", "gs://bucket/k", -EINVAL },
+		{ "HF_TOKEN", "hf://me/m/k", -EINVAL },
+	};
+
+	setenv("HF_ENDPOINT", serving_url("/"), 1);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		setenv("AWS_ACCESS_KEY_ID", "a", 1);
+		setenv(all[i].variable, "t\r\nX-Evil: 1", 1);
+		serving_again("");
+		serving_log();
+		fails(all[i].url, all[i].err, "control character",
+		      all[i].variable);
+		is_int(serving_count(serving_log(), "GET"), 0, "is not sent");
+		unsetenv(all[i].variable);
+	}
 	unsetenv("AWS_ACCESS_KEY_ID");
-	setenv("CLOUDSDK_AUTH_ACCESS_TOKEN", "t\nX-Evil: 1", 1);
-	fails("gs://bucket/k", -EINVAL, "control character",
-	      "nor is one of Google");
-	unsetenv("CLOUDSDK_AUTH_ACCESS_TOKEN");
+	unsetenv("HF_ENDPOINT");
 }
 
 static unsigned many;
@@ -214,6 +225,10 @@ static void test_credentials(void)
 	setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", serving_url("/keys"), 1);
 	setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container", 1);
 	signs_as("container", "a container's service is asked");
+	setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "t\r\nX-Evil: 1", 1);
+	serving_again("");
+	fails("s3://bucket/k", -EINVAL, "control character",
+	      "a container's token with a line break");
 	setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://10.0.0.1/x", 1);
 	serving_again("");
 	fails("s3://bucket/k", -EPERM, "neither https",
