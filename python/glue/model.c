@@ -384,16 +384,37 @@ static struct weir_file *file_at(PyObject *o, PyObject *number)
 	return file;
 }
 
-static PyObject *model_size(PyObject *o, PyObject *number)
+/* False with an exception: there is no such file. */
+static bool file_info(PyObject *o, PyObject *number,
+		      struct weir_file_info *info)
 {
-	struct weir_file_info info = { .size = sizeof(info) };
 	struct weir_file *file = file_at(o, number);
 	int r;
 
 	if (!file)
-		return NULL;
-	r = weir_file_info(file, &info);
-	return r < 0 ? glue_fail(r) : PyLong_FromUnsignedLongLong(info.bytes);
+		return false;
+	info->size = sizeof(*info);
+	r = weir_file_info(file, info);
+	if (r < 0)
+		glue_fail(r);
+	return r >= 0;
+}
+
+static PyObject *model_size(PyObject *o, PyObject *number)
+{
+	struct weir_file_info info;
+
+	return file_info(o, number, &info)
+		       ? PyLong_FromUnsignedLongLong(info.bytes)
+		       : NULL;
+}
+
+static PyObject *model_published(PyObject *o, PyObject *number)
+{
+	struct weir_file_info info;
+
+	return file_info(o, number, &info) ? PyUnicode_FromString(info.sha256)
+					   : NULL;
 }
 
 static PyObject *model_sha256(PyObject *o, PyObject *number)
@@ -410,18 +431,6 @@ static PyObject *model_sha256(PyObject *o, PyObject *number)
 	Py_END_ALLOW_THREADS glue_model_leave((struct glue_model *)o);
 	return r < 0 ? glue_fail(r)
 		     : PyBytes_FromStringAndSize((char *)digest, r);
-}
-
-static PyObject *model_published(PyObject *o, PyObject *number)
-{
-	struct weir_file_info info = { .size = sizeof(info) };
-	struct weir_file *file = file_at(o, number);
-	int r;
-
-	if (!file)
-		return NULL;
-	r = weir_file_info(file, &info);
-	return r < 0 ? glue_fail(r) : PyUnicode_FromString(info.sha256);
 }
 
 static PyObject *model_info(PyObject *o, PyObject *unused)
