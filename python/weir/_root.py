@@ -55,10 +55,7 @@ class Root(_weir.Root):
         cache: Optional[Union[str, "os.PathLike[str]"]] = None,
         cache_bytes: int = 0,
     ) -> "Root":
-        for name, word in (
-            ("io_cpus", io_cpus),
-            ("module_path", module_path),
-        ):
+        for name, word in (("io_cpus", io_cpus), ("module_path", module_path)):
             if word is not None:
                 _check.text(name, word)
         folder = None if cache is None else os.fsdecode(_check.path("cache", cache))
