@@ -30,6 +30,10 @@ PyObject *glue_fail_text(int err, const char *text)
 {
 	PyObject *error;
 
+	if (glue_ends_thread(err)) {
+		PyErr_SetNone(PyExc_SystemExit);
+		return NULL;
+	}
 	if (!make_error) {
 		PyErr_SetString(PyExc_RuntimeError, text);
 		return NULL;

@@ -231,6 +231,11 @@ int glue_wait(int (*attempt)(void *arg, int64_t ns), void *arg,
 /* The open root of @o, or NULL with an exception. */
 struct glue_root *glue_root_of(PyObject *o);
 /*
+ * True if a call fails with @err because the interpreter ends, in a thread that
+ * is still there: it raises SystemExit, which ends a thread without a traceback.
+ */
+bool glue_ends_thread(int err);
+/*
  * Around calls that use the open root of @self without the GIL. They use the
  * result: another thread that closes the root sets self->weir to NULL at once,
  * and then waits for them.

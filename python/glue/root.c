@@ -10,6 +10,7 @@ static struct glue_root *roots;
 
 /* The interpreter ends: threads that go on do not get a new root. */
 static bool ended;
+static unsigned long ender; /* the thread that ends it */
 
 struct glue_root *glue_roots(void)
 {
@@ -136,11 +137,18 @@ static PyObject *close_root(PyObject *self, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+bool glue_ends_thread(int err)
+{
+	return ended && ender != PyThread_get_thread_ident() &&
+	       (err == -ESHUTDOWN || err == -ECANCELED);
+}
+
 PyObject *glue_shutdown(PyObject *module, PyObject *unused)
 {
 	(void)module;
 	(void)unused;
 	ended = true;
+	ender = PyThread_get_thread_ident();
 	while (roots) {
 		struct glue_root *root = roots;
 

@@ -147,10 +147,7 @@ def stream():
 
 def repeat(call):
     while True:
-        try:
-            call()
-        except (weir.ClosedError, weir.CancelledError):
-            pass
+        call()
 
 for call in (load, load, save, stream):
     threading.Thread(target=repeat, args=(call,), daemon=True).start()
