@@ -96,8 +96,8 @@ int weir__partial_write_part(struct weir__partial *p, uint32_t block,
 int weir__partial_join(struct weir__partial *p, uint32_t block, void *bytes);
 /*
  * Read a block that the state has, compare its digest, and leave the bytes in
- * @bytes. 1: it is right. 0: it is not, and its digest was removed: the block is
- * missing from now on.
+ * @bytes. 1: it is right. 0: it is not, and its digest was removed: the block
+ * is missing from now on.
  */
 int weir__partial_check(struct weir__partial *p, uint32_t block, void *bytes);
 /* Write both files to the disk. */

@@ -232,7 +232,8 @@ int glue_wait(int (*attempt)(void *arg, int64_t ns), void *arg,
 struct glue_root *glue_root_of(PyObject *o);
 /*
  * True if a call fails with @err because the interpreter ends, in a thread that
- * is still there: it raises SystemExit, which ends a thread without a traceback.
+ * is still there: it raises SystemExit, which ends the thread without a
+ * traceback.
  */
 bool glue_ends_thread(int err);
 /*
