@@ -26,7 +26,7 @@ bool gen_useful(struct known k);
 
 struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 			      const int64_t *shape);
-struct weir_node *gen_order(int64_t n);
+struct weir_node *gen_order(enum weir_dtype dtype, int64_t n);
 struct weir_node *gen_cache_leaf(int cache, unsigned ndim,
 				 const int64_t *shape);
 struct weir_node *gen_input(enum weir_dtype dtype, unsigned ndim,

@@ -6,18 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dtypes.h"
 #include "random_gen.h"
 #include "tap.h"
 
-/* Regions of the weights, each of REGION bytes. */
+/* Regions of the weights, each of REGION bytes: one for each dtype first. */
 enum region {
-	R_F32,
-	R_F16,
-	R_BF16,
-	R_Q8_0,
-	R_Q4_0,
-	R_IDS,
+	R_IDS = WEIGHTS,
 	R_ORDERS,
+	R_ORDERS_I64,
 	REGIONS
 };
 #define REGION ((uint64_t)16384)
@@ -56,10 +53,65 @@ static void numbers_fill(unsigned char *to, enum weir_dtype dtype, size_t size,
 static void blocks_fill(unsigned char *to, size_t block, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		must_convert(WEIR_DTYPE_F16, to + i * block, 1.0f / 16);
+		must_convert(F16, to + i * block, 1.0f / 16);
 		for (size_t k = 2; k < block; k++)
 			to[i * block + k] = (unsigned char)gen_below(256);
 	}
+}
+
+/* The greatest of the elements of a block; NaN if one is not a number. */
+static float block_most(enum weir_dtype dtype, const unsigned char *block,
+			size_t n)
+{
+	float v[256], most = 0;
+
+	if (n > 256 || weir_convert(F32, v, dtype, block, n) < 0)
+		bail("a block has %zu elements: %s", n, weir_error());
+	for (size_t i = 0; i < n; i++)
+		if (!(fabsf(v[i]) <= most))
+			most = fabsf(v[i]);
+	return most;
+}
+
+#define SOME_BLOCKS 64u
+
+/*
+ * Blocks of any bytes that are numbers of at most 8, and not all small. The
+ * first SOME_BLOCKS are drawn, the others are these again.
+ */
+static void any_blocks_fill(unsigned char *to, enum weir_dtype dtype, size_t n,
+			    size_t block, size_t blocks)
+{
+	for (size_t i = 0; i < blocks; i++) {
+		unsigned char *at = to + i * block;
+		float most;
+
+		if (i >= SOME_BLOCKS) {
+			memcpy(at, to + gen_below(SOME_BLOCKS) * block, block);
+			continue;
+		}
+		do {
+			for (size_t k = 0; k < block; k++)
+				at[k] = (unsigned char)gen_below(256);
+			most = block_most(dtype, at, n);
+		} while (!(most >= 0.5f && most <= 8));
+	}
+}
+
+/* The weights of a dtype. */
+static void region_fill(unsigned char *to, enum weir_dtype dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+
+	if (weir_dtype_info(dtype, &info) < 0)
+		bail("%s", weir_error());
+	if (dtype < WEIR_DTYPE_GGML)
+		numbers_fill(to, dtype, info.bytes, REGION / info.bytes);
+	else if (dtype == WEIR_DTYPE_Q8_0 || dtype == WEIR_DTYPE_Q4_0)
+		blocks_fill(to, info.bytes, REGION / info.bytes);
+	else
+		any_blocks_fill(to, dtype, info.block, info.bytes,
+				REGION / info.bytes);
 }
 
 /* Ids below 8; and orders of the numbers 0 to 7. */
@@ -79,6 +131,8 @@ void random_graph_begin(struct random_graph *made,
 			struct weir_buft *const *buft, unsigned n)
 {
 	unsigned char *p;
+	int32_t *orders;
+	int64_t *long_orders;
 
 	memset(made, 0, sizeof(*made));
 	state = 1;
@@ -90,13 +144,13 @@ void random_graph_begin(struct random_graph *made,
 				   &made->caches[c]) < 0)
 			bail("%s", weir_error());
 	p = weir_buf_data(made->weights);
-	numbers_fill(p + R_F32 * REGION, WEIR_DTYPE_F32, 4, REGION / 4);
-	numbers_fill(p + R_F16 * REGION, WEIR_DTYPE_F16, 2, REGION / 2);
-	numbers_fill(p + R_BF16 * REGION, WEIR_DTYPE_BF16, 2, REGION / 2);
-	blocks_fill(p + R_Q8_0 * REGION, 34, REGION / 34);
-	blocks_fill(p + R_Q4_0 * REGION, 18, REGION / 18);
-	ids_fill((int32_t *)(void *)(p + R_IDS * REGION),
-		 (int32_t *)(void *)(p + R_ORDERS * REGION), REGION / 4);
+	for (size_t i = 0; i < WEIGHTS; i++)
+		region_fill(p + i * REGION, weights[i]);
+	orders = (int32_t *)(void *)(p + R_ORDERS * REGION);
+	ids_fill((int32_t *)(void *)(p + R_IDS * REGION), orders, REGION / 4);
+	long_orders = (int64_t *)(void *)(p + R_ORDERS_I64 * REGION);
+	for (size_t i = 0; i < REGION / 8; i++)
+		long_orders[i] = orders[i];
 }
 
 void random_graph_end(struct random_graph *made)
@@ -268,18 +322,21 @@ static struct weir_node *weights_at(uint64_t offset, enum weir_dtype dtype,
 	return gen_below(8) ? weir_graph_constant(r->g, leaf) : leaf;
 }
 
+/* The region of a dtype. */
+static size_t region_of(enum weir_dtype dtype)
+{
+	for (size_t i = 0; i < WEIGHTS; i++)
+		if (weights[i] == dtype)
+			return i;
+	return R_IDS;
+}
+
 /* Weights of this shape, anywhere in their region. */
 struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 			      const int64_t *shape)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };
 	struct known k = { .bound = 8, .step = 1 };
-	enum region in = dtype == WEIR_DTYPE_F16    ? R_F16
-			 : dtype == WEIR_DTYPE_BF16 ? R_BF16
-			 : dtype == WEIR_DTYPE_Q8_0 ? R_Q8_0
-			 : dtype == WEIR_DTYPE_Q4_0 ? R_Q4_0
-			 : dtype == WEIR_DTYPE_I32  ? R_IDS
-						    : R_F32;
 	struct weir_tensor t;
 	size_t bytes;
 	uint64_t at;
@@ -288,19 +345,26 @@ struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 	    weir_tensor_init(&t, dtype, ndim, shape) < 0 ||
 	    weir_tensor_bytes(&t, &bytes) < 0)
 		bail("%s", weir_error());
+	if (bytes > REGION)
+		bail("weights of %zu bytes", bytes);
 	at = gen_below((REGION - bytes) / info.bytes + 1) * info.bytes;
-	if (dtype > WEIR_DTYPE_GGML)
+	if (dtype == WEIR_DTYPE_Q8_0 || dtype == WEIR_DTYPE_Q4_0)
 		k.step = 0x1p-4;
-	return gen_add(weights_at(in * REGION + at, dtype, ndim, shape), k, -1);
+	else if (dtype > WEIR_DTYPE_GGML)
+		k.step = 0;
+	at += region_of(dtype) * REGION;
+	return gen_add(weights_at(at, dtype, ndim, shape), k, -1);
 }
 
 /* @n of the numbers 0 to 7, each at most once. */
-struct weir_node *gen_order(int64_t n)
+struct weir_node *gen_order(enum weir_dtype dtype, int64_t n)
 {
-	uint64_t at = gen_below(REGION / 32) * 32;
+	bool is_long = dtype == I64;
+	uint64_t bytes = is_long ? 64 : 32;
+	uint64_t at = (is_long ? R_ORDERS_I64 : R_ORDERS) * REGION +
+		      gen_below(REGION / bytes) * bytes;
 
-	return gen_add(weights_at(R_ORDERS * REGION + at, WEIR_DTYPE_I32, 1,
-				  &n),
+	return gen_add(weights_at(at, dtype, 1, &n),
 		       (struct known){ .bound = 7, .step = 1 }, -1);
 }
 

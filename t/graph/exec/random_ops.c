@@ -283,11 +283,14 @@ static void make_rope(void)
 	result(weir_rope(gen_graph(), a, pos, NULL, &p), k, dtype, ROUGH);
 }
 
-/* What converting @b to the precision of @dtype adds. */
+/*
+ * What converting @b to the precision of @dtype adds: if it is quantised, to
+ * bytes, or to BF16.
+ */
 static double lost(struct known b, enum weir_dtype dtype)
 {
 	if (dtype > WEIR_DTYPE_GGML)
-		return b.bound / 64;
+		return b.bound / 250;
 	return gen_round(b, dtype).err - b.err;
 }
 
@@ -385,13 +388,39 @@ static void make_attention(void)
 	result(attention_node(&a), v, F32, ROUGH);
 }
 
+/* A dtype that weights with rows of @k elements may have. */
 static enum weir_dtype weight_dtype(int64_t k)
 {
 	static const int64_t dtypes[] = { F32,  F16,
 					  BF16, WEIR_DTYPE_Q8_0,
 					  F32,  WEIR_DTYPE_Q4_0 };
+	struct weir_dtype_info info = { .size = sizeof(info) };
+	enum weir_dtype dtype;
 
-	return (enum weir_dtype)one_of(dtypes, k % 32 ? 3 : 6);
+	if (k % 32)
+		return (enum weir_dtype)one_of(dtypes, 3);
+	if (gen_below(2))
+		return (enum weir_dtype)one_of(dtypes, 6);
+	do {
+		dtype = weights[gen_below(WEIGHTS)];
+		if (weir_dtype_info(dtype, &info) < 0)
+			return F32;
+	} while (k % info.block);
+	return dtype;
+}
+
+/* Elements of a row of weights: whole blocks of quantised ones, mostly. */
+static int64_t weight_row(void)
+{
+	static const int64_t blocks[] = { 32, 64, 128, 256, 256 };
+
+	return gen_below(3) ? one_of(blocks, 5) : small_dim();
+}
+
+/* Rows of weights: few if they are long. */
+static int64_t weight_rows(int64_t k)
+{
+	return k > 64 ? 1 + (int64_t)gen_below(2) : small_dim();
 }
 
 /* The greatest multiple of the step. */
@@ -400,20 +429,27 @@ static double bits_of(struct known k)
 	return k.step > 0 ? k.bound / k.step : 0x1p24;
 }
 
-/* Tiles have numbers as two BF16, and lack the product of the second ones. */
+/*
+ * With WEIR_PRECISION_FAST tiles have numbers as two BF16, and lack the product
+ * of the second ones. With others only bytes are less precise than b.
+ */
 static void product(struct weir_node *node, const struct weir_node *a,
-		    const struct weir_node *b, struct known y, struct known x)
+		    const struct weir_node *b, struct known y, struct known x,
+		    enum weir_precision precision)
 {
 	enum weir_dtype dtype = (enum weir_dtype)tensor(a)->dtype;
+	bool is_fast = precision == WEIR_PRECISION_FAST;
 	double n = (double)back(b, 0);
 	struct known k;
 
-	y.err += lost(y, dtype);
+	if (is_fast ||
+	    (dtype > WEIR_DTYPE_GGML && precision == WEIR_PRECISION_INVARIANT))
+		y.err += lost(y, dtype);
 	k = product_of(x, y);
 	if (dtype > WEIR_DTYPE_GGML)
 		k.step = 0;
-	if (fmin(bits_of(x), bits_of(y)) > 0x1p8 ||
-	    fmax(bits_of(x), bits_of(y)) > 0x1p16) {
+	if (is_fast && (fmin(bits_of(x), bits_of(y)) > 0x1p8 ||
+			fmax(bits_of(x), bits_of(y)) > 0x1p16)) {
 		k.err += k.bound * 0x1p-15;
 		k.step = 0;
 	}
@@ -422,11 +458,25 @@ static void product(struct weir_node *node, const struct weir_node *a,
 	result(node, k, F32, ROUGH);
 }
 
+static enum weir_precision any_precision(void)
+{
+	return (enum weir_precision)gen_below(3);
+}
+
 static void make_mul_mat(void)
 {
-	struct weir_node *b = any(float_dtype()), *a;
-	enum weir_dtype dtype = weight_dtype(back(b, 0));
+	enum weir_precision precision = any_precision();
+	struct weir_node *b, *a;
+	enum weir_dtype dtype;
+	int64_t k;
 
+	if (gen_below(4)) {
+		b = any(float_dtype());
+	} else {
+		k = weight_row();
+		b = of_dims(F32, 2, weight_rows(k), k, 1, 1);
+	}
+	dtype = weight_dtype(back(b, 0));
 	if (tensor(b)->ndim < 2)
 		return;
 	if (tensor(b)->ndim > 2 && gen_below(2))
@@ -435,15 +485,16 @@ static void make_mul_mat(void)
 		a = of_dims(dtype, 2, small_dim(), back(b, 0), 1, 1);
 	if (dtype < WEIR_DTYPE_GGML)
 		a = with_rows(a);
-	product(weir_mul_mat(gen_graph(), a, b), a, b, gen_known(b),
-		gen_known(a));
+	product(weir_mul_mat_precision(gen_graph(), a, b, precision), a, b,
+		gen_known(b), gen_known(a), precision);
 }
 
 static void make_mul_mat_id(void)
 {
-	int64_t k = gen_below(2) ? 32 : small_dim(), t = small_dim();
+	enum weir_precision precision = any_precision();
+	int64_t k = weight_row(), t = weight_rows(k);
 	int64_t n = 1 + (int64_t)gen_below(3);
-	const int64_t as_shape[] = { 8, small_dim(), k },
+	const int64_t as_shape[] = { 8, weight_rows(k), k },
 		      ids_shape[] = { t, n };
 	struct weir_node *as, *b, *ids;
 
@@ -451,13 +502,13 @@ static void make_mul_mat_id(void)
 	b = of_dims(F32, 3, t, gen_below(2) ? 1 : n, k, 1);
 	ids = gen_below(4) ? gen_weights(I32, 2, ids_shape)
 			   : gen_input(I32, 2, ids_shape);
-	product(weir_mul_mat_id(gen_graph(), as, b, ids), as, b, gen_known(b),
-		gen_known(as));
+	product(weir_mul_mat_id_precision(gen_graph(), as, b, ids, precision),
+		as, b, gen_known(b), gen_known(as), precision);
 }
 
 static void make_get_rows(void)
 {
-	int64_t n = small_dim(), c = gen_below(3) ? small_dim() : 32;
+	int64_t c = weight_row(), n = weight_rows(c);
 	enum weir_dtype dtype = weight_dtype(c);
 	struct weir_node *a = of_dims(dtype, 2, 8, c, 1, 1), *ids;
 
@@ -485,7 +536,7 @@ static void make_set_rows(void)
 		c);
 	if (gen_known(b).err > 1e-3 || gen_known(b).bound > 256)
 		return;
-	ids = gen_order(n);
+	ids = gen_order(gen_below(2) ? I32 : I64, n);
 	dst = gen_cache_leaf(c, 2, shape);
 	view = gen_view(
 		weir_slice(gen_graph(), dst, 1,
@@ -517,8 +568,11 @@ static void make_copy(void)
 
 static void make_cast(void)
 {
-	enum weir_dtype from = float_dtype(), to = float_dtype();
-	struct weir_node *a = any(from);
+	enum weir_dtype to = float_dtype();
+	int64_t c = weight_row(), shape[] = { weight_rows(c), c };
+	struct weir_node *a = gen_below(3)
+				      ? any(float_dtype())
+				      : gen_weights(weight_dtype(c), 2, shape);
 	struct known k = gen_known(a);
 
 	gen_add(weir_cast(gen_graph(), a, to), gen_round(k, to), -1);
