@@ -471,7 +471,7 @@ static enum lane_hold lane_next(struct weir__run_lane *lane)
 	if (inputs)
 		return lane_await(lane, inputs, NULL);
 	if (lane == lane->run->lane && lane->run->queued) {
-		weir__run_set_queued_inputs(lane->run, WEIR__INPUT_SET);
+		weir__run_set_queued_inputs(lane->run);
 		lane->run->queued = false;
 	}
 	while (lane->point < lane->points && !point_stops(lane, lane->point))

@@ -392,12 +392,33 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 	return r;
 }
 
-void weir__run_set_queued_inputs(struct weir_run *run,
-				 enum weir__input_state now)
+void weir__run_set_queued_inputs(struct weir_run *run)
 {
 	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
 		if (run->input[i] == WEIR__INPUT_QUEUED)
-			run->input[i] = now;
+			run->input[i] = WEIR__INPUT_SET;
+}
+
+/* True if input @i, or a device copy of it, is copied in the lane's stream. */
+static bool input_is_in(const struct weir__run_lane *lane, uint32_t i)
+{
+	struct weir_tensor t;
+	uint32_t k = 0, l;
+
+	while (input_place(lane->run, i, &k, &t, &l))
+		if (&lane->run->lane[l] == lane)
+			return true;
+	return false;
+}
+
+/* The lane's stream has failed: what was queued there may have been lost. */
+static void lane_lose_inputs(struct weir__run_lane *lane)
+{
+	struct weir_run *run = lane->run;
+
+	for (uint32_t i = 0; i < run->compiled->n_ports; i++)
+		if (run->input[i] == WEIR__INPUT_QUEUED && input_is_in(lane, i))
+			run->input[i] = WEIR__INPUT_UNSET;
 }
 
 int weir__run_lane_own_stream(struct weir__run_lane *lane)
@@ -407,7 +428,7 @@ int weir__run_lane_own_stream(struct weir__run_lane *lane)
 	if (lane->own && !weir__stream_has_failed(lane->own))
 		return 0;
 	if (lane->own) {
-		weir__run_set_queued_inputs(run, WEIR__INPUT_UNSET);
+		lane_lose_inputs(lane);
 		weir__timeline_put(&lane->own->timeline);
 		lane->own = NULL;
 	}

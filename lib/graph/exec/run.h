@@ -143,9 +143,8 @@ int weir__run_end_progress_new(struct weir_run *run,
 			       struct weir__progress **ret);
 /* Drop what the lane waits for. */
 void weir__run_lane_drop_pending(struct weir__run_lane *lane);
-/* Set the state of the inputs whose copies were queued to @now. */
-void weir__run_set_queued_inputs(struct weir_run *run,
-				 enum weir__input_state now);
+/* The copies of inputs that were queued have ended. */
+void weir__run_set_queued_inputs(struct weir_run *run);
 /* Give the lane a stream of its own that has not failed. */
 int weir__run_lane_own_stream(struct weir__run_lane *lane);
 /* The tensor of port @i in the run's memory. */

@@ -290,6 +290,58 @@ static void input_fails(void)
 	both_free(&b);
 }
 
+/* Wait until @event, and then copy @t to both inputs. */
+static void inputs_copy(struct weir_run *run, struct weir_node *const *in,
+			const struct weir_tensor *t, struct weir_event *event)
+{
+	must(weir_run_input_tensor(run, in[0], t, event));
+	must(weir_run_input_tensor(run, in[1], t, event));
+}
+
+/* Each device has an input, which a cancelled run waits for. */
+static void inputs_again(void)
+{
+	struct weir_graph *g;
+	struct weir_node *in[2], *a, *b;
+	struct weir_buf *buf = NULL;
+	const struct weir_tensor *t;
+	struct weir_event *event = new_event(weir, 0);
+	struct weir_stream *stream;
+	struct weir_exec *exec;
+	struct weir_run *run;
+	struct hold hold;
+
+	must(weir_graph_new(&g));
+	in[0] = gdev_input(g, "x", N);
+	in[1] = gdev_input(g, "y", N);
+	a = named(weir_sqr(g, in[0]), "on cpu");
+	b = named(weir_sqr(g, in[1]), "on gdev");
+	b = weir_graph_output(g, named(weir_add(g, a, b), "on cpu"));
+	must(weir_exec_new(sched, g, &exec));
+	must(weir_run_new(exec, &run));
+	t = weir_node_tensor(gdev_leaf(g, dev[0], "t", N, 3, NULL, &buf));
+	must(weir_stream_new(cpu_of(weir), NULL, &stream));
+	hold_stream(stream, &hold);
+	must(weir_stream_record(stream, event));
+	inputs_copy(run, in, t, event);
+	must(weir_run_start(run));
+	must(weir_run_cancel(run));
+	release_stream(&hold);
+	is_int(weir_run_wait(run, -1), -ECANCELED,
+	       "a run that waits for its inputs is cancelled");
+	inputs_copy(run, in, t, NULL);
+	is_int(weir_run_start(run), 0,
+	       "a run starts when the inputs of both devices were set again");
+	must(weir_run_wait(run, -1));
+	ok(gdev_output(run, b) == 18, "it computes with these inputs");
+	weir_run_free(run);
+	weir_exec_free(exec);
+	weir_graph_free(g);
+	weir_buf_free(buf);
+	weir_stream_free(stream);
+	weir_event_free(event);
+}
+
 /* The CPU has nothing more to do, the other device has not begun. */
 static void ends_with_the_last(void)
 {
@@ -555,6 +607,7 @@ int main(void)
 	cancels();
 	ends_with_the_last();
 	input_fails();
+	inputs_again();
 	observer_ends();
 	leaf_fails();
 	freed();
