@@ -133,6 +133,7 @@ T_NAIVE = t/naive.c t/naive.h t/naive_model.c t/naive_ops.c \
 T_RANDOM = t/graph/exec/random_run.c t/graph/exec/random_run.h \
 	t/graph/exec/random_gen.h t/graph/exec/random_graph.c \
 	t/graph/exec/random_graph.h t/graph/exec/random_find.c \
+	t/graph/exec/random_later.c t/graph/exec/random_later.h \
 	t/graph/exec/random_ops.c $(T_NAIVE)
 T_TRIALS = t/kernels/trial.c t/kernels/trial.h t/dtypes.h t/kernels/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)

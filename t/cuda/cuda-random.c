@@ -33,14 +33,14 @@ static const char *found(void)
 }
 
 /* Cache 1 is in memory of @cache: writes to it are computed there. */
-static void on_devices(struct weir_dev *cpu, struct weir_dev *const *cuda,
+static void on_devices(struct weir *weir, struct weir_dev *const *cuda,
 		       unsigned n, struct weir_buft *cache, uint64_t nodes,
 		       const char *what)
 {
 	/* Of a fast GPU: the stand-in is slow, and would compute nothing. */
 	static const struct weir_rates rates = { sizeof(rates), 2e13, 1e12,
 						 2e10 };
-	struct random_devices on = { .dev = { cpu },
+	struct random_devices on = { .weir = weir,
 				     .rates = &rates,
 				     .n = 1 + n,
 				     .n_bufts = 2,
@@ -48,9 +48,10 @@ static void on_devices(struct weir_dev *cpu, struct weir_dev *const *cuda,
 				     .begin = fake.handle ? begin : NULL,
 				     .finding = fake.handle ? found : NULL };
 
+	on.dev[0] = weir_dev_get(weir, 0);
 	for (unsigned i = 0; i < n; i++)
 		on.dev[1 + i] = cuda[i];
-	must(weir_dev_buft(cpu, WEIR_MEM_PLAIN, &on.buft[0]));
+	must(weir_dev_buft(on.dev[0], WEIR_MEM_PLAIN, &on.buft[0]));
 	on.buft[1] = cache ? cache : on.buft[0];
 	random_run(&on, nodes, what);
 }
@@ -69,16 +70,16 @@ int main(void)
 		skip_all(
 			"CUDA0 does not compute: there was no nvcc, or the GPU is too old");
 	plan(0);
-	on_devices(weir_dev_get(weir, 0), cuda, 1, NULL, nodes / 2,
-		   "on the CPU and CUDA0");
+	on_devices(weir, cuda, 1, NULL, nodes / 2, "on the CPU and CUDA0");
 	if (weir_dev_find(weir, "CUDA1", &cuda[1]) < 0)
 		skip(1, "there is one GPU");
 	else
-		on_devices(weir_dev_get(weir, 0), cuda, 2,
-			   gpu_memory(weir, WEIR_MEM_DEVICE), nodes,
+		on_devices(weir, cuda, 2, gpu_memory(weir, WEIR_MEM_DEVICE),
+			   nodes,
 			   "on the CPU, CUDA0 and CUDA1, a cache on CUDA0");
 	ok(random_seen.lanes && random_seen.transfers,
 	   "graphs were computed by several devices, and copied between them");
+	ok(random_seen.waits, "runs waited for bytes that arrived later");
 	ok(random_seen.observed && random_seen.in_place,
 	   "observed nodes were reported, and results took the places of sources");
 	weir_close(weir);

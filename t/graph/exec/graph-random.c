@@ -18,6 +18,7 @@ static void on_devices(const char *params, const char *what, uint64_t nodes)
 	if (weir_open(NULL, &weir) < 0 ||
 	    weir_dev_configure(weir, params, &on.dev[0]) < 0)
 		bail("%s", weir_error());
+	on.weir = weir;
 	do {
 		if (weir_dev_buft(on.dev[on.n], WEIR_MEM_PLAIN,
 				  &on.buft[on.n]) < 0)
@@ -35,7 +36,7 @@ int main(void)
 {
 	uint64_t nodes = random_number_from("WEIR_T_NODES", 30000);
 
-	plan(9);
+	plan(10);
 	on_devices("CPU", "on one device", nodes);
 	ok(!random_seen.lanes, "one device has one lane");
 	on_devices("CPU:devices=4", "on devices that share memory", nodes);
@@ -49,6 +50,7 @@ int main(void)
 		ok(random_seen.prefetched, "constant leaves were prefetched");
 	ok(random_seen.observed && random_seen.in_place,
 	   "observed nodes were reported, and results took the places of sources");
+	ok(random_seen.waits, "runs waited for bytes that arrived later");
 	ok(random_seen.cancelled, "runs were cancelled before they ended");
 	return done_testing();
 }

@@ -127,7 +127,17 @@ static void ids_fill(int32_t *ids, int32_t *orders, size_t n)
 	}
 }
 
-void random_graph_begin(struct random_graph *made,
+static void later_events(struct random_graph *made, struct weir *weir)
+{
+	for (int i = 0; i < RANDOM_LATER; i++)
+		if (weir_event_new(weir, 0, &made->leaf_event[i]) < 0)
+			bail("%s", weir_error());
+	for (int i = 0; i < RANDOM_INPUTS; i++)
+		if (weir_event_new(weir, 0, &made->input_event[i]) < 0)
+			bail("%s", weir_error());
+}
+
+void random_graph_begin(struct random_graph *made, struct weir *weir,
 			struct weir_buft *const *buft, unsigned n)
 {
 	unsigned char *p;
@@ -139,6 +149,12 @@ void random_graph_begin(struct random_graph *made,
 	if (weir_graph_new(&made->g) < 0 ||
 	    weir_buf_alloc(buft[0], REGIONS * REGION, NULL, &made->weights) < 0)
 		bail("%s", weir_error());
+	if (weir_buf_alloc(buft[n - 1], RANDOM_LATER * REGION, NULL,
+			   &made->leaf_bytes) < 0 ||
+	    weir_buf_alloc(buft[0], RANDOM_INPUTS * REGION, NULL,
+			   &made->input_bytes) < 0)
+		bail("%s", weir_error());
+	later_events(made, weir);
 	for (unsigned c = 0; c < RANDOM_CACHES; c++)
 		if (weir_buf_alloc(buft[c % n], CACHE_BYTES, NULL,
 				   &made->caches[c]) < 0)
@@ -157,6 +173,12 @@ void random_graph_end(struct random_graph *made)
 {
 	weir_graph_free(made->g);
 	weir_buf_free(made->weights);
+	weir_buf_free(made->leaf_bytes);
+	weir_buf_free(made->input_bytes);
+	for (int i = 0; i < RANDOM_LATER; i++)
+		weir_event_free(made->leaf_event[i]);
+	for (int i = 0; i < RANDOM_INPUTS; i++)
+		weir_event_free(made->input_event[i]);
 	for (int c = 0; c < RANDOM_CACHES; c++)
 		weir_buf_free(made->caches[c]);
 	free(made->known);
@@ -302,14 +324,14 @@ bool gen_useful(struct known k)
 
 static struct weir_node *leaf_at(struct weir_buf *buf, uint64_t offset,
 				 enum weir_dtype dtype, unsigned ndim,
-				 const int64_t *shape)
+				 const int64_t *shape, struct weir_event *event)
 {
 	struct weir_tensor t;
 
 	if (weir_tensor_init(&t, dtype, ndim, shape) < 0 ||
 	    weir_tensor_place(&t, buf, offset) < 0)
 		bail("%s", weir_error());
-	return weir_graph_leaf(r->g, &t, NULL);
+	return weir_graph_leaf(r->g, &t, event);
 }
 
 /* The bytes of weights never change; most weights are marked as constant. */
@@ -317,7 +339,7 @@ static struct weir_node *weights_at(uint64_t offset, enum weir_dtype dtype,
 				    unsigned ndim, const int64_t *shape)
 {
 	struct weir_node *leaf =
-		leaf_at(r->weights, offset, dtype, ndim, shape);
+		leaf_at(r->weights, offset, dtype, ndim, shape, NULL);
 
 	return gen_below(8) ? weir_graph_constant(r->g, leaf) : leaf;
 }
@@ -331,15 +353,14 @@ static size_t region_of(enum weir_dtype dtype)
 	return R_IDS;
 }
 
-/* Weights of this shape, anywhere in their region. */
-struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
-			      const int64_t *shape)
+/* Where some bytes of weights are: any whole blocks of their region. */
+static uint64_t some_weights(enum weir_dtype dtype, unsigned ndim,
+			     const int64_t *shape)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };
-	struct known k = { .bound = 8, .step = 1 };
 	struct weir_tensor t;
-	size_t bytes;
 	uint64_t at;
+	size_t bytes;
 
 	if (weir_dtype_info(dtype, &info) < 0 ||
 	    weir_tensor_init(&t, dtype, ndim, shape) < 0 ||
@@ -348,12 +369,57 @@ struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 	if (bytes > REGION)
 		bail("weights of %zu bytes", bytes);
 	at = gen_below((REGION - bytes) / info.bytes + 1) * info.bytes;
+	return region_of(dtype) * REGION + at;
+}
+
+/* Some of the weights arrive during each run, and are others for each. */
+static struct weir_node *weights_later(enum weir_dtype dtype, unsigned ndim,
+				       const int64_t *shape)
+{
+	unsigned i = r->n_later++;
+
+	r->later[i] = leaf_at(r->leaf_bytes, i * REGION, dtype, ndim, shape,
+			      r->leaf_event[i]);
+	return r->later[i];
+}
+
+const void *random_graph_bytes(const struct random_graph *made,
+			       const struct weir_node *node, uint64_t seed)
+{
+	const struct weir_tensor *t = weir_node_tensor(node);
+	unsigned char *p = weir_buf_data(made->weights);
+	uint64_t was = state;
+
+	state = seed;
+	p += some_weights((enum weir_dtype)t->dtype, t->ndim, t->shape);
+	state = was;
+	return p;
+}
+
+void random_graph_place(const struct random_graph *made, unsigned i,
+			struct weir_tensor *t)
+{
+	if (weir_tensor_place(t, made->input_bytes, i * REGION) < 0)
+		bail("%s", weir_error());
+}
+
+/* Weights of this shape, anywhere in their region. */
+struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
+			      const int64_t *shape)
+{
+	struct known k = { .bound = 8, .step = 1 };
+	struct weir_node *node;
+
+	if (r->n_later < RANDOM_LATER && !gen_below(12))
+		node = weights_later(dtype, ndim, shape);
+	else
+		node = weights_at(some_weights(dtype, ndim, shape), dtype, ndim,
+				  shape);
 	if (dtype == WEIR_DTYPE_Q8_0 || dtype == WEIR_DTYPE_Q4_0)
 		k.step = 0x1p-4;
 	else if (dtype > WEIR_DTYPE_GGML)
 		k.step = 0;
-	at += region_of(dtype) * REGION;
-	return gen_add(weights_at(at, dtype, ndim, shape), k, -1);
+	return gen_add(node, k, -1);
 }
 
 /* @n of the numbers 0 to 7, each at most once. */
@@ -377,7 +443,7 @@ struct weir_node *gen_cache_leaf(int cache, unsigned ndim, const int64_t *shape)
 	for (unsigned i = 0; i < ndim; i++)
 		n *= (uint64_t)shape[i];
 	at = gen_below((CACHE_BYTES - n * size) / 16) * 16;
-	return gen_add(leaf_at(r->caches[cache], at, dtype, ndim, shape),
+	return gen_add(leaf_at(r->caches[cache], at, dtype, ndim, shape, NULL),
 		       r->cache_known[cache], cache);
 }
 
@@ -422,6 +488,7 @@ void random_graph_make(struct random_graph *made, uint64_t seed, size_t nodes)
 	weir_graph_reset(r->g);
 	r->n = 0;
 	r->n_inputs = 0;
+	r->n_later = 0;
 	for (int c = 0; c < RANDOM_CACHES; c++)
 		r->cache_known[c] = (struct known){ .bound = 8, .step = 1 };
 	random_graph_caches(r);

@@ -11,6 +11,7 @@
 
 #include "naive.h"
 #include "random_graph.h"
+#include "random_later.h"
 #include "tap.h"
 
 struct random_seen random_seen;
@@ -107,20 +108,47 @@ static int see(void *arg, struct weir_run *run, uint64_t node,
 	return 0;
 }
 
-static void inputs_set(struct weir_run *run, uint64_t round)
+/* Copy it when its bytes have arrived. */
+static void input_later(struct weir_run *run, unsigned i, const void *bytes)
+{
+	struct weir_tensor t = *weir_node_tensor(r.input[i]);
+
+	random_graph_place(&r, i, &t);
+	later_set(&t, bytes, r.input_event[i]);
+	if (weir_run_input_tensor(run, r.input[i], &t, r.input_event[i]) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+}
+
+/*
+ * The bytes of inputs, half of which arrive later, as do those of some leaves.
+ * What the run does not compute has no use for them.
+ */
+static void bytes_set(struct weir_run *run, uint64_t round)
 {
 	unsigned char bytes[16384];
+	const void *later;
 	size_t n;
 
+	for (unsigned i = 0; i < r.n_later; i++) {
+		later = random_graph_bytes(&r, r.later[i], seed + round + i);
+		naive_input(want, r.later[i], later);
+		later_set(weir_node_tensor(r.later[i]), later, r.leaf_event[i]);
+	}
 	for (unsigned i = 0; i < r.n_inputs; i++) {
 		const struct weir_node *node = r.input[i];
+		uint64_t with = seed * 31 + round * 7 + i;
 
 		if (weir_tensor_bytes(weir_node_tensor(node), &n) < 0 ||
 		    n > sizeof(bytes))
 			bail("an input is too large");
-		random_graph_input(node, seed * 31 + round * 7 + i, bytes);
+		if ((seed + i) % 2) {
+			later = random_graph_bytes(&r, node, with);
+			naive_input(want, node, later);
+			input_later(run, i, later);
+			continue;
+		}
+		random_graph_input(node, with, bytes);
 		naive_input(want, node, bytes);
-		/* What the run does not compute has no use for it. */
 		if (weir_run_input(run, node, bytes, n) < 0)
 			bail("seed %llu: %s", (unsigned long long)seed,
 			     weir_error());
@@ -155,38 +183,55 @@ static int start(struct weir_run *run)
 				     : weir_stream_compute(stream, run);
 }
 
-/* A run that was cancelled somewhere spoils nothing for the next one. */
+/*
+ * A run that was cancelled somewhere, perhaps before its bytes arrived, spoils
+ * nothing for the next one.
+ */
 static void run_cancelled(struct weir_run *run)
 {
 	int err;
 
 	if (weir_run_start(run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	if (seed % 8)
+		later_arrive(seed);
 	for (uint64_t spin = seed * 2654435761u % 50000; spin; spin--)
 		__asm__ volatile("");
 	if (weir_run_cancel(run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	later_arrive(0);
 	err = weir_run_wait(run, -1);
 	if (err < 0 && err != -ECANCELED)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 	random_seen.cancelled += err < 0;
+	later_wait();
 }
 
 /* Once: the same inputs for both, and caches as they were at first. */
 static void run_once(struct weir_run *run, uint64_t round)
 {
+	struct weir_run_report report = { .size = sizeof(report) };
+	int err;
+
 	random_graph_caches(&r);
 	want = naive_new(r.g);
-	inputs_set(run, round);
+	bytes_set(run, round);
 	if (naive_run(want) < 0)
 		bail("seed %llu: the evaluator failed at node %zu",
 		     (unsigned long long)seed, naive_failed(want));
-	if (round && seed % 4 == 0)
+	if (round && seed % 4 == 0) {
 		run_cancelled(run);
-	random_graph_caches(&r);
-	if (start(run) < 0 || weir_run_wait(run, -1) < 0)
+		random_graph_caches(&r);
+		bytes_set(run, round);
+	}
+	err = start(run);
+	later_arrive(seed * 7 + round);
+	if (err < 0 || weir_run_wait(run, -1) < 0)
 		snprintf(wrong, sizeof(wrong), "%s", weir_error());
-	else
+	later_wait();
+	if (weir_run_report(run, &report) == 0)
+		random_seen.waits += report.waits;
+	if (!wrong[0])
 		outputs_compare(run);
 	naive_free(want);
 }
@@ -318,8 +363,11 @@ void random_run(const struct random_devices *devices, uint64_t nodes,
 	}
 	if (weir_stream_new(on->dev[0], NULL, &stream) < 0)
 		bail("%s", weir_error());
-	random_graph_begin(&r, on->buft, on->n_bufts);
+	random_graph_begin(&r, on->weir, on->buft, on->n_bufts);
+	/* The last memory is of the second device, or of the host. */
+	later_begin(on->dev[on->buft[on->n_bufts - 1] != on->buft[0]]);
 	graphs(nodes, what);
+	later_end();
 	random_graph_end(&r);
 	weir_stream_free(stream);
 	for (unsigned i = 0; i < 2 * on->n; i++)

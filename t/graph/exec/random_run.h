@@ -2,7 +2,8 @@
 /*
  * Random graphs are run by executable graphs over some devices, with 1 to 3
  * threads and random pins, and compared with the plain evaluator: outputs,
- * observed nodes and caches. WEIR_T_SEED is the seed of the first graph; each
+ * observed nodes and caches. The bytes of some leaves and inputs arrive after
+ * the start of each run. WEIR_T_SEED is the seed of the first graph; each
  * graph has the next one.
  */
 #ifndef RANDOM_RUN_H
@@ -16,6 +17,7 @@
 #define RANDOM_DEVS 4u
 
 struct random_devices {
+	struct weir *weir;
 	struct weir_dev *dev[RANDOM_DEVS]; /* the first one is a CPU */
 	unsigned n;
 	/* Memory of weights and of the caches, in turn; the first: host's. */
@@ -31,7 +33,7 @@ struct random_devices {
 /* Counts over all graphs. */
 extern struct random_seen {
 	uint64_t compared, in_place, cancelled, transfers, lanes, prefetched,
-		observed;
+		observed, waits;
 } random_seen;
 
 /* One check: graphs of 1 to 400 nodes, of about @nodes nodes together. */
