@@ -269,6 +269,39 @@ static void lanes_and_observers(void)
 	sched = mine;
 }
 
+/* The CPU computes all, and cannot use a leaf in memory of the device. */
+static void observes_elsewhere(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_dev *devs[2] = { weir_dev_get(weir, 0), cuda };
+	struct weir_node *x = vector("x", WEIR_DTYPE_F32, N), *y;
+	struct weir_sched *mine = sched;
+	struct weir_buf *buf;
+	struct weir_tensor t;
+	struct weir_run *run;
+
+	o.observe = observe;
+	must(weir_sched_new(devs, 2, &o, &sched));
+	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_DEVICE), 4 * N, NULL,
+			    &buf));
+	must(weir_tensor_init(&t, WEIR_DTYPE_F32, 1, (const int64_t[]){ N }));
+	must(weir_tensor_place(&t, buf, 0));
+	weir_graph_observe(g, weir_graph_leaf(g, &t, NULL));
+	y = weir_node_set_name(weir_sum(g, x), "sum");
+	must(weir_sched_pin(sched, "sum", devs[0]));
+	run = run_of(y);
+	floats_in(run, x, 3);
+	n_observed = 0;
+	is_int(run_once(run), 0,
+	       "a run of the CPU observes a leaf in memory of the device");
+	is_int(n_observed, 1, "the observer gets the leaf");
+	weir_run_free(run);
+	weir_graph_reset(g);
+	weir_buf_free(buf);
+	weir_sched_free(sched);
+	sched = mine;
+}
+
 /* The driver does not take the kernels: memory works all the same. */
 static void refused(void)
 {
@@ -407,6 +440,7 @@ int main(void)
 	two_runs();
 	indices();
 	lanes_and_observers();
+	observes_elsewhere();
 	if (on_fake(8)) {
 		launch_fails();
 		cancelled();

@@ -125,7 +125,7 @@ static void lane_leaves(struct weir__compiled *cg,
 	for (uint32_t i = 0; i < lane->n_points; i++) {
 		const struct weir__sync_point *point = &lane->point[i];
 
-		if (point->kind != WEIR__SYNC_LEAF)
+		if (point->kind != WEIR__SYNC_LEAF || !point->uses)
 			continue;
 		lane->leaf[lane->n_leaves++] = (struct weir__leaf_range){
 			.node = point->of,

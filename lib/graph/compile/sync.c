@@ -241,7 +241,7 @@ static struct weir__sync_point *leaf_wait(struct syncing *s, uint32_t l,
 
 	if (*of)
 		return &s->point[*of - 1];
-	point_add(s, l, WEIR__SYNC_LEAF, leaf);
+	point_add(s, l, WEIR__SYNC_LEAF, leaf)->uses = true;
 	*of = s->out.n_points;
 	return &s->point[*of - 1];
 }

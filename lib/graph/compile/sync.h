@@ -34,6 +34,7 @@ enum weir__sync_kind {
 struct weir__sync_point {
 	uint32_t step, of, until;
 	uint8_t kind, lane;
+	bool uses; /* LEAF: the lane uses the leaf; else it is observed only */
 	bool writes; /* LEAF: the lane writes the leaf */
 };
 
