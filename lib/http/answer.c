@@ -224,7 +224,7 @@ void weir__http_answer_code(const struct weir__http_answer *a,
 	}
 }
 
-/* What the codes of S3 and of hubs mean, and their errnos. */
+/* What the codes of S3, Azure and hubs mean, and their errnos. */
 static const struct {
 	const char *code;
 	int err;
@@ -251,15 +251,28 @@ static const struct {
 	{ "PermanentRedirect", -ENOENT,
 	  "the bucket is in another region: set AWS_REGION" },
 	{ "AuthenticationFailed", -EACCES,
-	  "the signature in the URL is wrong or has ended" },
+	  "the signature is wrong or has ended: that of the URL or of AZURE_STORAGE_SAS_TOKEN, or the one by AZURE_STORAGE_KEY; or the clock of this machine is wrong" },
 	{ "AuthorizationFailure", -EACCES,
-	  "the account's network rules do not let this machine in, or the signature in the URL does not allow it" },
+	  "the account's network rules do not let this machine in, or the signature does not allow it" },
 	{ "AuthorizationPermissionMismatch", -EACCES,
-	  "the signature in the URL has no right to read" },
+	  "the signature has no right to read, or to list for a folder: that of the URL or of AZURE_STORAGE_SAS_TOKEN" },
+	{ "AuthorizationResourceTypeMismatch", -EACCES,
+	  "the signature is not for blobs, or not for lists: that of the URL or of AZURE_STORAGE_SAS_TOKEN" },
+	{ "AuthorizationServiceMismatch", -EACCES,
+	  "the signature of AZURE_STORAGE_SAS_TOKEN is not for blobs" },
+	{ "AuthorizationProtocolMismatch", -EACCES,
+	  "the signature is for https only" },
+	{ "AuthorizationSourceIPMismatch", -EACCES,
+	  "the signature is for other addresses than that of this machine" },
+	{ "KeyBasedAuthenticationNotPermitted", -EACCES,
+	  "the account takes no keys: neither AZURE_STORAGE_KEY nor a token signed by it" },
+	{ "AccountIsDisabled", -EACCES, "the account is disabled" },
 	{ "NoAuthenticationInformation", -EACCES,
-	  "the container is not public, and the URL has no signature" },
+	  "the container is not public: set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_KEY, or use a URL with a signature" },
 	{ "PublicAccessNotPermitted", -EACCES,
-	  "the account has no public containers: the URL needs a signature" },
+	  "the account has no public containers: set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_KEY, or use a URL with a signature" },
+	{ "ResourceNotFound", -ENOENT,
+	  "there is no such container or blob, or it is not public: then set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_KEY" },
 	{ "BlobNotFound", -ENOENT, "there is no such blob" },
 	{ "ContainerNotFound", -ENOENT, "there is no such container" },
 	{ "BlobArchived", -EACCES,
@@ -316,6 +329,9 @@ int weir__http_answer_fail(const struct weir__http_answer *a, const char *shown,
 			means = codes[i].means;
 			err = codes[i].err;
 		}
+	if (!strcmp(code, "AuthenticationFailed") &&
+	    strstr(a->body, "not valid in the specified time frame"))
+		means = "the time of the signature is over, or has not begun: get a new AZURE_STORAGE_SAS_TOKEN or URL";
 	if (a->status == 401 && hub && !*code)
 		means = "set HF_TOKEN to a token that may read this model";
 	snprintf(why, WEIR__HTTP_WHY, "%s: %d%s%s%s%s: %s", shown, a->status,

@@ -48,7 +48,7 @@ struct weir__http_want {
 	const char *shown; /* the URL, for the sentence */
 	uint64_t from, to; /* the bytes that were asked for; @to is the last */
 	bool open;         /* the object's size is not known yet */
-	bool hub, s3;      /* who answers, for the sentence */
+	bool hub;          /* a hub answers, for the sentence */
 	uint64_t total;    /* the size of the object, if it is known */
 	/* The object's, or ""; the time matters if there is no ETag. */
 	const char *etag, *modified;

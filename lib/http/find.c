@@ -31,7 +31,7 @@ struct seeking {
 	uint64_t want;
 	const struct weir__http_facts *before;
 	struct weir__http_body *front;
-	bool hub, s3;
+	bool hub, store;
 	struct weir__http_url home; /* the host that the credentials are for */
 	struct weir__http_auth *auth;
 	struct weir__http_target at;
@@ -192,12 +192,12 @@ static bool query_at(struct seeking *s, struct weir__http_query *q)
 	return q->url;
 }
 
-/* The store refused a request that nobody signed: say so. */
-static void note_unsigned(const struct seeking *s, int err, char *why)
+void weir__http_note_unsigned(const struct weir__http_auth *auth, int err,
+			      char why[static WEIR__HTTP_WHY])
 {
 	size_t n = strlen(why);
 
-	if (s->s3 && !s->auth && err == -EACCES)
+	if (err == -EACCES && weir__http_auth_is_none(auth))
 		snprintf(
 			why + n, WEIR__HTTP_WHY - n,
 			"; no credentials were found, so the request was not signed");
@@ -212,7 +212,6 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 		.to = s->want - 1,
 		.open = true,
 		.hub = s->hub,
-		.s3 = s->s3,
 	};
 	struct weir__http_call call = { .want = &want, .to = s->front };
 	bool home;
@@ -230,11 +229,12 @@ static int ask(struct seeking *s, struct weir__http_query *first,
 	}
 	s->front->max = s->want;
 	r = weir__http_perform(s->r->client, &s->at.u, &call, why);
-	note_unsigned(s, r, why);
+	if (s->store)
+		weir__http_note_unsigned(s->auth, r, why);
 	home = weir__http_url_same_host(&s->home, &s->at.u);
 	if (r >= 0 && home)
 		note_hub(s, &call.f.a);
-	else if (s->s3 && home)
+	else if (s->store && home)
 		memcpy(s->region, call.f.a.region, sizeof(s->region));
 	if (r == 2 && s->has_size && find_copy(s, s->bytes, facts)) {
 		facts->bytes = s->bytes;
@@ -262,7 +262,7 @@ static int search_run(struct seeking *s, struct weir__http_start *start,
 	memset(&start->u, 0, sizeof(start->u));
 	s->auth = weir__http_auth_get(start->q.auth);
 	s->hub = start->hub;
-	s->s3 = start->s3;
+	s->store = start->store;
 	snprintf(s->home.host, sizeof(s->home.host), "%s", s->at.u.host);
 	s->home.scheme = s->at.u.scheme;
 	s->home.port = s->at.u.port;

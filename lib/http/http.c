@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The module: its entry, its table, and the schemes http and https. */
+#include "http/azure.h"
 #include "http/credentials.h"
 #include "http/hub.h"
 #include "http/object.h"
@@ -50,6 +51,8 @@ int weir__http_begin(struct weir__http_remote *r,
 	case WEIR__HTTP_S3:
 	case WEIR__HTTP_GS:
 		return weir__http_s3_begin(r, u, refused, s, why);
+	case WEIR__HTTP_AZ:
+		return weir__http_azure_begin(u, s, why);
 	default:
 		return begin_web(u, s, why);
 	}
@@ -68,6 +71,8 @@ static int http_list(void *self, const char *url, weir_source_found_fn *found,
 		err = weir__http_hub_list(r, &u, found, arg, why);
 	} else if (u.scheme == WEIR__HTTP_S3 || u.scheme == WEIR__HTTP_GS) {
 		err = weir__http_s3_list(r, &u, found, arg, why);
+	} else if (u.scheme == WEIR__HTTP_AZ) {
+		err = weir__http_azure_list(r, &u, found, arg, why);
 	} else {
 		char shown[WEIR__HTTP_SHOWN];
 
@@ -108,8 +113,8 @@ static void http_stop(void *self)
 	free(r);
 }
 
-static const char *const http_schemes[] = { "http", "https", "s3",
-					    "gs",   "hf",    NULL };
+static const char *const http_schemes[] = { "http", "https", "s3", "gs",
+					    "az",   "hf",    NULL };
 
 static const struct weir_source http_source = {
 	.size = sizeof(http_source),

@@ -52,13 +52,13 @@ struct weir__http_facts {
 
 /*
  * The query that an object's own URL leads to, and the URL to which it goes:
- * http.c, s3.c and hub.c, each for its schemes. @refused: use other credentials
- * than these; NULL: any will do.
+ * http.c, s3.c, azure.c and hub.c, each for its schemes. @refused: use other
+ * credentials than these; NULL: any will do.
  */
 struct weir__http_start {
 	struct weir__http_url u;
 	struct weir__http_query q;
-	bool hub, s3;
+	bool hub, store; /* a hub, or a store of objects, answers */
 };
 void weir__http_start_clear(struct weir__http_start *s);
 int weir__http_begin(struct weir__http_remote *r,
@@ -78,6 +78,10 @@ int weir__http_find(struct weir__http_remote *r, const char *shown,
 		    const struct weir__http_facts *before,
 		    struct weir__http_body *front, struct weir__http_facts *ret,
 		    char why[static WEIR__HTTP_WHY]);
+
+/* @err is for a request that had no secret in @auth: have @why say so. */
+void weir__http_note_unsigned(const struct weir__http_auth *auth, int err,
+			      char why[static WEIR__HTTP_WHY]);
 
 /* An object: object.c says who may access what. */
 struct weir__http_object;

@@ -122,7 +122,7 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 	char region[40] = "auto", *url, *text;
 	int err;
 
-	s->s3 = true;
+	s->store = true;
 	weir__http_url_show(u, s->q.shown);
 	if (u->scheme == WEIR__HTTP_GS) {
 		err = auth_google(&s->q.auth, why);
@@ -173,8 +173,7 @@ int weir__http_s3_begin(struct weir__http_remote *r,
 	return err;
 }
 
-/* Replace the entities of XML, in place. */
-static void decode_entities(char *text)
+void weir__http_entities(char *text)
 {
 	static const struct {
 		const char *name;
@@ -212,7 +211,7 @@ static int found_key(const char *text, const char *prefix,
 	int err = 0;
 
 	if (key && size) {
-		decode_entities(key);
+		weir__http_entities(key);
 		if (!strncmp(key, prefix, n) && key[n] && !strchr(key + n, '/'))
 			err = found(arg, key + n, strtoull(size, NULL, 10));
 	}
@@ -252,7 +251,7 @@ int weir__http_s3_page(const char *text, const char *prefix,
 		return err;
 	*ret_next = weir__http_xml(text, "NextContinuationToken");
 	if (*ret_next) {
-		decode_entities(*ret_next);
+		weir__http_entities(*ret_next);
 	} else if (strstr(text, "<IsTruncated>true")) {
 		snprintf(
 			why, WEIR__HTTP_WHY,

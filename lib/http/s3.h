@@ -23,4 +23,7 @@ int weir__http_s3_page(const char *text, const char *prefix,
 		       weir_source_found_fn *found, void *arg, char **ret_next,
 		       char why[static WEIR__HTTP_WHY]);
 
+/* Replace the entities of XML, in place. */
+void weir__http_entities(char *text);
+
 #endif

@@ -13,7 +13,7 @@
 static const char *const schemes[] = {
 	[WEIR__HTTP_HTTP] = "http", [WEIR__HTTP_HTTPS] = "https",
 	[WEIR__HTTP_S3] = "s3",     [WEIR__HTTP_GS] = "gs",
-	[WEIR__HTTP_HF] = "hf",
+	[WEIR__HTTP_AZ] = "az",     [WEIR__HTTP_HF] = "hf",
 };
 
 void weir__http_wipe(char *secret)
@@ -110,7 +110,7 @@ void weir__http_url_clear(struct weir__http_url *u)
 {
 	weir__http_wipe(u->user);
 	free(u->path);
-	free(u->query);
+	weir__http_wipe(u->query);
 	memset(u, 0, sizeof(*u));
 }
 
@@ -205,6 +205,27 @@ static const char *parse_web(const char *at, struct weir__http_url *u)
 	return u->path && u->query ? NULL : "no memory";
 }
 
+/* Containers, of which "$root" and "$web" are special. */
+static const char *parse_container(const char *at, struct weir__http_url *u)
+{
+	size_t n = strcspn(at, "/");
+
+	if (n < 3 || n > 63)
+		return "the name of a container has 3 to 63 bytes";
+	for (size_t i = 0; i < n; i++) {
+		char c = at[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+		      c == '-' || (c == '$' && !i)))
+			return "the name of a container has small letters, digits and '-'";
+		u->host[i] = c;
+	}
+	u->host[n] = '\0';
+	u->path = strdup(at[n] ? at + n + 1 : "");
+	u->query = strdup("");
+	return u->path && u->query ? NULL : "no memory";
+}
+
 static const char *parse_bucket(const char *at, struct weir__http_url *u)
 {
 	size_t n = strcspn(at, "/");
@@ -272,7 +293,7 @@ int weir__http_url_parse(const char *text, struct weir__http_url *u,
 	weir__http_text_show(text, shown);
 	if (scheme < 0)
 		return refuse(why, shown,
-			      "not a URL of http, https, s3, gs or hf");
+			      "not a URL of http, https, s3, gs, az or hf");
 	if (strlen(text) > MAX_URL)
 		return refuse(why, shown, "it has more than 16384 bytes");
 	for (const char *p = text; *p; p++)
@@ -283,6 +304,8 @@ int weir__http_url_parse(const char *text, struct weir__http_url *u,
 		reason = parse_web(text + skip, u);
 	else if (u->scheme == WEIR__HTTP_HF)
 		reason = parse_hub(text + skip, u);
+	else if (u->scheme == WEIR__HTTP_AZ)
+		reason = parse_container(text + skip, u);
 	else
 		reason = parse_bucket(text + skip, u);
 	if (!reason)
@@ -381,7 +404,8 @@ void weir__http_text_show(const char *text, char shown[static WEIR__HTTP_SHOWN])
 	size_t len;
 	/* In the others '?' is part of the key or file. */
 	bool key = !strncasecmp(text, "s3:", 3) ||
-		   !strncasecmp(text, "gs:", 3) || !strncasecmp(text, "hf:", 3);
+		   !strncasecmp(text, "gs:", 3) ||
+		   !strncasecmp(text, "az:", 3) || !strncasecmp(text, "hf:", 3);
 
 	*shown = '\0';
 	if (!p) {

@@ -17,6 +17,7 @@ enum weir__http_scheme {
 	WEIR__HTTP_HTTPS,
 	WEIR__HTTP_S3,
 	WEIR__HTTP_GS,
+	WEIR__HTTP_AZ,
 	WEIR__HTTP_HF,
 };
 
@@ -27,12 +28,12 @@ enum weir__http_scheme {
  */
 struct weir__http_url {
 	enum weir__http_scheme scheme;
-	uint16_t port;   /* 0: the scheme's own */
-	char host[256];  /* in lower case; the bucket of s3 and gs; "" of hf */
-	char *user;      /* decoded "user:password"; NULL: none */
-	char *path;      /* http and https: begins with '/' */
-	char *query;     /* with its '?'; "" if there is none */
-	char owner[200]; /* hf: "owner/name" */
+	uint16_t port;      /* 0: the scheme's own */
+	char host[256];     /* in lower case; a bucket or container; "" of hf */
+	char *user;         /* decoded "user:password"; NULL: none */
+	char *path;         /* http and https: begins with '/' */
+	char *query;        /* with its '?'; "" if there is none */
+	char owner[200];    /* hf: "owner/name" */
 	char revision[128]; /* hf: "" if it is not given */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/wire.h"
+#include "http/azure_sign.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* False: no memory. */
@@ -53,6 +55,11 @@ void weir__http_auth_put(struct weir__http_auth *auth)
 	free(auth);
 }
 
+bool weir__http_auth_is_none(const struct weir__http_auth *auth)
+{
+	return !auth || (!auth->user && !auth->token);
+}
+
 static void wipe_headers(struct weir__http_query *q)
 {
 	for (struct curl_slist *h = q->headers; h; h = h->next)
@@ -91,6 +98,35 @@ static bool add_pair(struct weir__http_query *q, const char *name,
 	return good;
 }
 
+/* The version of the service, also for requests without a signature. */
+static bool wire_azure(struct weir__http_query *q)
+{
+	char date[40], range[48] = "", *value;
+	struct weir__http_azure_get get = {
+		.url = q->url,
+		.date = date,
+		.range = range,
+		.match = q->match,
+		.unmodified = q->unmodified,
+	};
+	bool good;
+
+	if (!add_pair(q, "x-ms-version", WEIR__HTTP_AZURE_VERSION))
+		return false;
+	if (!q->auth->user)
+		return true;
+	weir__http_azure_date(time(NULL), date);
+	if (q->range)
+		snprintf(range, sizeof(range), "bytes=%llu-%llu",
+			 (unsigned long long)q->from,
+			 (unsigned long long)q->to);
+	value = weir__http_azure_sign(q->auth->user, q->auth->token, &get);
+	good = value && add_pair(q, "x-ms-date", date) &&
+	       add_pair(q, "Authorization", value);
+	weir__http_wipe(value);
+	return good;
+}
+
 /*
  * If-Match is no header that a signature of AWS must cover; x-amz-* are, and
  * libcurl signs those it is given.
@@ -117,6 +153,8 @@ static bool wire_headers(struct weir__http_query *q)
 		weir__http_wipe(text);
 		return good;
 	}
+	if (auth && auth->kind == WEIR__HTTP_AUTH_AZURE)
+		return wire_azure(q);
 	if (aws && !strcmp(auth->service, "s3") &&
 	    !add_header(q, "x-amz-content-sha256: UNSIGNED-PAYLOAD"))
 		return false;
@@ -284,7 +322,8 @@ static int wire_auth(CURL *easy, const struct weir__http_auth *auth)
 {
 	char text[96];
 
-	if (!auth || auth->kind == WEIR__HTTP_AUTH_BEARER)
+	if (!auth || auth->kind == WEIR__HTTP_AUTH_BEARER ||
+	    auth->kind == WEIR__HTTP_AUTH_AZURE)
 		return 0;
 	SET(CURLOPT_USERPWD, auth->user);
 	if (auth->kind == WEIR__HTTP_AUTH_BASIC) {
@@ -295,6 +334,27 @@ static int wire_auth(CURL *easy, const struct weir__http_auth *auth)
 		 auth->service);
 	SET(CURLOPT_AWS_SIGV4, text);
 	return 0;
+}
+
+/* A token of Azure is a part of the query, only in what libcurl has. */
+static int wire_url(CURL *easy, const struct weir__http_query *q)
+{
+	const struct weir__http_auth *auth = q->auth;
+	CURLcode code;
+	char *url;
+
+	if (!auth || auth->kind != WEIR__HTTP_AUTH_AZURE || auth->user ||
+	    !auth->token) {
+		SET(CURLOPT_URL, q->url);
+		return 0;
+	}
+	url = weir__http_print("%s%c%s", q->url,
+			       strchr(q->url, '?') ? '&' : '?', auth->token);
+	if (!url)
+		return -ENOMEM;
+	code = curl_easy_setopt(easy, CURLOPT_URL, url);
+	weir__http_wipe(url);
+	return code ? -ENOMEM : 0;
 }
 
 static int wire_body(CURL *easy, struct weir__http_query *q)
@@ -366,7 +426,9 @@ int weir__http_wire(CURL *easy, struct weir__http_query *q)
 	q->went_inside = false;
 	if (!wire_headers(q))
 		return -ENOMEM;
-	SET(CURLOPT_URL, q->url);
+	r = wire_url(easy, q);
+	if (r < 0)
+		return r;
 	/* A signature covers the path as it is written here. */
 	SET(CURLOPT_PATH_AS_IS, 1L);
 	SET(CURLOPT_HTTPHEADER, q->headers);

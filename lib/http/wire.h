@@ -20,14 +20,19 @@ enum weir__http_auth_kind {
 	WEIR__HTTP_AUTH_BASIC,
 	WEIR__HTTP_AUTH_BEARER,
 	WEIR__HTTP_AUTH_AWS,
+	WEIR__HTTP_AUTH_AZURE,
 };
 
 /* Credentials: constant once they are made, and counted. */
 struct weir__http_auth {
 	atomic_uint refs;
 	enum weir__http_auth_kind kind;
-	char *user;  /* "user:password", or "key:secret" */
-	char *token; /* of bearers, or of a session; NULL: none */
+	char *user; /* "user:password", or "key:secret"; the account of Azure */
+	/*
+	 * Of bearers, or of a session. Of Azure the key of the account, or,
+	 * without an account, the token that is added to URLs. NULL: none.
+	 */
+	char *token;
 	char region[40];
 	char service[16]; /* "s3", "sts" */
 	int64_t until;    /* seconds of CLOCK_REALTIME; 0: no end is known */
@@ -40,6 +45,8 @@ struct weir__http_auth *weir__http_auth_new(enum weir__http_auth_kind kind,
 					    const char *service);
 struct weir__http_auth *weir__http_auth_get(struct weir__http_auth *auth);
 void weir__http_auth_put(struct weir__http_auth *auth);
+/* True if no secret is in it: the request is not signed. Takes NULL. */
+bool weir__http_auth_is_none(const struct weir__http_auth *auth);
 
 /* What is sent. Zeroed but for url and shown, it is a plain GET. */
 struct weir__http_query {

@@ -25,7 +25,8 @@ static const struct weir_source_host host = {
 /* The name of the file that has the source for @scheme. */
 static void name_of(const char *scheme, char *name, size_t room)
 {
-	static const char *const http[] = { "http", "https", "s3", "gs", "hf" };
+	static const char *const http[] = { "http", "https", "s3",
+					    "gs",   "az",    "hf" };
 
 	for (size_t i = 0; i < sizeof(http) / sizeof(http[0]); i++)
 		if (!strcmp(scheme, http[i])) {

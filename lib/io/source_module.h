@@ -3,7 +3,7 @@
  * Modules of sources: found by the name of a scheme in the directories of
  * modules, checked as those of backends, and loaded when they are needed first.
  *
- * weir-http.so is for http, https, s3, gs and hf; weir-source-NAME.so for
+ * weir-http.so is for http, https, s3, gs, az and hf; weir-source-NAME.so for
  * the scheme NAME.
  */
 #ifndef WEIR__IO_SOURCE_MODULE_H

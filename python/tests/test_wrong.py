@@ -84,6 +84,7 @@ TYPES.append((lambda p, t: weir.load(Path("https://host/x")), "a str for a URL")
 TYPES.append((
     lambda p, t: weir.safe_open(Path("s3://bucket/x"), "weir"), "a str for a URL"
 ))
+TYPES.append((lambda p, t: weir.load(Path("az://c-1/x")), "a str for a URL"))
 given(lambda p, t, tensors: weir.load_into(p, tensors), {
     "tensors": ([5, None, [1], "x", {5: 5}], []),
 })

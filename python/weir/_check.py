@@ -22,7 +22,7 @@ MOST_SIGNED = (1 << 63) - 1
 
 
 # What pathlib makes of a URL.
-_LOST = re.compile(r"(https?|s3|gs|hf):/[^/]")
+_LOST = re.compile(r"(https?|s3|gs|az|hf):/[^/]")
 
 
 def wrong(name: str, value: object, needed: str) -> TypeError:

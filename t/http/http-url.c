@@ -93,6 +93,27 @@ static void test_bucket(void)
 	is_refused("gs://bad bucket/x", "letters");
 }
 
+static void test_container(void)
+{
+	struct weir__http_url u;
+	char shown[WEIR__HTTP_SHOWN];
+
+	is_int(weir__http_url_parse("az://my-models/a b?c/x", &u, why), 0,
+	       "a blob may have any character in its name");
+	is_str(u.host, "my-models", "its container is the host");
+	is_str(u.path, "a b?c/x", "its name is not decoded");
+	weir__http_url_show(&u, shown);
+	is_str(shown, "az://my-models/a b?c/x", "it is shown whole");
+	weir__http_url_clear(&u);
+	is_int(weir__http_url_parse("az://$root/x", &u, why), 0,
+	       "the root container is one");
+	weir__http_url_clear(&u);
+	is_refused("az://a/x", "3 to 63 bytes");
+	is_refused("az://Models/x", "small letters");
+	is_refused("az://a$bc/x", "small letters");
+	is_refused("az://a@b.c/x", "small letters");
+}
+
 static void test_ranks(void)
 {
 	static const struct {
@@ -169,6 +190,7 @@ int main(void)
 	leads("https://h/a", "s3://bucket/x", NULL);
 	test_hub();
 	test_bucket();
+	test_container();
 	test_ranks();
 	return done_testing();
 }

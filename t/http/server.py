@@ -8,6 +8,9 @@ GET /log has a line for each request, and for each handshake of TLS, since the
 last one; GET /base does nothing.
 """
 import array
+import base64
+import hashlib
+import hmac
 import json
 import os
 import socket
@@ -93,6 +96,26 @@ def ranged(request, size, etag='"one"', headers=None, data=content):
         answer.headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     answer.headers.update(headers or {})
     return answer
+
+
+def shared_key(request):
+    """What Azure takes as Authorization, as its reference says."""
+    key = base64.b64decode("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsu"
+                           "Fq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
+    names = ("content-encoding content-language content-length content-md5 "
+             "content-type date if-modified-since if-match if-none-match "
+             "if-unmodified-since range").split()
+    text = request.method + "\n"
+    text += "".join(request.headers.get(name, "") + "\n" for name in names)
+    text += "".join(f"{name}:{request.headers[name]}\n"
+                    for name in sorted(request.headers)
+                    if name.startswith("x-ms-"))
+    text += "/devstoreaccount1" + request.path
+    for name, values in sorted(urllib.parse.parse_qs(
+            request.query, keep_blank_values=True).items()):
+        text += f"\n{name}:{','.join(sorted(values))}"
+    mac = hmac.new(key, text.encode(), hashlib.sha256).digest()
+    return "SharedKey devstoreaccount1:" + base64.b64encode(mac).decode()
 
 
 class Paths:
@@ -421,6 +444,63 @@ class Paths:
         return Answer(200, {"Content-Type": "application/xml"},
                       f"<ListBucketResult>{rows}{more}</ListBucketResult>"
                       .encode())
+
+    # An account of Azure, by the path as in its emulator.
+    def devstoreaccount1(self, request, container, *name):
+        query = urllib.parse.parse_qs(request.query)
+        auth = request.headers.get("authorization", "")
+        token = query.get("sig", [""])[0]
+        if request.headers.get("x-ms-version") != "2021-12-02":
+            return self.error(request, 400, "InvalidHeaderValue")
+        if container == "missing":
+            return self.error(request, 404, "ContainerNotFound")
+        if container != "public":
+            if not auth and not token:
+                return self.error(request, 409, "PublicAccessNotPermitted")
+            if token == "old" or (token == "ends" and
+                                  request.headers.get("if-match")):
+                return self.error(
+                    request, 403, "AuthenticationFailed</Code><Message/>"
+                    "<AuthenticationErrorDetail>Signature not valid in the "
+                    "specified time frame: Start [x] - Expiry [y]"
+                    "</AuthenticationErrorDetail><Code>x")
+            if token == "write" or (token == "blobs" and "comp" in query):
+                return self.error(request, 403,
+                                  "AuthorizationPermissionMismatch")
+            if token not in ("", "good/=", "ends", "blobs") or (
+                    not token and auth != shared_key(request)):
+                return self.error(request, 403, "AuthenticationFailed")
+        if query.get("comp") == ["list"]:
+            return self.blobs(query)
+        if name[-1] == "none":
+            return self.error(request, 404, "BlobNotFound")
+        if name[-1].startswith("busy") and count(request.path) < 3:
+            return self.error(request, 503, "ServerBusy")
+        etag = '"0x8D1"'
+        if name[-1] == "changes" and request.headers.get("if-match"):
+            etag = '"0x8D2"'
+        return ranged(request, 300000, etag)
+
+    def blobs(self, query):
+        """A list of two pages."""
+        prefix = query.get("prefix", [""])[0]
+        if query["restype"] != ["container"] or query["delimiter"] != ["/"]:
+            return Answer(400, {})
+        after = query.get("marker", [""])[0]
+        names = ["a.json", "b&amp;c.safetensors"]
+        if after:
+            names = ["d.json"] if after == "m/1==&" else []
+        rows = "".join(f"<Blob><Name>{prefix}{name}</Name><Properties>"
+                       "<Etag>0x8D1</Etag><Content-Length>"
+                       f"{10 + len(name)}</Content-Length></Properties></Blob>"
+                       for name in names)
+        rows += f"<BlobPrefix><Name>{prefix}sub/</Name></BlobPrefix>"
+        more = "<NextMarker />" if after else \
+            "<NextMarker>m/1==&amp;</NextMarker>"
+        return Answer(200, {"Content-Type": "application/xml"},
+                      "\ufeff<?xml version='1.0'?><EnumerationResults "
+                      f"ContainerName='c'><Blobs>{rows}</Blobs>{more}"
+                      "</EnumerationResults>".encode())
 
     # A hub.
     def me(self, request, model, verb, revision, *path):
