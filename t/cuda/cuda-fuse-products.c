@@ -360,7 +360,7 @@ static void rounded(void)
 	joins(&p, 4, 2, "norm and one product");
 	p.before = SWIGLU;
 	joins(&p, 3, 2, "swiglu and one product");
-	p.before = ATTENTION;
+	p.before = ATTENTION, p.positions = LONG;
 	joins(&p, 3, 2, "attention and one product");
 	p.precision = WEIR_PRECISION_F32;
 	joins(&p, 2, 2, "attention that is not rounded");
