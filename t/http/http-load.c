@@ -79,9 +79,9 @@ int main(void)
 	ok(!strstr(weir_error(), "secret"), "the sentence has no query");
 	is_int(serving_count(weir_error(), "http://"), 1,
 	       "and the URL once: %s", weir_error());
-	is_err(weir_file_open(weir, "az://account/container/blob", NULL, &file),
-	       -ENOENT, "weir-source-az.so",
-	       "az:// is no scheme of the module");
+	is_err(weir_file_open(weir, "oss://bucket/object", NULL, &file),
+	       -ENOENT, "weir-source-oss.so",
+	       "oss:// is no scheme of the module");
 	is_int(weir_source_configure(weir, "https", "connections=4"), 0,
 	       "the module has parameters");
 	is_err(weir_source_configure(weir, "https", "speed=9"), -EINVAL,
