@@ -2,7 +2,7 @@
 #include "http/azure.h"
 #include "http/credentials.h"
 #include "http/hmac.h"
-#include "http/s3.h"
+#include "http/listing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,11 +10,10 @@
 #include <string.h>
 
 #define PAGE_MAX (16u << 20) /* 5000 blobs, in XML */
-#define PAGES 1000
 
 #define CONNECTION "AZURE_STORAGE_CONNECTION_STRING"
 
-/* What the environment says of the account. Strings are of malloc, or NULL. */
+/* The account, as the environment has it. Strings are of malloc, or NULL. */
 struct account {
 	char *endpoint; /* the URL of the account */
 	char *name, *key, *sas;
@@ -272,22 +271,15 @@ int weir__http_azure_begin(const struct weir__http_url *u,
 	return err;
 }
 
-/*
- * The name in one <Blob>, in malloc; NULL: there is none. Names that XML cannot
- * have are percent-encoded.
- */
-static char *name_of(const char *text)
+/* Names that XML cannot have are percent-encoded. */
+static char *name_of(const char *blob)
 {
 	static const char mark[] = "<Name Encoded=\"true\">";
-	const char *p = strstr(text, mark);
+	const char *p = strstr(blob, mark);
 	char *encoded, *name;
 
-	if (!p) {
-		name = weir__http_xml(text, "Name");
-		if (name)
-			weir__http_entities(name);
-		return name;
-	}
+	if (!p)
+		return weir__http_listing_text(blob, "Name");
 	p += sizeof(mark) - 1;
 	encoded = strndup(p, strcspn(p, "<"));
 	name = encoded ? weir__http_decode(encoded) : NULL;
@@ -295,65 +287,14 @@ static char *name_of(const char *text)
 	return name;
 }
 
-/* One <Blob>. */
-static int found_blob(const char *text, const char *prefix,
-		      weir_source_found_fn *found, void *arg)
-{
-	char *name = name_of(text);
-	char *size = weir__http_xml(text, "Content-Length");
-	size_t n = strlen(prefix);
-	int err = 0;
-
-	if (name && size && !strncmp(name, prefix, n) && name[n] &&
-	    !strchr(name + n, '/'))
-		err = found(arg, name + n, strtoull(size, NULL, 10));
-	free(name);
-	free(size);
-	return err;
-}
-
-int weir__http_azure_page(const char *text, const char *prefix,
-			  weir_source_found_fn *found, void *arg,
-			  char **ret_next, char why[static WEIR__HTTP_WHY])
-{
-	const char *p = text, *end;
-	int err = 0;
-
-	*ret_next = NULL;
-	if (!strstr(text, "<EnumerationResults")) {
-		snprintf(why, WEIR__HTTP_WHY,
-			 "a list of blobs was asked for, something else came");
-		return -EBADMSG;
-	}
-	if (!strstr(text, "</EnumerationResults>")) {
-		snprintf(why, WEIR__HTTP_WHY, "the list of blobs is cut short");
-		return -EBADMSG;
-	}
-	while (!err && (p = strstr(p, "<Blob>"))) {
-		char *one;
-
-		end = strstr(p, "</Blob>");
-		if (!end) {
-			snprintf(why, WEIR__HTTP_WHY,
-				 "the list of blobs is cut short");
-			return -EBADMSG;
-		}
-		one = strndup(p, (size_t)(end - p));
-		err = one ? found_blob(one, prefix, found, arg) : -ENOMEM;
-		free(one);
-		p = end;
-	}
-	if (err < 0)
-		return err;
-	*ret_next = weir__http_xml(text, "NextMarker");
-	if (*ret_next && !**ret_next) {
-		free(*ret_next);
-		*ret_next = NULL;
-	}
-	if (*ret_next)
-		weir__http_entities(*ret_next);
-	return 0;
-}
+const struct weir__http_listing weir__http_azure_listing = {
+	.what = "blobs",
+	.page = "EnumerationResults",
+	.object = "Blob",
+	.size = "Content-Length",
+	.next = "NextMarker",
+	.name = name_of,
+};
 
 /* The query, with its names in order: a signature needs that. */
 static char *list_tail(const struct weir__http_url *u, const char *next)
@@ -372,13 +313,13 @@ static char *list_tail(const struct weir__http_url *u, const char *next)
 	return tail;
 }
 
-static int list_page(struct weir__http_remote *r,
-		     const struct weir__http_url *u, const char *tail,
-		     struct weir__http_body *body, char *why)
+static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
+		    const char *next, struct weir__http_body *body, char *why)
 {
 	struct weir__http_start s = { 0 };
 	struct weir__http_call call = { .to = body };
-	int err = begin(u, tail, &s, why);
+	char *tail = list_tail(u, next);
+	int err = tail ? begin(u, tail, &s, why) : -ENOMEM;
 
 	if (!err) {
 		call.f.q = s.q;
@@ -392,6 +333,7 @@ static int list_page(struct weir__http_remote *r,
 	}
 	weir__http_call_clear(&call);
 	weir__http_start_clear(&s);
+	free(tail);
 	return err;
 }
 
@@ -400,31 +342,6 @@ int weir__http_azure_list(struct weir__http_remote *r,
 			  weir_source_found_fn *found, void *arg,
 			  char why[static WEIR__HTTP_WHY])
 {
-	char *next = NULL;
-	int err = 0;
-
-	for (unsigned page = 0; page < PAGES && !err; page++) {
-		struct weir__http_body body = { 0 };
-		char *tail = list_tail(u, next);
-
-		free(next);
-		next = NULL;
-		err = tail ? list_page(r, u, tail, &body, why) : -ENOMEM;
-		free(tail);
-		if (!err)
-			err = weir__http_azure_page(body.data ? body.data : "",
-						    u->path, found, arg, &next,
-						    why);
-		weir__http_body_clear(&body);
-		if (!next)
-			break;
-	}
-	if (!err && next) {
-		snprintf(why, WEIR__HTTP_WHY,
-			 "az://%s/%.200s: it has more than %d pages of blobs",
-			 u->host, u->path, PAGES);
-		err = -EFBIG;
-	}
-	free(next);
-	return err;
+	return weir__http_listing_run(&weir__http_azure_listing, get_page, r, u,
+				      found, arg, why);
 }

@@ -3,7 +3,7 @@
 #ifndef HTTP_AZURE_H
 #define HTTP_AZURE_H
 
-#include "http/remote.h"
+#include "http/listing.h"
 
 int weir__http_azure_begin(const struct weir__http_url *u,
 			   struct weir__http_start *s,
@@ -13,12 +13,6 @@ int weir__http_azure_list(struct weir__http_remote *r,
 			  weir_source_found_fn *found, void *arg,
 			  char why[static WEIR__HTTP_WHY]);
 
-/*
- * Read one page of List Blobs: call @found for the blobs below @prefix.
- * *@ret_next is the marker of the next page, in memory of malloc, or NULL.
- */
-int weir__http_azure_page(const char *text, const char *prefix,
-			  weir_source_found_fn *found, void *arg,
-			  char **ret_next, char why[static WEIR__HTTP_WHY]);
+extern const struct weir__http_listing weir__http_azure_listing;
 
 #endif

@@ -9,7 +9,8 @@ noinst_LTLIBRARIES += %D%/libhttp.la
 	%D%/azure_sign.c %D%/azure_sign.h %D%/client.c %D%/client.h \
 	%D%/credentials.c %D%/credentials.h %D%/find.c %D%/hmac.c %D%/hmac.h \
 	%D%/http.c %D%/http.h \
-	%D%/hub.c %D%/hub.h %D%/limit.c %D%/limit.h %D%/object.c %D%/object.h \
+	%D%/hub.c %D%/hub.h %D%/limit.c %D%/limit.h \
+	%D%/listing.c %D%/listing.h %D%/object.c %D%/object.h \
 	%D%/part.c %D%/perform.c %D%/perform.h %D%/profile.c %D%/profile.h \
 	%D%/providers.c %D%/remote.h %D%/renew.c %D%/s3.c %D%/s3.h \
 	%D%/snapshot.c %D%/snapshot.h \

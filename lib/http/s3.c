@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/s3.h"
+#include "http/listing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 
 #define PAGE_MAX (8u << 20) /* 1000 keys of 1 KiB, in XML */
-#define PAGES 1000
 
 /* Buckets that can be a name of a host in a certificate of AWS. */
 static bool is_host_name(const char *bucket)
@@ -173,93 +173,19 @@ int weir__http_s3_begin(struct weir__http_remote *r,
 	return err;
 }
 
-void weir__http_entities(char *text)
+static char *name_of(const char *contents)
 {
-	static const struct {
-		const char *name;
-		char c;
-	} known[] = {
-		{ "&amp;", '&' },  { "&lt;", '<' },    { "&gt;", '>' },
-		{ "&quot;", '"' }, { "&apos;", '\'' }, { "&#34;", '"' },
-		{ "&#39;", '\'' }, { "&#13;", '\r' },  { "&#10;", '\n' },
-	};
-	char *to = text;
-
-	while (*text) {
-		size_t i = 0, n = sizeof(known) / sizeof(*known);
-
-		while (i < n &&
-		       strncmp(text, known[i].name, strlen(known[i].name)))
-			i++;
-		if (i < n) {
-			*to++ = known[i].c;
-			text += strlen(known[i].name);
-		} else {
-			*to++ = *text++;
-		}
-	}
-	*to = '\0';
+	return weir__http_listing_text(contents, "Key");
 }
 
-/* One <Contents>. */
-static int found_key(const char *text, const char *prefix,
-		     weir_source_found_fn *found, void *arg)
-{
-	char *key = weir__http_xml(text, "Key");
-	char *size = weir__http_xml(text, "Size");
-	size_t n = strlen(prefix);
-	int err = 0;
-
-	if (key && size) {
-		weir__http_entities(key);
-		if (!strncmp(key, prefix, n) && key[n] && !strchr(key + n, '/'))
-			err = found(arg, key + n, strtoull(size, NULL, 10));
-	}
-	free(key);
-	free(size);
-	return err;
-}
-
-int weir__http_s3_page(const char *text, const char *prefix,
-		       weir_source_found_fn *found, void *arg, char **ret_next,
-		       char why[static WEIR__HTTP_WHY])
-{
-	const char *p = text, *end;
-	int err = 0;
-
-	*ret_next = NULL;
-	if (!strstr(text, "<ListBucketResult")) {
-		snprintf(why, WEIR__HTTP_WHY,
-			 "a list of keys was asked for, something else came");
-		return -EBADMSG;
-	}
-	while (!err && (p = strstr(p, "<Contents>"))) {
-		char *one;
-
-		end = strstr(p, "</Contents>");
-		if (!end) {
-			snprintf(why, WEIR__HTTP_WHY,
-				 "the list of keys is cut short");
-			return -EBADMSG;
-		}
-		one = strndup(p, (size_t)(end - p));
-		err = one ? found_key(one, prefix, found, arg) : -ENOMEM;
-		free(one);
-		p = end;
-	}
-	if (err < 0)
-		return err;
-	*ret_next = weir__http_xml(text, "NextContinuationToken");
-	if (*ret_next) {
-		weir__http_entities(*ret_next);
-	} else if (strstr(text, "<IsTruncated>true")) {
-		snprintf(
-			why, WEIR__HTTP_WHY,
-			"the list of keys is cut short: it goes on without a token");
-		return -EBADMSG;
-	}
-	return 0;
-}
+static const struct weir__http_listing listing = {
+	.what = "keys",
+	.page = "ListBucketResult",
+	.object = "Contents",
+	.size = "Size",
+	.next = "NextContinuationToken",
+	.name = name_of,
+};
 
 /* The query, with its names in order: a signature needs that. */
 static char *list_query(const char *prefix, const char *next)
@@ -278,9 +204,9 @@ static char *list_query(const char *prefix, const char *next)
 	return query;
 }
 
-static int list_page(struct weir__http_remote *r,
-		     const struct weir__http_url *u, const char *query,
-		     struct weir__http_body *body, char *why)
+static int request_page(struct weir__http_remote *r,
+			const struct weir__http_url *u, const char *query,
+			struct weir__http_body *body, char *why)
 {
 	struct weir__http_start s = { 0 };
 	struct weir__http_call call = { .to = body };
@@ -291,6 +217,7 @@ static int list_page(struct weir__http_remote *r,
 		memset(&s.q, 0, sizeof(s.q));
 		body->max = PAGE_MAX;
 		err = weir__http_perform(r->client, &s.u, &call, why);
+		weir__http_note_unsigned(call.f.q.auth, err, why);
 		if (err < 0 && u->scheme == WEIR__HTTP_S3 &&
 		    weir__http_cloud_learn(r, u->host, call.f.a.region))
 			err = -EAGAIN;
@@ -306,39 +233,24 @@ static int list_page(struct weir__http_remote *r,
 	return err;
 }
 
+static int get_page(struct weir__http_remote *r, const struct weir__http_url *u,
+		    const char *next, struct weir__http_body *body, char *why)
+{
+	char *query = list_query(u->path, next);
+	int err = query ? request_page(r, u, query, body, why) : -ENOMEM;
+
+	/* The bucket is in another region, which is known now. */
+	if (err == -EAGAIN)
+		err = request_page(r, u, query, body, why);
+	free(query);
+	return err;
+}
+
 int weir__http_s3_list(struct weir__http_remote *r,
 		       const struct weir__http_url *u,
 		       weir_source_found_fn *found, void *arg,
 		       char why[static WEIR__HTTP_WHY])
 {
-	char *next = NULL;
-	int err = 0;
-
-	for (unsigned page = 0; page < PAGES && !err; page++) {
-		struct weir__http_body body = { 0 };
-		char *query = list_query(u->path, next);
-
-		free(next);
-		next = NULL;
-		err = query ? list_page(r, u, query, &body, why) : -ENOMEM;
-		/* The bucket is in another region, which is known now. */
-		if (err == -EAGAIN)
-			err = list_page(r, u, query, &body, why);
-		free(query);
-		if (!err)
-			err = weir__http_s3_page(body.data ? body.data : "",
-						 u->path, found, arg, &next,
-						 why);
-		weir__http_body_clear(&body);
-		if (!next)
-			break;
-	}
-	if (!err && next) {
-		snprintf(why, WEIR__HTTP_WHY,
-			 "s3://%s/%.200s: it has more than %d pages of keys",
-			 u->host, u->path, PAGES);
-		err = -EFBIG;
-	}
-	free(next);
-	return err;
+	return weir__http_listing_run(&listing, get_page, r, u, found, arg,
+				      why);
 }

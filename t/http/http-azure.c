@@ -212,8 +212,9 @@ static void test_page(void)
 		char *next = NULL;
 
 		*listed = '\0';
-		is_int(weir__http_azure_page(all[i].text, "p/", on_found, NULL,
-					     &next, serving_why),
+		is_int(weir__http_listing_page(&weir__http_azure_listing,
+					       all[i].text, "p/", on_found,
+					       NULL, &next, serving_why),
 		       all[i].r, "%s", all[i].title);
 		is_str(listed, all[i].listed, "has the names");
 		ok(!next, "and no next page");
