@@ -42,35 +42,6 @@ static void account(const char *name, const char *key, const char *token)
 		setenv("AZURE_STORAGE_SAS_TOKEN", token, 1);
 }
 
-static void fails(const char *url, int err, const char *part, const char *title)
-{
-	int r = serving_load(url, 300000, 300000);
-
-	if (r == err && strstr(serving_why, part))
-		ok(true, "%s", title);
-	else
-		ok(false, "%s: %d, '%s'", title, r, serving_why);
-}
-
-static char listed[4096];
-
-static int on_found(void *arg, const char *name, uint64_t bytes)
-{
-	size_t n = strlen(listed);
-
-	(void)arg;
-	snprintf(listed + n, sizeof(listed) - n, "%s:%llu ", name,
-		 (unsigned long long)bytes);
-	return 0;
-}
-
-static int list(const char *url)
-{
-	*listed = '\0';
-	return serving_source->list(serving_self, url, on_found, NULL,
-				    serving_why);
-}
-
 /* RFC 4231, test cases 1, 2, 6 and 7. */
 static void test_hmac(void)
 {
@@ -211,12 +182,12 @@ static void test_page(void)
 	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		char *next = NULL;
 
-		*listed = '\0';
+		*serving_listed = '\0';
 		is_int(weir__http_listing_page(&weir__http_azure_listing,
-					       all[i].text, "p/", on_found,
+					       all[i].text, "p/", serving_found,
 					       NULL, &next, serving_why),
 		       all[i].r, "%s", all[i].title);
-		is_str(listed, all[i].listed, "has the names");
+		is_str(serving_listed, all[i].listed, "has the names");
 		ok(!next, "and no next page");
 		free(next);
 	}
@@ -241,30 +212,33 @@ static void test_key(void)
 		bail("%s", serving_why);
 	is_str(info.identity, "etag:\"0x8D1\"", "the ETag is the identity");
 	serving_source->close(o);
-	is_int(list("az://models/dir/"), 0, "a folder is listed: %s",
+	is_int(serving_list("az://models/dir/"), 0, "a folder is listed: %s",
 	       serving_why);
-	is_str(listed, "a.json:16 b&c.safetensors:29 d.json:16 ",
+	is_str(serving_listed, "a.json:16 b&c.safetensors:29 d.json:16 ",
 	       "its blobs, of all pages, without those of folders");
-	is_int(list("az://models"), 0, "a container is listed");
-	is_str(listed, "a.json:16 b&c.safetensors:29 d.json:16 ",
+	is_int(serving_list("az://models"), 0, "a container is listed");
+	is_str(serving_listed, "a.json:16 b&c.safetensors:29 d.json:16 ",
 	       "by its name alone");
 	is_int(serving_load("az://models/busy", 300000, 100000), 0,
 	       "a server that is busy is asked again");
-	fails("az://models/changes", -ESTALE, "412",
-	      "a blob that changes while it is read");
-	fails("az://models/none", -ENOENT, "there is no such blob",
-	      "a blob that is not there");
-	fails("az://missing/x", -ENOENT, "there is no such container",
-	      "a container that is not there");
-	fails("az://models/", -EINVAL, "names no blob", "a container alone");
+	serving_fails("az://models/changes", -ESTALE, "412",
+		      "a blob that changes while it is read");
+	serving_fails("az://models/none", -ENOENT, "there is no such blob",
+		      "a blob that is not there");
+	serving_fails("az://missing/x", -ENOENT, "there is no such container",
+		      "a container that is not there");
+	serving_fails("az://models/", -EINVAL, "names no blob",
+		      "a container alone");
 	account("devstoreaccount1", "d3Jvbmc=", NULL);
-	fails("az://models/x", -EACCES, "AZURE_STORAGE_KEY", "a wrong key");
+	serving_fails("az://models/x", -EACCES, "AZURE_STORAGE_KEY",
+		      "a wrong key");
 	account("devstoreaccount1", "no key", NULL);
-	fails("az://models/x", -EINVAL, "AZURE_STORAGE_KEY is no Base64",
-	      "a key that is none");
+	serving_fails("az://models/x", -EINVAL,
+		      "AZURE_STORAGE_KEY is no Base64", "a key that is none");
 	account(NULL, KEY, NULL);
-	fails("az://models/x", -EINVAL, "needs AZURE_STORAGE_ACCOUNT_NAME",
-	      "a key without an account");
+	serving_fails("az://models/x", -EINVAL,
+		      "needs AZURE_STORAGE_ACCOUNT_NAME",
+		      "a key without an account");
 }
 
 /* The last sentence has no token. */
@@ -288,7 +262,7 @@ static void test_token(void)
 	has_str(serving_log(),
 		"/models/x?sv=2021-12-02&se=2036-01-01&sp=rl&sig=good%2F%3D ",
 		"that follows the path");
-	is_int(list("az://models/dir/"), 0, "a folder is listed");
+	is_int(serving_list("az://models/dir/"), 0, "a folder is listed");
 	has_str(serving_log(), "&restype=container&sv=2021-12-02&se=",
 		"with the token after the query");
 	if (serving_open("az://models/x", &o, &info))
@@ -300,29 +274,32 @@ static void test_token(void)
 	       "a token and a key");
 	has_str(serving_log(), "auth= ", "the token is used");
 	account(NULL, NULL, "sig=old");
-	fails("az://models/x", -EACCES, "the time of the signature is over",
-	      "a token that has ended");
+	serving_fails("az://models/x", -EACCES,
+		      "the time of the signature is over",
+		      "a token that has ended");
 	hides();
 	account(NULL, NULL, "sig=ends");
-	fails("az://models/x", -EACCES, "the time of the signature is over",
-	      "a token that ends during a load");
+	serving_fails("az://models/x", -EACCES,
+		      "the time of the signature is over",
+		      "a token that ends during a load");
 	hides();
 	account(NULL, NULL, "sig=write");
-	fails("az://models/x", -EACCES, "no right to read",
-	      "a token without the right to read");
+	serving_fails("az://models/x", -EACCES, "no right to read",
+		      "a token without the right to read");
 	hides();
 	account(NULL, NULL, "sig=blobs");
-	is_int(list("az://models/dir/"), -EACCES,
+	is_int(serving_list("az://models/dir/"), -EACCES,
 	       "a token without the right to list");
 	has_str(serving_why, "AZURE_STORAGE_SAS_TOKEN", "is named");
 	hides();
 	account(NULL, NULL, "sig=a b");
-	fails("az://models/x", -EINVAL, "AZURE_STORAGE_SAS_TOKEN has no token",
-	      "a token with a space");
+	serving_fails("az://models/x", -EINVAL,
+		      "AZURE_STORAGE_SAS_TOKEN has no token",
+		      "a token with a space");
 	account(NULL, NULL, token);
 	setenv("AZURE_STORAGE_BLOB_ENDPOINT", "http://192.0.2.1/a", 1);
-	fails("az://models/x", -EPERM, "not sent over plain http",
-	      "a token goes over plain http to this machine only");
+	serving_fails("az://models/x", -EPERM, "not sent over plain http",
+		      "a token goes over plain http to this machine only");
 }
 
 static void test_public(void)
@@ -330,12 +307,12 @@ static void test_public(void)
 	account(NULL, NULL, NULL);
 	is_int(serving_load("az://public/x", 300000, 100000), 0,
 	       "a public blob needs neither: %s", serving_why);
-	is_int(list("az://public/dir/"), 0, "nor does a folder");
-	fails("az://models/x", -EACCES, "has no public containers",
-	      "an account without public containers");
+	is_int(serving_list("az://public/dir/"), 0, "nor does a folder");
+	serving_fails("az://models/x", -EACCES, "has no public containers",
+		      "an account without public containers");
 	has_str(serving_why, "no credentials were found",
 		"there were no credentials");
-	is_int(list("az://models/dir/"), -EACCES, "its folders");
+	is_int(serving_list("az://models/dir/"), -EACCES, "its folders");
 	has_str(serving_why, "no credentials were found",
 		"there were none either");
 }
@@ -360,16 +337,18 @@ static void test_connection(void)
 	is_int(serving_load("az://models/x", 300000, 100000), 0,
 	       "one with a token: %s", serving_why);
 	setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=" KEY, 1);
-	fails("az://models/x", -EINVAL, "which account has it?",
-	      "one without an account");
+	serving_fails("az://models/x", -EINVAL, "which account has it?",
+		      "one without an account");
 	setenv("AZURE_STORAGE_CONNECTION_STRING",
 	       "BlobEndpoint=https://a.example/?sig=good", 1);
-	fails("az://models/x", -EINVAL, "with a query", "a token in its URL");
+	serving_fails("az://models/x", -EINVAL, "with a query",
+		      "a token in its URL");
 	hides();
 	account(NULL, NULL, NULL);
 	setenv("AZURE_STORAGE_BLOB_ENDPOINT", "127.0.0.1:10000/a", 1);
-	fails("az://models/x", -EINVAL, "AZURE_STORAGE_BLOB_ENDPOINT has an",
-	      "an endpoint that is no URL");
+	serving_fails("az://models/x", -EINVAL,
+		      "AZURE_STORAGE_BLOB_ENDPOINT has an",
+		      "an endpoint that is no URL");
 }
 
 /* Where requests go that no endpoint is given for. */
@@ -424,7 +403,8 @@ static void test_injection(void)
 			unsetenv("AZURE_STORAGE_BLOB_ENDPOINT");
 		setenv(variables[i], "t\r\nX-Evil: 1", 1);
 		serving_log();
-		fails("az://public/x", -EINVAL, variables[i], variables[i]);
+		serving_fails("az://public/x", -EINVAL, variables[i],
+			      variables[i]);
 		has_str(serving_why, "has a control character", "is refused");
 		is_int(serving_count(serving_log(), "GET"), 0, "is not sent");
 	}

@@ -14,35 +14,6 @@
 #include "http/credentials.h"
 #include "http/profile.h"
 
-static void fails(const char *url, int err, const char *part, const char *title)
-{
-	int r = serving_load(url, 1, 1);
-
-	if (r == err && strstr(serving_why, part))
-		ok(true, "%s", title);
-	else
-		ok(false, "%s: %d, '%s'", title, r, serving_why);
-}
-
-static char listed[4096];
-
-static int on_found(void *arg, const char *name, uint64_t bytes)
-{
-	size_t n = strlen(listed);
-
-	(void)arg;
-	snprintf(listed + n, sizeof(listed) - n, "%s:%llu ", name,
-		 (unsigned long long)bytes);
-	return 0;
-}
-
-static int list(const char *url)
-{
-	*listed = '\0';
-	return serving_source->list(serving_self, url, on_found, NULL,
-				    serving_why);
-}
-
 /* The name of the access key by which a new root signs. */
 static void signs_as(const char *key, const char *title)
 {
@@ -81,8 +52,8 @@ static void test_injection(void)
 		setenv(all[i].variable, "t\r\nX-Evil: 1", 1);
 		serving_again("");
 		serving_log();
-		fails(all[i].url, all[i].err, "control character",
-		      all[i].variable);
+		serving_fails(all[i].url, all[i].err, "control character",
+			      all[i].variable);
 		is_int(serving_count(serving_log(), "GET"), 0, "is not sent");
 		unsetenv(all[i].variable);
 	}
@@ -115,8 +86,11 @@ static void test_s3(void)
 	const char *log;
 
 	setenv("AWS_ENDPOINT_URL_S3", serving_url("/"), 1);
-	fails("s3://bucket/k", -EACCES, "no credentials were found",
-	      "without credentials a request is not signed");
+	serving_fails("s3://bucket/k", -EACCES, "no credentials were found",
+		      "without credentials a request is not signed");
+	is_int(serving_list("s3://bucket/dir/"), -EACCES,
+	       "nor is one for a list");
+	has_str(serving_why, "no credentials were found", "both say so");
 	setenv("AWS_ACCESS_KEY_ID", "one", 1);
 	setenv("AWS_SECRET_ACCESS_KEY", "very secret", 1);
 	setenv("AWS_SESSION_TOKEN", "session", 1);
@@ -132,25 +106,27 @@ static void test_s3(void)
 		"the signature is for the region");
 	has_str(log, "token=session", "the token of the session is sent");
 	ok(!strstr(log, "very secret"), "the secret is not");
-	is_int(list("s3://bucket/dir/"), 0, "a prefix is listed");
-	is_str(listed, "a.json:16 b&c.safetensors:29 ",
+	is_int(serving_list("s3://bucket/dir/"), 0, "a prefix is listed");
+	is_str(serving_listed, "a.json:16 b&c.safetensors:29 ",
 	       "its keys, without those of folders");
 	log = serving_log();
 	has_str(log, "?delimiter=%2F&list-type=2&prefix=dir%2F ",
 		"the query is in order");
 	has_str(log, "?continuation-token=t%2F1%3D%3D&delimiter",
 		"all pages are asked for");
-	fails("s3://bucket/", -EINVAL, "names no key", "a bucket alone");
+	serving_fails("s3://bucket/", -EINVAL, "names no key",
+		      "a bucket alone");
 	test_many();
-	fails("s3://away/k", -EACCES, "the region is not that of the bucket",
-	      "a region that is no name");
+	serving_fails("s3://away/k", -EACCES,
+		      "the region is not that of the bucket",
+		      "a region that is no name");
 	ok(!strstr(serving_log(), "evil"), "is not used");
-	is_int(list("s3://endless/"), -EBADMSG,
+	is_int(serving_list("s3://endless/"), -EBADMSG,
 	       "a list that is cut short is refused");
 	setenv("AWS_ACCESS_KEY_ID", "old", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EACCES, "have ended",
-	      "credentials that have ended");
+	serving_fails("s3://bucket/k", -EACCES, "have ended",
+		      "credentials that have ended");
 	unsetenv("AWS_ACCESS_KEY_ID");
 	unsetenv("AWS_SESSION_TOKEN");
 }
@@ -203,21 +179,21 @@ static void test_credentials(void)
 	signs_as("assumed", "a profile may name itself for its own keys");
 	setenv("AWS_PROFILE", "a", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EINVAL, "does one lead back to itself?",
-	      "profiles that name each other");
+	serving_fails("s3://bucket/k", -EINVAL, "does one lead back to itself?",
+		      "profiles that name each other");
 	setenv("AWS_PROFILE", "alone", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EINVAL, "neither source_profile nor",
-	      "a role without a source");
+	serving_fails("s3://bucket/k", -EINVAL, "neither source_profile nor",
+		      "a role without a source");
 	setenv("AWS_PROFILE", "empty", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EINVAL, "has no credentials",
-	      "a source that is no profile");
+	serving_fails("s3://bucket/k", -EINVAL, "has no credentials",
+		      "a source that is no profile");
 	setenv("AWS_PROFILE", "broken", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EACCES,
-	      "credential_process of profile 'broken'",
-	      "a credential_process that fails");
+	serving_fails("s3://bucket/k", -EACCES,
+		      "credential_process of profile 'broken'",
+		      "a credential_process that fails");
 	unsetenv("AWS_PROFILE");
 	unsetenv("AWS_CONFIG_FILE");
 	unsetenv("AWS_SHARED_CREDENTIALS_FILE");
@@ -227,12 +203,12 @@ static void test_credentials(void)
 	signs_as("container", "a container's service is asked");
 	setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "t\r\nX-Evil: 1", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EINVAL, "control character",
-	      "a container's token with a line break");
+	serving_fails("s3://bucket/k", -EINVAL, "control character",
+		      "a container's token with a line break");
 	setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://10.0.0.1/x", 1);
 	serving_again("");
-	fails("s3://bucket/k", -EPERM, "neither https",
-	      "its token goes to no other host");
+	serving_fails("s3://bucket/k", -EPERM, "neither https",
+		      "its token goes to no other host");
 	unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 	unsetenv("AWS_EC2_METADATA_DISABLED");
 	setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", serving_url("/"), 1);
@@ -404,7 +380,8 @@ static void test_google(void)
 	       "an object of Google is read by HMAC keys");
 	has_str(serving_log(), "Credential=GOOG1/", "that sign its requests");
 	setenv("CLOUDSDK_AUTH_ACCESS_TOKEN", "ya29", 1);
-	fails("gs://bucket/k", -EACCES, "403", "a token is used before them");
+	serving_fails("gs://bucket/k", -EACCES, "403",
+		      "a token is used before them");
 	has_str(serving_log(), "auth=Bearer ya29", "as a bearer");
 }
 
@@ -453,25 +430,26 @@ static void test_hub(void)
 	has_str(info.identity, "sha256:cccc",
 		"what that host says of commit and SHA-256 does not count");
 	serving_source->close(object);
-	fails("hf://me/liar/7000", -EBADMSG, "the hub says 7001",
-	      "a size that is not the hub's is refused");
+	serving_fails("hf://me/liar/7000", -EBADMSG, "the hub says 7001",
+		      "a size that is not the hub's is refused");
 	is_int(serving_load("hf://me/moving/1", 1, 1), 0,
 	       "a hub that answers for another commit later");
-	fails("hf://me/moving/1", -ESTALE, "other files of the model were of",
-	      "is refused");
-	is_int(list("hf://me/m/"), 0, "the files of a model are listed");
-	is_str(listed, "config.json:23 model.safetensors:7000 ",
+	serving_fails("hf://me/moving/1", -ESTALE,
+		      "other files of the model were of", "is refused");
+	is_int(serving_list("hf://me/m/"), 0,
+	       "the files of a model are listed");
+	is_str(serving_listed, "config.json:23 model.safetensors:7000 ",
 	       "from all pages, without folders");
-	is_int(list("hf://me/away/"), -EBADMSG,
+	is_int(serving_list("hf://me/away/"), -EBADMSG,
 	       "a list that goes on at another host is refused");
 	setenv("HF_TOKEN", "bad", 1);
-	fails("hf://me/gated/7000", -EACCES, "must be granted",
-	      "a gated model says so");
+	serving_fails("hf://me/gated/7000", -EACCES, "must be granted",
+		      "a gated model says so");
 	ok(!strstr(serving_why, "bad"), "without the token: %s", serving_why);
 	setenv("HF_HUB_OFFLINE", "1", 1);
 	serving_log();
-	fails("hf://me/m/7000", -ENETDOWN, "HF_HUB_OFFLINE",
-	      "HF_HUB_OFFLINE is kept");
+	serving_fails("hf://me/m/7000", -ENETDOWN, "HF_HUB_OFFLINE",
+		      "HF_HUB_OFFLINE is kept");
 	is_int(serving_count(serving_log(), "resolve"), 0, "nothing is asked");
 }
 

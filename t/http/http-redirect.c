@@ -13,31 +13,22 @@
 #include "tap.h"
 #include "http/wire.h"
 
-static void fails(const char *url, int err, const char *part, const char *title)
-{
-	int r = serving_load(url, 1, 1);
-
-	if (r == err && strstr(serving_why, part))
-		ok(true, "%s", title);
-	else
-		ok(false, "%s: %d, '%s'", title, r, serving_why);
-}
-
 static void test_limits(void)
 {
 	is_int(serving_load(serving_url("/hops/4/300000"), 300000, 50000), 0,
 	       "five redirects are followed");
-	fails(serving_url("/hops/5/300000"), -ELOOP, "more than 5 redirects",
-	      "six are not");
-	fails(serving_url("/loop"), -ELOOP, "302", "nor is a loop");
-	fails(serving_url("/to?file:///etc/passwd"), -EPERM, "refused",
-	      "a redirect to file:// is refused");
-	fails(serving_url("/to?ftp://127.0.0.1/x"), -EPERM, "refused",
-	      "a redirect to another scheme is refused");
-	fails(serving_url("/to?http://169.254.169.254/latest/"), -EPERM,
-	      "inner network", "a redirect to the metadata of an instance");
-	fails(serving_url("/to?http://[fe80::1]/x"), -EPERM, "inner network",
-	      "a redirect to an address of the link");
+	serving_fails(serving_url("/hops/5/300000"), -ELOOP,
+		      "more than 5 redirects", "six are not");
+	serving_fails(serving_url("/loop"), -ELOOP, "302", "nor is a loop");
+	serving_fails(serving_url("/to?file:///etc/passwd"), -EPERM, "refused",
+		      "a redirect to file:// is refused");
+	serving_fails(serving_url("/to?ftp://127.0.0.1/x"), -EPERM, "refused",
+		      "a redirect to another scheme is refused");
+	serving_fails(serving_url("/to?http://169.254.169.254/latest/"), -EPERM,
+		      "inner network",
+		      "a redirect to the metadata of an instance");
+	serving_fails(serving_url("/to?http://[fe80::1]/x"), -EPERM,
+		      "inner network", "a redirect to an address of the link");
 }
 
 static void test_moved(void)
@@ -77,7 +68,7 @@ static void test_credentials(void)
 	   "that one does not get it");
 	snprintf(url, sizeof(url), "http://user:word@127.0.0.1:%u/status/404",
 		 serving_port);
-	fails(url, -ENOENT, "404", "an error");
+	serving_fails(url, -ENOENT, "404", "an error");
 	ok(!strstr(serving_why, "word"), "does not have it: %s", serving_why);
 }
 
@@ -114,16 +105,17 @@ static void test_proxy(void)
 	       0, "http_proxy is used");
 	ok(strstr(serving_log(), "host=model.example"),
 	   "and asked for the host");
-	fails("http://metadata.example/x", -EPERM, "inner network",
-	      "a public host that leads to this machine is refused");
+	serving_fails("http://metadata.example/x", -EPERM, "inner network",
+		      "a public host that leads to this machine is refused");
 	is_int(serving_load(serving_url("/plain/9"), 9, 9), 0,
 	       "no_proxy is kept");
 	gethostname(name, sizeof(name) - 1);
 	snprintf(direct, sizeof(direct), "10.0.0.1, %s", name);
 	setenv("no_proxy", direct, 1);
 	if (is_inside(name))
-		fails("http://inward.example/x", -EPERM, "inner network",
-		      "a public host that leads to one of no_proxy");
+		serving_fails("http://inward.example/x", -EPERM,
+			      "inner network",
+			      "a public host that leads to one of no_proxy");
 	else
 		skip(1, "the name of this machine has no private address");
 	unsetenv("http_proxy");

@@ -109,26 +109,6 @@ static void is_blob(const char *url, const char *name, const char *title)
 	   title, path);
 }
 
-static char listed[400];
-
-static int on_found(void *arg, const char *name, uint64_t bytes)
-{
-	char one[100];
-
-	(void)arg;
-	/* The order is that of the folder. */
-	snprintf(one, sizeof(one), "%s:%llu ", name, (unsigned long long)bytes);
-	strncat(listed, one, sizeof(listed) - strlen(listed) - 1);
-	return 0;
-}
-
-static int list(const char *url)
-{
-	*listed = '\0';
-	return serving_source->list(serving_self, url, on_found, NULL,
-				    serving_why);
-}
-
 static void test_offline(void)
 {
 	struct weir_source_info info;
@@ -174,13 +154,15 @@ static void test_offline(void)
 	is_int(serving_load("hf://me/other/7000", 1, 1), -ENETDOWN,
 	       "a model that the cache lacks");
 	has_str(serving_why, "HF_HUB_OFFLINE is set", "the variable is named");
-	is_int(list("hf://me/m/"), 0, "its files are listed");
-	ok(strstr(listed, "7000:7000 ") && strstr(listed, "plain.txt:5 ") &&
-		   !strstr(listed, "sub") && !strstr(listed, "gone"),
-	   "without folders and links to nothing: %s", listed);
-	is_int(list("hf://me/m/sub/"), 0, "a folder in it is listed");
-	is_str(listed, "config.json:2 ", "too");
-	is_int(list("hf://me/m/none/"), -ENOENT, "if it is there");
+	is_int(serving_list("hf://me/m/"), 0, "its files are listed");
+	ok(strstr(serving_listed, "7000:7000 ") &&
+		   strstr(serving_listed, "plain.txt:5 ") &&
+		   !strstr(serving_listed, "sub") &&
+		   !strstr(serving_listed, "gone"),
+	   "without folders and links to nothing: %s", serving_listed);
+	is_int(serving_list("hf://me/m/sub/"), 0, "a folder in it is listed");
+	is_str(serving_listed, "config.json:2 ", "too");
+	is_int(serving_list("hf://me/m/none/"), -ENOENT, "if it is there");
 	is_int(serving_count(serving_log(), "GET"), 0, "no request was sent");
 	unsetenv("HF_HUB_OFFLINE");
 	setenv("TRANSFORMERS_OFFLINE", "1", 1);

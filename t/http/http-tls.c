@@ -9,16 +9,6 @@
 
 #include "tap.h"
 
-static void fails(const char *url, int err, const char *part, const char *title)
-{
-	int r = serving_load(url, 1, 1);
-
-	if (r == err && strstr(serving_why, part))
-		ok(true, "%s", title);
-	else
-		ok(false, "%s: %d, '%s'", title, r, serving_why);
-}
-
 int main(void)
 {
 	char url[300];
@@ -26,8 +16,9 @@ int main(void)
 	plan(0);
 	if (!serving_start(true, "stall-ms=2000,patience-ms=20000"))
 		skip_all("no python3, or no openssl for a certificate");
-	fails(serving_tls("/plain/9?sig=secret"), -EPROTO, "certificate",
-	      "a certificate that nobody has signed is refused");
+	serving_fails(serving_tls("/plain/9?sig=secret"), -EPROTO,
+		      "certificate",
+		      "a certificate that nobody has signed is refused");
 	ok(!strstr(serving_why, "secret"), "%s", serving_why);
 	is_int(serving_count(serving_log(), "handshake"), 1,
 	       "the server is not asked again");
@@ -39,8 +30,8 @@ int main(void)
 	       0, "connections of TLS that are cut go on");
 	snprintf(url, sizeof(url), "https://127.0.0.1:%u/plain/9",
 		 serving_tls_port);
-	fails(url, -EPROTO, "certificate",
-	      "a certificate for another name is refused");
+	serving_fails(url, -EPROTO, "certificate",
+		      "a certificate for another name is refused");
 	unsetenv("CURL_CA_BUNDLE");
 	setenv("SSL_CERT_FILE", serving_cert, 1);
 	serving_again("stall-ms=2000");
@@ -48,16 +39,16 @@ int main(void)
 	       "so does SSL_CERT_FILE");
 	snprintf(url, sizeof(url), "/to?http://localhost:%u/plain/9",
 		 serving_port);
-	fails(serving_tls(url), -EPERM, "from https to http",
-	      "a redirect from https to http is refused");
+	serving_fails(serving_tls(url), -EPERM, "from https to http",
+		      "a redirect from https to http is refused");
 	snprintf(url, sizeof(url), "/to?https://localhost:%u/plain/9",
 		 serving_tls_port);
 	is_int(serving_load(serving_tls(url), 9, 9), 0,
 	       "one from https to https is followed");
 	setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
 	serving_again("stall-ms=2000");
-	fails(serving_tls("/plain/9"), -EPROTO, "cannot be read",
-	      "a file of authorities that is not there");
+	serving_fails(serving_tls("/plain/9"), -EPROTO, "cannot be read",
+		      "a file of authorities that is not there");
 	is_int(serving_load(serving_url("/plain/9"), 9, 9), 0,
 	       "http needs none");
 	serving_stop();

@@ -445,3 +445,33 @@ const char *serving_file(const char *name, const char *text)
 		bail("%s cannot be written", path);
 	return path;
 }
+
+void serving_fails(const char *url, int err, const char *part,
+		   const char *title)
+{
+	int r = serving_load(url, 300000, 300000);
+
+	if (r == err && strstr(serving_why, part))
+		ok(true, "%s", title);
+	else
+		ok(false, "%s: %d, '%s'", title, r, serving_why);
+}
+
+char serving_listed[4096];
+
+int serving_found(void *arg, const char *name, uint64_t bytes)
+{
+	size_t n = strlen(serving_listed);
+
+	(void)arg;
+	snprintf(serving_listed + n, sizeof(serving_listed) - n, "%s:%llu ",
+		 name, (unsigned long long)bytes);
+	return 0;
+}
+
+int serving_list(const char *url)
+{
+	*serving_listed = '\0';
+	return serving_source->list(serving_self, url, serving_found, NULL,
+				    serving_why);
+}

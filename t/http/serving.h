@@ -53,6 +53,16 @@ int serving_drop(void *object, uint64_t off, uint64_t len, const char *when,
 bool serving_is(const unsigned char *buf, uint64_t off, uint64_t len);
 /* Open, read all by @step bytes, check, close: 0, or an errno. */
 int serving_load(const char *url, uint64_t size, uint64_t step);
+/* A test: to load fails with @err, and serving_why has @part. */
+void serving_fails(const char *url, int err, const char *part,
+		   const char *title);
+/*
+ * List a folder: 0, or an errno. serving_listed has "NAME:BYTES " for each.
+ */
+int serving_list(const char *url);
+extern char serving_listed[4096];
+/* Add one to it, as a weir_source_found_fn. */
+int serving_found(void *arg, const char *name, uint64_t bytes);
 /* Write a file into the test's folder. Returns its path, for a while. */
 const char *serving_file(const char *name, const char *text);
 
