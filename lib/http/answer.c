@@ -224,7 +224,7 @@ void weir__http_answer_code(const struct weir__http_answer *a,
 	}
 }
 
-/* What the codes of S3, Azure and hubs mean, and their errnos. */
+/* Codes of errors of S3, Azure and hubs, their errnos and sentences. */
 static const struct {
 	const char *code;
 	int err;

@@ -314,7 +314,7 @@ static void t_planted(void)
 	   "a folder of states that is a symbolic link is refused");
 }
 
-/* What is in the way before anything was fetched. */
+/* Links and folders in the places of files that are fetched. */
 static void t_in_the_way(void)
 {
 	clean();

@@ -119,10 +119,7 @@ static void input_later(struct weir_run *run, unsigned i, const void *bytes)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 }
 
-/*
- * The bytes of inputs, half of which arrive later, as do those of some leaves.
- * What the run does not compute has no use for them.
- */
+/* Give the inputs bytes, half of them later; also some leaves. */
 static void bytes_set(struct weir_run *run, uint64_t round)
 {
 	unsigned char bytes[16384];
