@@ -136,8 +136,8 @@ graphs()
 		sh -c '! grep -q cuBLASLt "$0"' "$tmp/out"
 	few=$(launches 2)
 	more=$(launches 4)
-	check 'a layer of a model needs at most 13 launches' \
-		test $((more - few)) -gt 0 -a $((more - few)) -le 26
+	check 'a layer of a model needs at most 9 launches' \
+		test $((more - few)) -gt 0 -a $((more - few)) -le 18
 }
 
 plan 38
