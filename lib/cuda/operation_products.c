@@ -5,8 +5,6 @@
 
 #define COLUMNS 4u /* of a warp: products.cu */
 #define MOST_BLOCKS 0x7fffffffu
-#define TILE 128u      /* threads of attention.cu */
-#define MOST_HEAD 8192 /* elements of a row of q and of v: shared memory */
 
 static int mul_mat_supports(const struct weir_backend_node *node)
 {
