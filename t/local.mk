@@ -25,7 +25,7 @@ T_STATIC = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = t/tap.c t/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md t/tap.inc \
-	t/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
+	t/cli.inc t/serving.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py %D%/interop/chats.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/convert.py %D%/llama/real.py %D%/llama/trained.py \

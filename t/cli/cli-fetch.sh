@@ -3,35 +3,7 @@
 # weir fetch, by weir-http.so and t/http/server.py: what is requested after the
 # command was killed, and by two commands at once.
 . "${0%/*}/../cli.inc"
-
-WEIR_MODULE_PATH=$builddir/lib/http/.libs
-export WEIR_MODULE_PATH
-test -e "$WEIR_MODULE_PATH/weir-http.so" ||
-	skip_all 'weir-http.so was not built: there is no libcurl'
-unset http_proxy all_proxy HTTP_PROXY ALL_PROXY
-cd "$tmp" || exit 1
-
-# The server ends with this test, which has the other end of its input.
-mkfifo input
-python3 "$srcdir/t/http/server.py" <input >ports &
-exec 9>input
-server=$!
-until test -s ports; do
-	kill -0 $server 2>/dev/null || skip_all 'the server does not start here'
-	sleep 0.05
-done
-read -r port _ <ports
-at=http://127.0.0.1:$port
-
-# ask PATH: what the server answers.
-ask()
-{
-	python3 - "$at/$1" <<-'END'
-	import sys, urllib.request
-	opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-	sys.stdout.write(opener.open(sys.argv[1]).read().decode())
-	END
-}
+. "${0%/*}/../serving.inc"
 
 # The bytes that were requested of files with tensors since the last call,
 # and the first of them. Requests that open an object have no If-Match.

@@ -2,37 +2,12 @@
 # SPDX-License-Identifier: MIT
 # The command with URLs, by weir-http.so and t/http/server.py.
 . "${0%/*}/../cli.inc"
-
-WEIR_MODULE_PATH=$builddir/lib/http/.libs
-export WEIR_MODULE_PATH
-test -e "$WEIR_MODULE_PATH/weir-http.so" ||
-	skip_all 'weir-http.so was not built: there is no libcurl'
-unset http_proxy all_proxy HTTP_PROXY ALL_PROXY
-cd "$tmp" || exit 1
-
-# The server ends with this test, which has the other end of its input.
-mkfifo input
-python3 "$srcdir/t/http/server.py" <input >ports &
-exec 9>input
-server=$!
-until test -s ports; do
-	kill -0 $server 2>/dev/null || skip_all 'the server does not start here'
-	sleep 0.05
-done
-read -r port _ <ports
-at=http://127.0.0.1:$port
+. "${0%/*}/../serving.inc"
 
 # What was requested since the last call, a line each: path and range.
 requests()
 {
-	python3 - "$at/log" <<-'END'
-	import sys, urllib.request
-	opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-	for line in opener.open(sys.argv[1]).read().decode().split("\n"):
-	    words = line.split()
-	    if words:
-	        print(words[1], words[2])
-	END
+	ask log | awk 'NF { print $2, $3 }'
 }
 
 count()
