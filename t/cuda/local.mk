@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-dist_check_SCRIPTS += %D%/cuda-step.sh %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh %D%/cuda-kernels.sh \
-	%D%/cuda-counts.sh %D%/hooks.sh
+T_CUDA_SH = %D%/cuda-step.sh %D%/cuda-url.sh %D%/cuda.sh %D%/cuda-driver.sh \
+	%D%/cuda-contract.sh %D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
+dist_check_SCRIPTS += $(T_CUDA_SH)
 EXTRA_DIST += %D%/seeds.sh %D%/counts.sh %D%/counts.txt %D%/flight.sh %D%/flight.txt
 if HAVE_CUDA
 T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
@@ -21,8 +22,6 @@ T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
 	%D%/cuda-attention-tiles.t %D%/cuda-attention-places.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
-T_CUDA_SH = %D%/cuda-step.sh %D%/cuda.sh %D%/cuda-driver.sh %D%/cuda-contract.sh \
-	%D%/cuda-kernels.sh %D%/cuda-counts.sh %D%/hooks.sh
 check_PROGRAMS += $(T_CUDA_C) %D%/counts
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_save_t_SOURCES = %D%/cuda-save.c $(T_FILES) $(T_GPU) $(T_LEAKS)
