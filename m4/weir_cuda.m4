@@ -48,8 +48,9 @@ AM_CONDITIONAL([HAVE_CUDA],[test "x$weir_cuda" = xyes])])
 # --with-nvcc=FILE|no|auto: does the CUDA compiler of release 13 or newer work?
 # auto looks in the toolkit of cuda.h and in PATH. Without it the module gets the
 # kernels that an archive of a release has as PTX, and without these it computes
-# nothing. Sets weir_kernels to nvcc, ptx or no, NVCC, and the conditionals
-# HAVE_NVCC and HAVE_KERNELS. After WEIR_CHECK_CUDA.
+# nothing. The module contains PTX compressed, so kernels need zlib. Sets
+# weir_kernels to nvcc, ptx or no, NVCC, ZLIB_CFLAGS, ZLIB_LIBS, and the
+# conditionals HAVE_NVCC and HAVE_KERNELS. After WEIR_CHECK_CUDA.
 AC_DEFUN([WEIR_CHECK_NVCC],
 [AC_ARG_WITH([nvcc],
   [AS_HELP_STRING([--with-nvcc@<:@=FILE|no|auto@:>@],
@@ -84,6 +85,12 @@ AS_IF([test $weir_cuda = yes && test $weir_kernels = no],
  [AS_IF([test -f "$srcdir/lib/cuda/kernels/elements.ptx"],
    [weir_kernels=ptx],
    [AC_MSG_NOTICE([no nvcc: the module for CUDA devices will move bytes and compute nothing])])])
+AS_IF([test $weir_kernels != no],
+ [PKG_CHECK_MODULES([ZLIB],[zlib],[],
+   [AS_IF([test "x$with_nvcc" != xauto && test "x$with_nvcc" != xno],
+     [AC_MSG_ERROR([--with-nvcc: pkg-config finds no zlib (zlib1g-dev), which the kernels need])])
+    weir_kernels=no
+    AC_MSG_NOTICE([no zlib (zlib1g-dev): the module for CUDA devices will move bytes and compute nothing])])])
 AC_SUBST([NVCC])
 AC_SUBST([weir_kernels])
 AM_CONDITIONAL([HAVE_NVCC],[test $weir_kernels = nvcc])

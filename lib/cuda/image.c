@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The images in this module, and how they are loaded. An image is code for
- * several GPUs, compressed by fatbinary, and PTX, which the driver compiles if
- * the code is not for its GPU, or it is older than the code.
+ * several GPUs, compressed by fatbinary, and PTX, compressed by gzip, which the
+ * driver compiles if the code is not for its GPU, or it is older than the code.
  */
 #include "cuda/image.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cuda/cuda.h"
 
@@ -24,6 +27,8 @@
 #define LOG 160 /* bytes of what the driver's compiler says */
 
 #ifdef WEIR__CUDA_PTX
+#include <zlib.h>
+
 #ifdef WEIR__CUDA_CUBINS
 #define CUBINS(name) ".incbin \"" WEIR__CUDA_CUBINS #name ".cubins\"\n"
 #define HAVE_CUBINS true
@@ -31,29 +36,73 @@
 #define CUBINS(name) ""
 #define HAVE_CUBINS false
 #endif
-/* A symbol for each, and one after the code. */
-#define CONTAIN(name)                                                   \
-	__asm__(".pushsection .rodata\n"                                \
-		".balign 16\n"                                          \
-		".hidden weir__cuda_cubins_" #name "\n"                 \
-		".globl weir__cuda_cubins_" #name "\n"                  \
-		"weir__cuda_cubins_" #name                              \
-		":\n" CUBINS(name) ".hidden weir__cuda_ptx_" #name "\n" \
-				   ".globl weir__cuda_ptx_" #name "\n"  \
-				   "weir__cuda_ptx_" #name ":\n"        \
-				   ".incbin \"" WEIR__CUDA_PTX #name    \
-				   ".ptx\"\n"                           \
-				   ".byte 0\n"                          \
-				   ".popsection\n");                    \
-	extern const char weir__cuda_cubins_##name[]                    \
-		__attribute__((visibility("hidden")));                  \
-	extern const char weir__cuda_ptx_##name[]                       \
+/* A symbol for each, and one after the PTX. */
+#define CONTAIN(name)                                                       \
+	__asm__(".pushsection .rodata\n"                                    \
+		".balign 16\n"                                              \
+		".hidden weir__cuda_cubins_" #name "\n"                     \
+		".globl weir__cuda_cubins_" #name "\n"                      \
+		"weir__cuda_cubins_" #name                                  \
+		":\n" CUBINS(name) ".hidden weir__cuda_ptx_" #name "\n"     \
+				   ".globl weir__cuda_ptx_" #name "\n"      \
+				   "weir__cuda_ptx_" #name ":\n"            \
+				   ".incbin \"" WEIR__CUDA_PTX #name        \
+				   ".ptxz\"\n"                              \
+				   ".hidden weir__cuda_ptx_end_" #name "\n" \
+				   ".globl weir__cuda_ptx_end_" #name "\n"  \
+				   "weir__cuda_ptx_end_" #name ":\n"        \
+				   ".byte 0\n"                              \
+				   ".popsection\n");                        \
+	extern const char weir__cuda_cubins_##name[]                        \
+		__attribute__((visibility("hidden")));                      \
+	extern const char weir__cuda_ptx_##name[]                           \
+		__attribute__((visibility("hidden")));                      \
+	extern const char weir__cuda_ptx_end_##name[]                       \
 		__attribute__((visibility("hidden")));
-#define IMAGE(name) { #name, weir__cuda_cubins_##name, weir__cuda_ptx_##name },
+#define IMAGE(name)                                               \
+	{ #name, weir__cuda_cubins_##name, weir__cuda_ptx_##name, \
+	  weir__cuda_ptx_end_##name },
 #define HAVE_IMAGES true
+
+/* Returns the text, which the caller frees, or NULL without memory for it. */
+static char *gunzip(const char *data, const char *end)
+{
+	z_stream z = {
+		/* Not written to: zlib's headers have no const by default. */
+		.next_in = (Bytef *)(uintptr_t)data,
+		.avail_in = (uInt)(end - data),
+	};
+	uint32_t size; /* the last four bytes of gzip */
+
+	memcpy(&size, end - sizeof(size), sizeof(size));
+	size = le32toh(size);
+	char *text = malloc((size_t)size + 1);
+
+	if (!text || inflateInit2(&z, 16 + MAX_WBITS)) {
+		free(text);
+		return NULL;
+	}
+	z.next_out = (Bytef *)text;
+	z.avail_out = size;
+	int r = inflate(&z, Z_FINISH);
+
+	inflateEnd(&z);
+	if (r != Z_STREAM_END) {
+		free(text);
+		return NULL;
+	}
+	text[size] = '\0';
+	return text;
+}
 #else
+static char *gunzip(const char *data, const char *end)
+{
+	(void)data;
+	(void)end;
+	return NULL;
+}
 #define CONTAIN(name)
-#define IMAGE(name) { #name, "", "" },
+#define IMAGE(name) { #name, "", "", "" },
 #define HAVE_IMAGES false
 #define HAVE_CUBINS false
 #endif
@@ -64,7 +113,8 @@ WEIR__CUDA_IMAGES(CONTAIN)
 static const struct {
 	const char *name;
 	const char *cubins; /* only if HAVE_CUBINS */
-	const char *ptx;
+	const char *ptx; /* compressed by gzip */
+	const char *ptx_end;
 } images[] = { WEIR__CUDA_IMAGES(IMAGE) };
 
 #define KERNEL(image, name) { WEIR__CUDA_IMAGE_##image, "weir_kernel_" #name },
@@ -159,14 +209,20 @@ static int refuse(struct weir__cuda *c, CUresult r, const char *image,
 			     c->loaded.refused);
 }
 
-static CUresult load_ptx(const char *ptx, CUmodule *ret, char log[LOG])
+static CUresult load_ptx(enum weir__cuda_image_id id, CUmodule *ret,
+			 char log[LOG])
 {
+	char *ptx = gunzip(images[id].ptx, images[id].ptx_end);
+
+	if (!ptx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	CUjit_option option[] = { CU_JIT_ERROR_LOG_BUFFER,
 				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
 	void *value[] = { log, (void *)(uintptr_t)LOG };
 
 	CUresult r = drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
 
+	free(ptx);
 	/* It has several lines, and perhaps no end. */
 	log[LOG - 1] = '\0';
 	for (char *p = log; *p; p++)
@@ -192,7 +248,7 @@ static int load(struct weir__cuda *c, enum weir__cuda_image_id id)
 	 * code that the driver cannot decompress is no refusal by its result.
 	 */
 	if (r && r != CUDA_ERROR_OUT_OF_MEMORY && !weir__cuda_is_fatal(r))
-		r = load_ptx(images[id].ptx, &module, log);
+		r = load_ptx(id, &module, log);
 	if (r)
 		return refuse(c, r, images[id].name, log);
 	c->loaded.module[id] = module;

@@ -20,10 +20,11 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/operation_cublaslt.c
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	$(CUDA_KERNELS_CPPFLAGS)
+%C%_weir_cuda_la_CFLAGS = $(AM_CFLAGS) $(ZLIB_CFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/module.map
-%C%_weir_cuda_la_LIBADD = -ldl -lm
+%C%_weir_cuda_la_LIBADD = $(ZLIB_LIBS) -ldl -lm
 EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map libdirs.stamp
 endif
 EXTRA_DIST += %D%/module.map %D%/README.md %D%/CUBLASLT.md

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Each .cu file becomes an image: code of several GPUs (.cubins), and PTX for
-# others. image.c contains both. Without nvcc the PTX of a release is used.
+# others (.ptxz: compressed by gzip). image.c contains both. Without nvcc the PTX
+# of a release is used.
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
@@ -12,11 +13,14 @@ CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/matvec.cuh \
 	%D%/rounded.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
+CUDA_KERNELS_PTXZ = $(CUDA_KERNELS_CU:.cu=.ptxz)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
 CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)
 EXTRA_DIST += %D%/README.md %D%/MATVEC.md %D%/ATTENTION.md %D%/compile.sh %D%/resources.sh \
 	%D%/resources.txt $(CUDA_KERNELS_CU) $(CUDA_KERNELS_H)
 
+# By a variable: a rule for the name itself would replace the one of automake.
+CUDA_IMAGE_LO = lib/cuda/weir_cuda_la-image.lo
 if HAVE_NVCC
 CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_CUBINS='"$(abs_builddir)/%D%/"' \
 	-DWEIR__CUDA_PTX='"$(abs_builddir)/%D%/"'
@@ -26,10 +30,9 @@ SUFFIXES = .cu .cubins
 		$(top_srcdir)/lib/cuda/kernels/compile.sh \
 		'$(NVCC)' $(top_srcdir) $< $(@:.cubins=)
 $(CUDA_KERNELS_CUBINS): $(CUDA_KERNELS_H) %D%/compile.sh
-# By a variable: a rule for the name itself would replace the one of automake.
-CUDA_IMAGE_LO = lib/cuda/weir_cuda_la-image.lo
 $(CUDA_IMAGE_LO): $(CUDA_KERNELS_CUBINS)
-CLEANFILES += $(CUDA_KERNELS_CUBINS) $(CUDA_KERNELS_PTX) $(CUDA_KERNELS_LOG)
+CLEANFILES += $(CUDA_KERNELS_CUBINS) $(CUDA_KERNELS_PTX) \
+	$(CUDA_KERNELS_PTXZ) $(CUDA_KERNELS_LOG)
 # An archive of a release has the PTX, for builds without nvcc.
 dist-hook: $(CUDA_KERNELS_CUBINS)
 	for file in $(CUDA_KERNELS_PTX); do \
@@ -37,7 +40,12 @@ dist-hook: $(CUDA_KERNELS_CUBINS)
 	done
 else
 if HAVE_KERNELS
-CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_PTX='"$(abs_srcdir)/%D%/"'
+CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_PTX='"$(abs_builddir)/%D%/"'
+SUFFIXES = .ptx .ptxz
+.ptx.ptxz:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && gzip -9 -n <$< >$@
+$(CUDA_IMAGE_LO): $(CUDA_KERNELS_PTXZ)
+CLEANFILES += $(CUDA_KERNELS_PTXZ)
 dist-hook:
 	for file in $(CUDA_KERNELS_PTX); do \
 		cp $(srcdir)/$$file $(distdir)/$$file || exit; \
