@@ -193,36 +193,49 @@ void weir__http_cloud_free(struct weir__http_cloud *cloud)
 	free(cloud);
 }
 
-/* The region that variables or the profile name, or "". */
-static void default_region(char region[static 40])
-{
-	const char *given = weir__http_env("AWS_REGION");
-	struct weir__http_profiles p;
-	char *value = NULL;
-
-	if (!given)
-		given = weir__http_env("AWS_DEFAULT_REGION");
-	if (!given) {
-		weir__http_profiles_read(&p);
-		value = weir__http_profile_get(&p, weir__http_profile_name(),
-					       "region");
-		weir__http_profiles_clear(&p);
-		given = value;
-	}
-	snprintf(region, 40, "%s", given ? given : "");
-	free(value);
-}
-
-char *weir__http_profile_endpoint(void)
+/* A value of the profile that is used, in memory of malloc, or NULL. */
+static char *profile_value(const char *key)
 {
 	struct weir__http_profiles p;
 	char *value;
 
 	weir__http_profiles_read(&p);
-	value = weir__http_profile_get(&p, weir__http_profile_name(),
-				       "endpoint_url");
+	value = weir__http_profile_get(&p, weir__http_profile_name(), key);
 	weir__http_profiles_clear(&p);
 	return value;
+}
+
+char *weir__http_profile_endpoint(void)
+{
+	return profile_value("endpoint_url");
+}
+
+struct weir__http_auth *weir__http_auth_aws(const char *user, const char *token,
+					    const char *region,
+					    const char *service)
+{
+	struct weir__http_auth *auth = weir__http_auth_new(
+		WEIR__HTTP_AUTH_AWS, user, token, region, service);
+
+	if (auth)
+		auth->ca = profile_value("ca_bundle");
+	return auth;
+}
+
+/* The region that variables or the profile name, or "". */
+static void default_region(char region[static 40])
+{
+	const char *given = weir__http_env("AWS_REGION");
+	char *value = NULL;
+
+	if (!given)
+		given = weir__http_env("AWS_DEFAULT_REGION");
+	if (!given) {
+		value = profile_value("region");
+		given = value;
+	}
+	snprintf(region, 40, "%s", given ? given : "");
+	free(value);
 }
 
 void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
@@ -383,8 +396,8 @@ static int by_role(struct weir__http_remote *r,
 		err = by_source(r, p, name, source, region, depth, &by, why);
 	if (err > 0 && !file) {
 		user = weir__http_print("%s:%s", by.id, by.secret);
-		role.by = user ? weir__http_auth_new(WEIR__HTTP_AUTH_AWS, user,
-						     by.token, region, "sts")
+		role.by = user ? weir__http_auth_aws(user, by.token, region,
+						     "sts")
 			       : NULL;
 		err = role.by ? 1 : -ENOMEM;
 	}
@@ -497,13 +510,34 @@ static int renew_keys(struct weir__http_remote *r, const char *region,
 	return err;
 }
 
+/* From the keys that are kept, or without any. The lock is held. */
+static int make_auth(const struct weir__http_cloud *cloud, const char *region,
+		     struct weir__http_auth **ret)
+{
+	const struct weir__http_keys *k = &cloud->keys;
+	char *user = NULL;
+
+	if (cloud->kept) {
+		user = weir__http_print("%s:%s", k->id, k->secret);
+		if (!user)
+			return -ENOMEM;
+	}
+	*ret = weir__http_auth_aws(user, cloud->kept ? k->token : NULL, region,
+				   "s3");
+	weir__http_wipe(user);
+	if (!*ret)
+		return -ENOMEM;
+	if (cloud->kept)
+		(*ret)->until = k->until;
+	return 0;
+}
+
 int weir__http_cloud_auth(struct weir__http_remote *r, char region[static 40],
 			  const struct weir__http_auth *refused,
 			  struct weir__http_auth **ret_auth,
 			  char why[static WEIR__HTTP_WHY])
 {
 	struct weir__http_cloud *cloud = r->cloud;
-	char *user;
 	bool anew;
 	int err = 0;
 
@@ -517,18 +551,8 @@ int weir__http_cloud_auth(struct weir__http_remote *r, char region[static 40],
 		snprintf(region, 40, "%s",
 			 cloud->kept && *cloud->keys.region ? cloud->keys.region
 							    : "us-east-1");
-	if (cloud->kept) {
-		user = weir__http_print("%s:%s", cloud->keys.id,
-					cloud->keys.secret);
-		if (user)
-			*ret_auth = weir__http_auth_new(WEIR__HTTP_AUTH_AWS,
-							user, cloud->keys.token,
-							region, "s3");
-		weir__http_wipe(user);
-		if (*ret_auth)
-			(*ret_auth)->until = cloud->keys.until;
-		err = *ret_auth ? 0 : -ENOMEM;
-	}
+	if (err >= 0)
+		err = make_auth(cloud, region, ret_auth);
 	pthread_mutex_unlock(&cloud->lock);
 	if (err < 0 && !*why)
 		snprintf(why, WEIR__HTTP_WHY, "no memory");

@@ -16,8 +16,8 @@ void weir__http_cloud_free(struct weir__http_cloud *cloud);
  * Get credentials for S3 in @region; if it is "", it becomes that of the
  * instance that gives them, else us-east-1. Blocks. @refused: these were
  * refused, or end soon; NULL: any will do.
- * *@ret_auth is NULL if there are none; -errno with a sentence: there are some,
- * and they cannot be had.
+ * *@ret_auth has no user if there are none; -errno with a sentence: there are
+ * some, and they cannot be had.
  */
 int weir__http_cloud_auth(struct weir__http_remote *r, char region[static 40],
 			  const struct weir__http_auth *refused,
@@ -38,6 +38,14 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 
 /* The endpoint_url of the profile, in memory of malloc, or NULL. */
 char *weir__http_profile_endpoint(void);
+
+/*
+ * Credentials of AWS, or, without @user, none, with the authorities that the
+ * profile trusts. NULL: no memory.
+ */
+struct weir__http_auth *weir__http_auth_aws(const char *user, const char *token,
+					    const char *region,
+					    const char *service);
 
 /*
  * True if @secret has no control characters: it becomes a part of a header,

@@ -213,7 +213,7 @@ static bool part_retry(const struct weir__http_part *p, int64_t now)
 		return false;
 	if (f->headed && p->result < 0)
 		return weir__http_answer_retry(&f->a);
-	return !f->code || weir__http_wire_retry(f->code);
+	return !f->code || weir__http_wire_retry(&f->q, f->code);
 }
 
 /* True if the object may be elsewhere now, or its credentials have ended. */
@@ -229,7 +229,8 @@ static bool part_is_stale(const struct weir__http_part *p)
 	return (f->a.status == 400 || f->a.status == 401 ||
 		f->a.status == 403 || f->a.status == 404 ||
 		f->a.status == 410) &&
-	       (t->moved || (t->auth && t->auth->kind == WEIR__HTTP_AUTH_AWS));
+	       (t->moved || (t->auth && t->auth->user &&
+			     t->auth->kind == WEIR__HTTP_AUTH_AWS));
 }
 
 /* The request has ended, and bytes are missing. The lock is held. */

@@ -187,7 +187,7 @@ static bool call_retry(const struct weir__http_call *call, unsigned tries)
 		return false;
 	if (is_short(call))
 		return tries < 6;
-	return f->code && weir__http_wire_retry(f->code) && tries < most;
+	return f->code && weir__http_wire_retry(&f->q, f->code) && tries < most;
 }
 
 int weir__http_perform(struct weir__http_client *c,

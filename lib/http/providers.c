@@ -92,8 +92,10 @@ int weir__http_sts(struct weir__http_remote *r,
 		    : weir__http_print("https://sts.%s.amazonaws.com/",
 				       role->region);
 	call.f.q.post = sts_form(role, token);
-	call.f.q.auth = weir__http_auth_get(role->by);
-	if (url && call.f.q.post) {
+	call.f.q.auth =
+		role->by ? weir__http_auth_get(role->by)
+			 : weir__http_auth_aws(NULL, NULL, role->region, "sts");
+	if (url && call.f.q.post && call.f.q.auth) {
 		err = ask(r, url, &call, &body, why);
 	} else {
 		snprintf(why, WEIR__HTTP_WHY, "no memory");

@@ -105,7 +105,7 @@ static int check_signing(const struct weir__http_start *s, char *why)
 	const curl_version_info_data *info = curl_version_info(CURLVERSION_NOW);
 
 	if (!s->q.auth || s->q.auth->kind != WEIR__HTTP_AUTH_AWS ||
-	    info->version_num >= 0x075700)
+	    !s->q.auth->user || info->version_num >= 0x075700)
 		return 0;
 	snprintf(
 		why, WEIR__HTTP_WHY,

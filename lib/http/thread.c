@@ -198,6 +198,8 @@ static void read_messages(struct weir__http_worker *w)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
 		f = (struct weir__http_flight *)(void *)private;
+		curl_easy_getinfo(m->easy_handle, CURLINFO_HTTP_CONNECTCODE,
+				  &f->q.proxy_status);
 		flight_remove(w, f);
 		flight_end(w, f, code);
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "http/wire.h"
 #include "http/azure_sign.h"
+#include "http/proxy.h"
+#include "http/trust.h"
+#include "http/wire.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -52,6 +54,7 @@ void weir__http_auth_put(struct weir__http_auth *auth)
 		return;
 	weir__http_wipe(auth->user);
 	weir__http_wipe(auth->token);
+	free(auth->ca);
 	free(auth);
 }
 
@@ -134,7 +137,7 @@ static bool wire_azure(struct weir__http_query *q)
 static bool wire_headers(struct weir__http_query *q)
 {
 	const struct weir__http_auth *auth = q->auth;
-	bool aws = auth && auth->kind == WEIR__HTTP_AUTH_AWS;
+	bool aws = auth && auth->kind == WEIR__HTTP_AUTH_AWS && auth->user;
 
 	if (!add_header(q, "Accept-Encoding: identity") ||
 	    (q->post && !add_header(q, "Expect:")) ||
@@ -204,93 +207,16 @@ static int check_connection(void *arg, char *ip, char *local_ip, int port,
 }
 #endif
 
-/* True if no_proxy names @host, or a domain of it, as libcurl reads it. */
-static bool is_direct(const char *host)
-{
-	static const char *const names[] = { "no_proxy", "NO_PROXY" };
-	const char *list = getenv(names[0]);
-	size_t len = strlen(host), n;
-
-	if (!list)
-		list = getenv(names[1]);
-	if (!list)
-		return false;
-	if (!strcmp(list, "*"))
-		return true;
-	if (len && host[len - 1] == '.')
-		len--;
-	for (; *list; list += n) {
-		list += strspn(list, ", \t");
-		n = strcspn(list, ", \t");
-		if (n && *list == '.') {
-			list++;
-			n--;
-		}
-		if (n && list[n - 1] == '.')
-			n--;
-		if (n && n <= len && !strncasecmp(host + len - n, list, n) &&
-		    (n == len || host[len - n - 1] == '.'))
-			return true;
-		n += list[n] == '.';
-	}
-	return false;
-}
-
-/* True if a connection to @u is made by a proxy, which then finds the host. */
-static bool has_proxy(const struct weir__http_url *u)
-{
-	static const char *const names[][4] = {
-		{ "http_proxy", "all_proxy", "ALL_PROXY", NULL },
-		{ "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" },
-	};
-	const char *const *of = names[u->scheme == WEIR__HTTP_HTTPS];
-
-	for (size_t i = 0; i < 4 && of[i]; i++) {
-		const char *value = getenv(of[i]);
-
-		if (value && *value)
-			return !is_direct(u->host);
-	}
-	return false;
-}
-
-/* The same for a URL as it is sent. */
-static bool goes_by_proxy(const char *url)
-{
-	char why[WEIR__HTTP_WHY];
-	struct weir__http_url u;
-	bool r = !weir__http_url_parse(url, &u, why) && has_proxy(&u);
-
-	weir__http_url_clear(&u);
-	return r;
-}
-
 enum weir__http_rank weir__http_wire_rank(CURL *easy,
 					  const struct weir__http_url *u)
 {
 	enum weir__http_rank rank = weir__http_address_rank(u->host);
 	char *ip = NULL;
 
-	if (rank == WEIR__HTTP_NAME && !has_proxy(u) &&
+	if (rank == WEIR__HTTP_NAME && !weir__http_has_proxy(u) &&
 	    !curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &ip) && ip && *ip)
 		rank = weir__http_address_rank(ip);
 	return rank == WEIR__HTTP_NAME ? WEIR__HTTP_PUBLIC : rank;
-}
-
-/* The certificates to trust, if they are not the system's. */
-static const char *bundle(const struct weir__http_query *q)
-{
-	static const char *const names[] = { "AWS_CA_BUNDLE", "CURL_CA_BUNDLE",
-					     "SSL_CERT_FILE" };
-	bool aws = q->auth && q->auth->kind == WEIR__HTTP_AUTH_AWS;
-
-	for (size_t i = aws ? 0 : 1; i < sizeof(names) / sizeof(*names); i++) {
-		const char *path = secure_getenv(names[i]);
-
-		if (path && *path)
-			return path;
-	}
-	return NULL;
 }
 
 #define SET(option, value)                                                 \
@@ -322,8 +248,7 @@ static int wire_auth(CURL *easy, const struct weir__http_auth *auth)
 {
 	char text[96];
 
-	if (!auth || auth->kind == WEIR__HTTP_AUTH_BEARER ||
-	    auth->kind == WEIR__HTTP_AUTH_AZURE)
+	if (!auth || !auth->user || auth->kind == WEIR__HTTP_AUTH_AZURE)
 		return 0;
 	SET(CURLOPT_USERPWD, auth->user);
 	if (auth->kind == WEIR__HTTP_AUTH_BASIC) {
@@ -385,12 +310,12 @@ static int wire_inside(CURL *easy, struct weir__http_query *q)
 
 static int wire_connection(CURL *easy, struct weir__http_query *q)
 {
-	const char *ca = bundle(q);
+	int r = weir__http_trust(easy, q->auth);
 
+	if (r < 0)
+		return r;
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
-	if (ca)
-		SET(CURLOPT_CAINFO, ca);
 	SET(CURLOPT_CONNECTTIMEOUT_MS,
 	    (long)(q->connect_ms ? q->connect_ms : 15000));
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -411,7 +336,7 @@ static int wire_connection(CURL *easy, struct weir__http_query *q)
 		SET(CURLOPT_FRESH_CONNECT, 1L);
 	if (q->direct)
 		SET(CURLOPT_NOPROXY, "*");
-	if (q->inside && (q->direct || !goes_by_proxy(q->url)))
+	if (q->inside && (q->direct || !weir__http_goes_by_proxy(q->url)))
 		return wire_inside(easy, q);
 	return 0;
 }
@@ -424,6 +349,7 @@ int weir__http_wire(CURL *easy, struct weir__http_query *q)
 	curl_easy_reset(easy);
 	wipe_headers(q);
 	q->went_inside = false;
+	q->proxy_status = 0;
 	if (!wire_headers(q))
 		return -ENOMEM;
 	r = wire_url(easy, q);
@@ -449,8 +375,10 @@ int weir__http_wire(CURL *easy, struct weir__http_query *q)
 	return r ? r : wire_connection(easy, q);
 }
 
-bool weir__http_wire_retry(CURLcode code)
+bool weir__http_wire_retry(const struct weir__http_query *q, CURLcode code)
 {
+	if (q->proxy_status >= 400 && q->proxy_status < 500)
+		return false;
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_PROXY:
 	case CURLE_COULDNT_RESOLVE_HOST:
@@ -480,14 +408,15 @@ static const struct {
 	{ CURLE_COULDNT_RESOLVE_HOST, -EHOSTUNREACH,
 	  "its host has no address: DNS does not know the name, or does not answer" },
 	{ CURLE_COULDNT_RESOLVE_PROXY, -EHOSTUNREACH,
-	  "the proxy's host has no address" },
+	  "the proxy cannot be used: its host has no address, or the variable that names it (https_proxy and others) has no URL" },
+	{ CURLE_PROXY, -ECONNREFUSED, "the proxy does not make a connection" },
 	{ CURLE_COULDNT_CONNECT, -ECONNREFUSED,
 	  "its host does not take connections" },
 	{ CURLE_OPERATION_TIMEDOUT, -ETIMEDOUT, "its host does not answer" },
 	{ CURLE_PEER_FAILED_VERIFICATION, -EPROTO,
-	  "the certificate of its host is not valid for it; CURL_CA_BUNDLE names further authorities" },
+	  "the certificate of its host is not valid for it; CURL_CA_BUNDLE names other authorities" },
 	{ CURLE_SSL_CACERT_BADFILE, -EPROTO,
-	  "the file of CURL_CA_BUNDLE, AWS_CA_BUNDLE or SSL_CERT_FILE cannot be read" },
+	  "the file of CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_FILE or of AWS cannot be read" },
 	{ CURLE_SSL_CONNECT_ERROR, -EPROTO, "TLS does not work with its host" },
 	{ CURLE_PARTIAL_FILE, -EIO,
 	  "the connection is cut before the end, again and again" },
@@ -512,11 +441,16 @@ int weir__http_wire_fail(const struct weir__http_query *q, CURLcode code,
 			q->shown);
 		return -EPERM;
 	}
+	if (q->proxy_status >= 300)
+		return weir__http_proxy_fail(q->shown, q->proxy_status, why);
 	for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++)
 		if (failures[i].code == code) {
 			means = failures[i].means;
 			err = failures[i].err;
 		}
+	if (code == CURLE_COULDNT_CONNECT && !q->direct &&
+	    weir__http_goes_by_proxy(q->url))
+		means = "the proxy does not take connections";
 	/* libcurl's texts of these have no part of the URL but its host. */
 	if (code != CURLE_PEER_FAILED_VERIFICATION &&
 	    code != CURLE_SSL_CONNECT_ERROR && code != CURLE_COULDNT_CONNECT)

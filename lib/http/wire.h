@@ -14,6 +14,7 @@
 
 #include <curl/curl.h>
 
+#include "http/address.h"
 #include "http/uri.h"
 
 enum weir__http_auth_kind {
@@ -35,6 +36,7 @@ struct weir__http_auth {
 	char *token;
 	char region[40];
 	char service[16]; /* "s3", "sts" */
+	char *ca;         /* the profile's ca_bundle of AWS, or NULL */
 	int64_t until;    /* seconds of CLOCK_REALTIME; 0: no end is known */
 };
 
@@ -66,7 +68,8 @@ struct weir__http_query {
 	bool fresh;         /* on a connection of its own */
 	int64_t connect_ms; /* 0: 15 s */
 	/* Set while the request is made. */
-	bool went_inside; /* an address was refused because of @inside */
+	bool went_inside;  /* an address was refused because of @inside */
+	long proxy_status; /* a proxy's answer to CONNECT; 0: none */
 	struct curl_slist *headers;
 };
 
@@ -89,6 +92,6 @@ enum weir__http_rank weir__http_wire_rank(CURL *easy,
 int weir__http_wire_fail(const struct weir__http_query *q, CURLcode code,
 			 const char *detail, char why[static WEIR__HTTP_WHY]);
 /* True if the same request may do better on another connection. */
-bool weir__http_wire_retry(CURLcode code);
+bool weir__http_wire_retry(const struct weir__http_query *q, CURLcode code);
 
 #endif

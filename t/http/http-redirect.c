@@ -112,12 +112,19 @@ static void test_proxy(void)
 	gethostname(name, sizeof(name) - 1);
 	snprintf(direct, sizeof(direct), "10.0.0.1, %s", name);
 	setenv("no_proxy", direct, 1);
-	if (is_inside(name))
+	if (is_inside(name)) {
 		serving_fails("http://inward.example/x", -EPERM,
 			      "inner network",
 			      "a public host that leads to one of no_proxy");
-	else
-		skip(1, "the name of this machine has no private address");
+		setenv("no_proxy", "", 1);
+		setenv("NO_PROXY", direct, 1);
+		serving_fails("http://inward.example/x", -EPERM,
+			      "inner network",
+			      "or of NO_PROXY, if no_proxy is empty");
+		unsetenv("NO_PROXY");
+	} else {
+		skip(2, "the name of this machine has no private address");
+	}
 	unsetenv("http_proxy");
 	unsetenv("no_proxy");
 }

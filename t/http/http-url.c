@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lib/http/uri.c: URLs parsed, followed, encoded and printed. */
+#include "http/address.h"
 #include "http/uri.h"
 
 #include <errno.h>

@@ -22,6 +22,8 @@ import time
 import urllib.parse
 import zlib
 
+USER_PASSWORD = "Basic " + base64.b64encode(b"user:pa55").decode()
+
 lock = threading.Lock()
 log = []
 counts = {}
@@ -385,6 +387,9 @@ class Paths:
         if host == "inward.example":
             return Answer(302, {"Location":
                                 f"http://{socket.gethostname()}/plain/1"})
+        if host == "secret.example" and \
+                request.headers.get("proxy-authorization") != USER_PASSWORD:
+            return Answer(407, {"Proxy-Authenticate": "Basic"})
         return getattr(self, rest[0])(request, *rest[1:])
 
     # Keys of S3: a bucket whose requests must be signed.
@@ -611,6 +616,15 @@ def answer(request):
     return call(request, *parts[1:])
 
 
+def tunnel(target, headers):
+    """The status of a proxy for CONNECT; all hosts are this server."""
+    host = target.partition(":")[0]
+    if host == "secret.example" and \
+            headers.get("proxy-authorization") != USER_PASSWORD:
+        return 407
+    return {"forbidden.example": 403, "away.example": 502}.get(host, 200)
+
+
 def send(connection, reply):
     """False: the connection ends."""
     text = reply.text()
@@ -652,6 +666,19 @@ def serve(connection, tls):
                 break
             name, _, value = header.partition(":")
             headers[name.lower()] = value.strip()
+        if line.startswith("CONNECT "):
+            target = line.split(" ")[1]
+            with lock:
+                log.append(f"CONNECT {target} "
+                           f"auth={headers.get('authorization', '')} "
+                           f"proxy={headers.get('proxy-authorization', '')}")
+            status = tunnel(target, headers)
+            connection.sendall(Answer(status, {"Content-Length": None}).text()
+                               if status == 200 else
+                               Answer(status, {"Connection": "close"}).text())
+            if status == 200:
+                serve(connection, True)
+            return
         body = file.read(int(headers.get("content-length", 0)))
         request = Request(line, headers, body, tls)
         if not request.path.startswith("/log"):
@@ -662,7 +689,8 @@ def serve(connection, tls):
                            f"auth={headers.get('authorization', '')} "
                            f"match={headers.get('if-match', '')} "
                            f"token={headers.get('x-amz-security-token', '')} "
-                           f"coding={headers.get('accept-encoding', '')}")
+                           f"coding={headers.get('accept-encoding', '')} "
+                           f"proxy={headers.get('proxy-authorization', '')}")
         if not send(connection, answer(request)):
             connection.shutdown(socket.SHUT_RDWR)
             return

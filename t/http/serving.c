@@ -46,6 +46,7 @@ static void clean_environment(void)
 {
 	static const char *const names[] = {
 		"http_proxy",
+		"HTTP_PROXY",
 		"https_proxy",
 		"HTTPS_PROXY",
 		"all_proxy",
@@ -54,7 +55,9 @@ static void clean_environment(void)
 		"NO_PROXY",
 		"AWS_CA_BUNDLE",
 		"CURL_CA_BUNDLE",
+		"REQUESTS_CA_BUNDLE",
 		"SSL_CERT_FILE",
+		"SSL_CERT_DIR",
 		"AWS_ACCESS_KEY_ID",
 		"AWS_SECRET_ACCESS_KEY",
 		"AWS_SESSION_TOKEN",
@@ -111,7 +114,9 @@ static bool make_certificate(void)
 		 serving_dir);
 	snprintf(command, sizeof(command),
 		 "openssl req -x509 -newkey rsa:2048 -nodes -days 2 "
-		 "-subj /CN=localhost -addext subjectAltName=DNS:localhost "
+		 "-subj /CN=localhost -addext "
+		 "subjectAltName=DNS:localhost,DNS:model.example,"
+		 "DNS:secret.example "
 		 "-keyout %s/key.pem -out %s >/dev/null 2>&1",
 		 serving_dir, serving_cert);
 	return system(command) == 0;
