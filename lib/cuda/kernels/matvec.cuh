@@ -22,6 +22,8 @@
  *	wide			rows of a warp with 4 and 8 columns: 4, or 2 if
  *				its ring, or its registers, are too few
  *	shifted			rows need not begin at multiples of 16 bytes
+ *	begin()			is called once by all threads of a block, before
+ *				any add()
  *	add()			adds the products of a unit, of which k elements
  *				are left. sum[c * ROWS + r] is that of row r,
  *				whose unit is at[r], and column c, whose unit is
@@ -369,6 +371,7 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 	unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, parity = 0;
 	uint32_t mine = (uint32_t)__cvta_generic_to_shared(ring[warp]);
 	uint32_t to = mine + 16 * lane;
+	bool begun = false;
 
 	for (uint32_t y = blockIdx.y; y < p.works; y += gridDim.y) {
 		matvec_source source;
@@ -395,6 +398,9 @@ __device__ static inline void matvec(const struct weir__cuda_matvec &p,
 		for (int s = 0; s < END - S::stage; s += S::stage)
 			matvec_copy<A, R, S::slot>(p, w, to + s, first, step,
 						   source);
+		if (!begun)
+			A::begin();
+		begun = true;
 		/* All warps of a block go around equally often. */
 		for (; begin < w.m; begin += step, row += step) {
 			int64_t base = row < w.m - R ? row : w.m - R;

@@ -51,6 +51,10 @@ template <class Q> struct floats {
 	static const int wide = 4;
 	static const bool shifted = false;
 
+	__device__ static inline void begin()
+	{
+	}
+
 	template <int C, int ROWS>
 	__device__ static inline void quads(const uint32_t at[ROWS],
 					    const char *b, const int column[C],
