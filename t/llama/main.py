@@ -14,8 +14,8 @@ from gguf import GGUFValueType as Value
 import refused
 import variants
 from harness import Wrong, have_kernels, main, stand_in
-from models import (ATTENTION, LINEAR, LLAMA3, QWEN3, TOKENS, YARN, shape,
-                    write_gguf, write_hf)
+from models import (ATTENTION, FED, KINDS, LINEAR, LLAMA3, QWEN3, TOKENS, YARN,
+                    shape, write_gguf, write_hf)
 from reference import Session, nmse, open_model
 
 PROGRAM = sys.argv[1]
@@ -276,28 +276,30 @@ def on_gpus():
         yield "no stand-in driver, or no kernels for it", None
         return
 
-    def gpu(what, limit, write, devices="CUDA0", options=(), **changed):
+    def gpu(what, limit, write, devices="CUDA0", share=None,
+            passes=((), ("-b", 5)), **changed):
+        """@share: of the file, which the weights of a device may take."""
         def test():
             path = write(**changed)
+            budget = ("-w", int(share * os.path.getsize(path))) if share \
+                else ()
             want = Session(open_model(path)).logits(TOKENS)
-            for way in ((), ("-b", 5)):
+            for way in passes:
                 near(f"with {way}",
-                     logits(path, "-d", devices, *options, *way, **env),
+                     logits(path, "-d", devices, *budget, *way, **env),
                      want, limit)
-        return f"{what}: logits of a GPU are those of the reference", test
-    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
-        yield gpu(f"GGUF, {kind.name}", ROUNDED_ERROR, of_gguf(kind))
-    for name, kind in (("Q4_K with some Q6_K", Type.Q4_K),
-                       ("Q6_K", Type.Q6_K)):
-        yield gpu(f"GGUF, {name}", ROUNDED_ERROR, of_gguf(kind),
-                  embedding=256, head=64, inner=256)
-    for devices in ("CUDA0", "CUDA0,CUDA1"):
-        yield gpu(f"GGUF, Q8_0, weights that are read again and again to "
-                  f"{devices}", ROUNDED_ERROR, of_gguf(Type.Q8_0),
-                  devices=devices, options=("-w", BUDGETS[1]), layers=5)
+        fed = ", weights that are read again and again" if share else ""
+        return f"{what}{fed}: logits of {devices} are those of the " \
+            "reference", test
+    for kind, name, changed in KINDS:
+        model = f"GGUF, {name}", ROUNDED_ERROR, of_gguf(kind)
+        yield gpu(*model, **changed)
+        yield gpu(*model, "CUDA0,CUDA1", passes=((),), **changed)
+        for devices, share in FED:
+            yield gpu(*model, devices, share, (("-b", 5),), **changed)
     yield gpu("safetensors, F32, Llama 3's scaling of RoPE", CACHE_ERROR,
               of_hf("F32"), rope=LLAMA3)
-    yield gpu("GGUF, Q8_0, layers on two GPUs and the CPU", ROUNDED_ERROR,
+    yield gpu("GGUF, Q8_0, layers on three devices", ROUNDED_ERROR,
               of_gguf(Type.Q8_0), devices="CUDA0,CUDA1,CPU", layers=5)
     yield gpu("GGUF, Q5_1, for which GPUs have a plain kernel", ROUNDED_ERROR,
               of_gguf(Type.Q5_1))

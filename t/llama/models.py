@@ -32,6 +32,14 @@ QWEN2 = {"family": "qwen2", "biases": ATTENTION[:3]}
 QWEN3 = {"family": "qwen3", "norms": True, "head": 24}
 MISTRAL = {"family": "mistral"}
 
+# What GPUs compute: dtypes of GGUF, and what each changes in the shape.
+WIDE = {"embedding": 256, "head": 64, "inner": 256}
+KINDS = [(kind, kind.name, {}) for kind in (
+    Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0)] + [
+        (Type.Q4_K, "Q4_K with some Q6_K", WIDE), (Type.Q6_K, "Q6_K", WIDE)]
+# Devices, and a share of the file with which weights are read in each pass.
+FED = ("CUDA0", 0.6), ("CUDA0,CUDA1", 0.4)
+
 
 def shape(**changed):
     """The hyperparameters of a model, some of them changed."""

@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import TokenType
 
 from harness import Wrong, have_kernels, main, stand_in
-from models import QWEN2, QWEN3, shape, write_gguf, write_hf
+from models import FED, KINDS, QWEN2, QWEN3, shape, write_gguf, write_hf
 from reference import Session, open_model
 from vocabularies import ByteLevel, SentencePiece
 
@@ -108,22 +108,25 @@ def on_gpus():
         yield "no stand-in driver, or no kernels for it", None
         return
 
-    def same_text(kind, *options):
+    def same_text(kind, name, changed, devices, share=None):
         def test():
             path = write_gguf("m.gguf", shape(
-                vocabulary=len(BYTES.tokens), embedding=256, head=64,
-                inner=256), kind, add=BYTES.add_to)
-            ask = (path, "--prompt", prompt_of(BYTES), "-n", "8",
-                   "--temp", "0")
-            same(options, weir(*ask, *options, env={**os.environ, **env})[0],
-                 weir(*ask)[0])
-        return f"{kind.name}: the text of {' '.join(options)} is the CPU's", \
-            test
-    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0,
-                 Type.Q4_K, Type.Q6_K):
-        yield same_text(kind, "--devices", "CUDA0")
-    yield same_text(Type.Q8_0, "--devices", "CUDA0", "--budget", "400K")
-    yield same_text(Type.F16, "--devices", "CUDA0,CUDA1")
+                vocabulary=len(BYTES.tokens), **changed), kind,
+                add=BYTES.add_to)
+            ask = (path, "--prompt", prompt_of(BYTES), "-n", "8", "--temp",
+                   "0", "--json")
+            how = "--devices", devices
+            if share:
+                how += "--budget", str(int(share * os.path.getsize(path)))
+            got = json.loads(weir(*ask, *how, env={**os.environ, **env})[0])
+            same("tokens", got["tokens"], json.loads(weir(*ask)[0])["tokens"])
+            same("weights are read again", got["prefetched_bytes"] > 0,
+                 bool(share))
+        fed = ", with weights that are read again and again," if share else ""
+        return f"{name}: the text of {devices}{fed} is the CPU's", test
+    for kind in KINDS:
+        for way in ("CUDA0",), ("CUDA0,CUDA1",), *FED:
+            yield same_text(*kind, *way)
 
 
 def begins(name, vocabulary, write):
