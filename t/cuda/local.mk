@@ -10,7 +10,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-heap-ends.t %D%/cuda-heap-region.t %D%/cuda-blocked.t %D%/cuda-lanes.t %D%/cuda-late.t \
 	%D%/cuda-memory.t %D%/cuda-native.t %D%/cuda-native-io.t \
 	%D%/cuda-opening.t %D%/cuda-park.t %D%/cuda-park-ends.t %D%/cuda-peer.t %D%/cuda-races.t \
-	%D%/cuda-races-runs.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
+	%D%/cuda-races-runs.t %D%/cuda-races-computed.t %D%/cuda-rows.t %D%/cuda-save.t %D%/cuda-share.t %D%/cuda-stream.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
 	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-graph-faults.t %D%/cuda-rates.t %D%/cuda-fuse.t \
@@ -71,6 +71,8 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_races_t_SOURCES = %D%/cuda-races.c t/racing.c t/racing.h \
 	$(T_GPU) $(T_SAMPLE)
+%C%_cuda_races_computed_t_SOURCES = %D%/cuda-races-computed.c t/racing.c \
+	t/racing.h $(T_GPU)
 %C%_cuda_races_runs_t_SOURCES = %D%/cuda-races-runs.c t/racing.c \
 	t/racing.h $(T_GPU)
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
