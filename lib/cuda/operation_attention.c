@@ -7,8 +7,8 @@
 #include "cuda/operations.h"
 
 #define MOST_BLOCKS 0x7fffffffu
-#define THREADS 128u        /* of attention.cu */
-#define MOST_HEAD 8192      /* elements of a row of q and of v: shared memory */
+#define THREADS 128u     /* of attention.cu */
+#define MOST_SHARED 8192 /* elements of a row of q and of v, of attention.cu */
 #define LEAST_CHUNK_HEAD 32 /* elements of a row: 4 threads */
 #define LEAST_TOKENS 9      /* of tiles, as of products */
 #define BLOCK_STEP 64   /* elements: whole words of blocks of Q8_0 and Q4_0 */
@@ -17,17 +17,10 @@
 
 static int attention_supports(const struct weir_backend_node *node)
 {
-	int64_t d = weir__cuda_dim(&node->src[0], 0);
-	int64_t dv = weir__cuda_dim(&node->src[2], 0);
-
-	if (!weir__cuda_whole_rows(&node->src[1]) ||
-	    !weir__cuda_whole_rows(&node->src[2]))
-		return weir__cuda_refuse(node, "rows are not whole blocks");
-	if (d > MOST_HEAD || dv > MOST_HEAD - d)
-		return weir__cuda_refuse(
-			node, "heads of %lld and %lld elements, of at most %d",
-			(long long)d, (long long)dv, MOST_HEAD);
-	return 0;
+	return weir__cuda_whole_rows(&node->src[1]) &&
+			       weir__cuda_whole_rows(&node->src[2])
+		       ? 0
+		       : weir__cuda_refuse(node, "rows are not whole blocks");
 }
 
 /* The bytes of an element; 0: quantised. */
@@ -374,6 +367,23 @@ attention_of(const struct weir_backend_node *node, uint64_t number)
 	return p;
 }
 
+/* Append the plain launch. Long heads are in the workspace. */
+static void plain_add(struct weir__cuda_launches *l,
+		      const struct weir__cuda_attention *a)
+{
+	struct weir__cuda_attention p = *a;
+	uint64_t bytes = (uint64_t)(p.d + p.dv) * sizeof(float);
+	uint64_t blocks = at_most(p.rows, MOST_BLOCKS);
+
+	if (p.d + p.dv > MOST_SHARED) {
+		blocks = at_most(blocks, MOST_PARTS / bytes + 1);
+		p.apart = weir__cuda_workspace(l, blocks * bytes);
+		bytes = 0;
+	}
+	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention, blocks, 1,
+			      THREADS, (unsigned)bytes, &p, sizeof(p));
+}
+
 static void attention_plan(struct weir__cuda_launches *l,
 			   const struct weir_backend_node *node)
 {
@@ -388,10 +398,7 @@ static void attention_plan(struct weir__cuda_launches *l,
 			chunks_add(l, &p, NULL);
 		return;
 	}
-	weir__cuda_launch_add(l, WEIR__CUDA_KERNEL_attention,
-			      at_most(p.rows, MOST_BLOCKS), 1, THREADS,
-			      (unsigned)(p.d + p.dv) * sizeof(float), &p,
-			      sizeof(p));
+	plain_add(l, &p);
 }
 
 bool weir__cuda_attention_rounds(const struct weir_backend_node *node)

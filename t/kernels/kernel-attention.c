@@ -122,6 +122,22 @@ static void attention_sinks_odd(void)
 	     NEAR_F32, "attention: a query with a sink and no position is 0");
 }
 
+/* CUDA devices keep no more than 8192 elements of a head in shared memory. */
+static void attention_long_heads(void)
+{
+	struct weir_op_attention p = { .scale = 0.01f };
+	const int d[][2] = { { 8100, 92 }, { 8101, 92 }, { 40, 8200 } };
+
+	for (unsigned i = 0; i < 3; i++)
+		same(weir_attention(g, put(F32, 3, 2, 3, d[i][0]),
+				    put(F16, 3, 1, 5, d[i][0]),
+				    put(F16, 3, 1, 5, d[i][1]),
+				    mask_put(F16, 3, 5), &p),
+		     NEAR_PRODUCT_F16,
+		     "attention of heads of %d and %d elements is right",
+		     d[i][0], d[i][1]);
+}
+
 static void attention_forms(void)
 {
 	same(weir_attention(g, put(F32, 3, 4, 1, 16), put(F16, 3, 2, 9, 16),
@@ -248,6 +264,7 @@ int main(void)
 	attention_params();
 	attention_invariant();
 	attention_forms();
+	attention_long_heads();
 	attention_sinks(5, 9, "few positions");
 	attention_sinks(1, 1500, "one token and many positions");
 	attention_sinks(33, 300, "many tokens and positions");

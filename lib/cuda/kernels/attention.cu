@@ -14,6 +14,16 @@
 
 extern __shared__ float memory[]; /* the query [d], the result [dv] */
 
+/* The memory of this block: in the workspace, if heads are long. */
+__device__ static inline float *memory_of(const struct weir__cuda_attention &p,
+					  char *workspace)
+{
+	if (!p.apart)
+		return memory;
+	return (float *)(workspace + p.apart) +
+	       (int64_t)blockIdx.x * (p.d + p.dv);
+}
+
 /*
  * Element @i of a row, whose elements have @stride. A call: code for all dtypes
  * is large, and k and v have one.
@@ -38,8 +48,9 @@ __device__ static inline float element_of(const operand &t, const char *row,
 }
 
 __device__ static inline float score_of(const struct weir__cuda_attention &p,
-					const char *row, const char *mask,
-					float slope, int64_t s)
+					const float *query, const char *row,
+					const char *mask, float slope,
+					int64_t s)
 {
 	float hidden = 0, w = 0;
 
@@ -50,7 +61,7 @@ __device__ static inline float score_of(const struct weir__cuda_attention &p,
 		return hidden;
 #pragma unroll 1
 	for (int64_t i = 0; i < p.d; i++)
-		w += memory[i] * element_of(p.k, row, i);
+		w += query[i] * element_of(p.k, row, i);
 	w *= p.scale;
 	if (p.softcap > 0)
 		w = p.softcap * tanhf(w / p.softcap);
@@ -61,7 +72,7 @@ KERNEL(attention, attention)
 {
 	__shared__ float part[32], weight[TILE];
 	__shared__ int64_t rows[TILE]; /* of k and v, of the positions */
-	float *result = memory + p.d;
+	float *query = memory_of(p, workspace), *result = query + p.d;
 
 	for (uint64_t n = blockIdx.x; n < p.rows; n += gridDim.x) {
 		place w = place_of(p.q, 1, n), v = w;
@@ -84,7 +95,7 @@ KERNEL(attention, attention)
 		dst = at_repeated(p.dst, v, 1, WEIR__CUDA_DIMS);
 #pragma unroll 1
 		for (int64_t i = threadIdx.x; i < p.d; i += TILE)
-			memory[i] = element_in(p.q, q + i * p.q.stride[0]);
+			query[i] = element_in(p.q, q + i * p.q.stride[0]);
 #pragma unroll 1
 		for (int64_t i = threadIdx.x; i < p.dv; i += TILE)
 			result[i] = 0;
@@ -95,7 +106,7 @@ KERNEL(attention, attention)
 			int64_t left = r.to - tile < TILE ? r.to - tile : TILE;
 			bool is_in = s >= r.from && s < r.to;
 			int64_t row = is_in ? row_of(p, sequence, s) : 0;
-			float score = is_in ? score_of(p,
+			float score = is_in ? score_of(p, query,
 						       k + row * p.k.stride[1],
 						       mask, slope, s)
 					    : -INFINITY;

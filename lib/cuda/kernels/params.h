@@ -295,6 +295,8 @@ struct weir__cuda_attention {
 	float scale, max_bias, softcap;
 	uint32_t causal, window, page; /* as in struct weir_op_attention */
 	uint64_t node;                 /* its number in the segment + 1 */
+	/* Of the plain kernel: a query and a result of each block, or 0. */
+	uint64_t apart;
 	struct weir__cuda_operand dst, q, k, v, mask, sinks, lengths, pages;
 };
 
