@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/credentials.h"
 #include "http/profile.h"
+#include "http/roles.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +14,6 @@
 
 #include <jansson.h>
 
-#define MAX_SOURCES 8
 #define NONE 60  /* seconds that it stays so if there are none */
 #define SOON 120 /* seconds before their end credentials are not used */
 
@@ -105,8 +105,8 @@ bool weir__http_is_printable(const char *secret)
 	return true;
 }
 
-/* Keys that come from @from. */
-static int keys_check(struct weir__http_keys *k, const char *from, char *why)
+int weir__http_keys_check(struct weir__http_keys *k, const char *from,
+			  char why[static WEIR__HTTP_WHY])
 {
 	bool whole = k->id && *k->id && k->secret && *k->secret;
 
@@ -153,7 +153,7 @@ int weir__http_keys_json(struct weir__http_keys *k, const char *text,
 	until = json_string_value(json_object_get(object, "Expiration"));
 	k->until = until ? weir__http_time(until) : 0;
 	json_decref(object);
-	return keys_check(k, from, why);
+	return weir__http_keys_check(k, from, why);
 }
 
 int weir__http_keys_xml(struct weir__http_keys *k, const char *text,
@@ -166,7 +166,7 @@ int weir__http_keys_xml(struct weir__http_keys *k, const char *text,
 	k->token = weir__http_xml(text, "SessionToken");
 	k->until = until ? weir__http_time(until) : 0;
 	free(until);
-	return keys_check(k, from, why);
+	return weir__http_keys_check(k, from, why);
 }
 
 struct weir__http_cloud *weir__http_cloud_new(void)
@@ -193,8 +193,7 @@ void weir__http_cloud_free(struct weir__http_cloud *cloud)
 	free(cloud);
 }
 
-/* A value of the profile that is used, in memory of malloc, or NULL. */
-static char *profile_value(const char *key)
+char *weir__http_profile_value(const char *key)
 {
 	struct weir__http_profiles p;
 	char *value;
@@ -205,9 +204,35 @@ static char *profile_value(const char *key)
 	return value;
 }
 
-char *weir__http_profile_endpoint(void)
+char *weir__http_endpoint(const char *service)
 {
-	return profile_value("endpoint_url");
+	char name[40] = "AWS_ENDPOINT_URL_";
+	const char *given =
+		weir__http_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+	struct weir__http_profiles p;
+	char *value;
+	size_t n = strlen(name);
+
+	if (given && !strcasecmp(given, "true"))
+		return NULL;
+	for (size_t i = 0; service[i] && n < sizeof(name) - 1; i++)
+		name[n++] = (char)toupper((unsigned char)service[i]);
+	name[n] = '\0';
+	given = weir__http_env(name);
+	if (!given)
+		given = weir__http_env("AWS_ENDPOINT_URL");
+	if (given)
+		return strdup(given);
+	weir__http_profiles_read(&p);
+	value = weir__http_profile_service(&p, service, "endpoint_url");
+	if (!value)
+		value = weir__http_profile_get(&p, weir__http_profile_name(),
+					       "endpoint_url");
+	weir__http_profiles_clear(&p);
+	if (value && *value)
+		return value;
+	free(value);
+	return NULL;
 }
 
 struct weir__http_auth *weir__http_auth_aws(const char *user, const char *token,
@@ -218,7 +243,7 @@ struct weir__http_auth *weir__http_auth_aws(const char *user, const char *token,
 		WEIR__HTTP_AUTH_AWS, user, token, region, service);
 
 	if (auth)
-		auth->ca = profile_value("ca_bundle");
+		auth->ca = weir__http_profile_value("ca_bundle");
 	return auth;
 }
 
@@ -231,7 +256,7 @@ static void default_region(char region[static 40])
 	if (!given)
 		given = weir__http_env("AWS_DEFAULT_REGION");
 	if (!given) {
-		value = profile_value("region");
+		value = weir__http_profile_value("region");
 		given = value;
 	}
 	snprintf(region, 40, "%s", given ? given : "");
@@ -258,6 +283,11 @@ bool weir__http_is_region(const char *text)
 				strlen(text);
 }
 
+const char *weir__http_cn(const char *region)
+{
+	return strncmp(region, "cn-", 3) ? "" : ".cn";
+}
+
 bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 			    const char *region)
 {
@@ -279,33 +309,6 @@ bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 	return true;
 }
 
-static int keys_copy(struct weir__http_keys *k, const char *id,
-		     const char *secret, const char *token, const char *from,
-		     char *why)
-{
-	int err;
-
-	k->id = strdup(id);
-	k->secret = strdup(secret);
-	k->token = token ? strdup(token) : NULL;
-	if (!k->id || !k->secret || (token && !k->token))
-		return -ENOMEM;
-	err = keys_check(k, from, why);
-	return err < 0 ? err : 1;
-}
-
-/* These functions fill in @k and return 1; 0: there are none; or -errno. */
-static int by_environment(struct weir__http_keys *k, char *why)
-{
-	const char *id = weir__http_env("AWS_ACCESS_KEY_ID");
-	const char *secret = weir__http_env("AWS_SECRET_ACCESS_KEY");
-
-	return id && secret ? keys_copy(k, id, secret,
-					weir__http_env("AWS_SESSION_TOKEN"),
-					"the environment", why)
-			    : 0;
-}
-
 static int by_web_identity(struct weir__http_remote *r, const char *region,
 			   struct weir__http_keys *k, char *why)
 {
@@ -320,141 +323,16 @@ static int by_web_identity(struct weir__http_remote *r, const char *region,
 					   : 0;
 }
 
-static int by_profile(struct weir__http_remote *r,
-		      const struct weir__http_profiles *p, const char *name,
-		      const char *region, unsigned depth,
-		      struct weir__http_keys *k, char *why);
-
-/* The keys that the profile itself has. */
-static int own_keys(const struct weir__http_profiles *p, const char *name,
-		    struct weir__http_keys *k, char *why)
-{
-	char *id = weir__http_profile_get(p, name, "aws_access_key_id");
-	char *secret = weir__http_profile_get(p, name, "aws_secret_access_key");
-	char *token = weir__http_profile_get(p, name, "aws_session_token");
-	int err = 0;
-
-	if (id && secret)
-		err = keys_copy(k, id, secret, token, "the profile", why);
-	weir__http_wipe(id);
-	weir__http_wipe(secret);
-	weir__http_wipe(token);
-	return err;
-}
-
-static int fail_profile(char *why, const char *name, const char *what)
-{
-	snprintf(why, WEIR__HTTP_WHY, "the profile '%.64s' of AWS %s", name,
-		 what);
-	return -EINVAL;
-}
-
-/* The keys by which the role of profile @name is assumed. */
-static int by_source(struct weir__http_remote *r,
-		     const struct weir__http_profiles *p, const char *name,
-		     const char *source, const char *region, unsigned depth,
-		     struct weir__http_keys *by, char *why)
-{
-	int err;
-
-	if (!source)
-		return fail_profile(
-			why, name,
-			"has a role_arn, and neither source_profile nor web_identity_token_file");
-	if (depth == MAX_SOURCES)
-		return fail_profile(
-			why, name,
-			"is the last of a long chain of source_profile: does one lead back to itself?");
-	if (!strcmp(source, name))
-		err = own_keys(p, name, by, why);
-	else
-		err = by_profile(r, p, source, region, depth + 1, by, why);
-	return err ? err
-		   : fail_profile(
-			     why, name,
-			     "has a source_profile that has no credentials");
-}
-
-/* A role of the profile: by a file with a token, or by another profile. */
-static int by_role(struct weir__http_remote *r,
-		   const struct weir__http_profiles *p, const char *name,
-		   const char *arn, const char *region, unsigned depth,
-		   struct weir__http_keys *k, char *why)
-{
-	char *file = weir__http_profile_get(p, name, "web_identity_token_file");
-	char *source = weir__http_profile_get(p, name, "source_profile");
-	char *session = weir__http_profile_get(p, name, "role_session_name");
-	struct weir__http_role role = { .arn = arn,
-					.session = session,
-					.token_file = file,
-					.region = region };
-	struct weir__http_keys by = { 0 };
-	char *user = NULL;
-	int err = 1;
-
-	if (!file)
-		err = by_source(r, p, name, source, region, depth, &by, why);
-	if (err > 0 && !file) {
-		user = weir__http_print("%s:%s", by.id, by.secret);
-		role.by = user ? weir__http_auth_aws(user, by.token, region,
-						     "sts")
-			       : NULL;
-		err = role.by ? 1 : -ENOMEM;
-	}
-	if (err > 0)
-		err = weir__http_sts(r, &role, k, why);
-	weir__http_wipe(user);
-	weir__http_auth_put(role.by);
-	weir__http_keys_clear(&by);
-	free(file);
-	free(source);
-	free(session);
-	return err;
-}
-
-static int by_profile(struct weir__http_remote *r,
-		      const struct weir__http_profiles *p, const char *name,
-		      const char *region, unsigned depth,
-		      struct weir__http_keys *k, char *why)
-{
-	char *command = weir__http_profile_get(p, name, "credential_process");
-	char *arn = weir__http_profile_get(p, name, "role_arn");
-	char *text;
-	int err = 0;
-
-	if (arn)
-		err = by_role(r, p, name, arn, region, depth, k, why);
-	if (!err)
-		err = own_keys(p, name, k, why);
-	if (!err && command) {
-		err = weir__http_command(r->client, command, &text, why);
-		if (!err) {
-			err = weir__http_keys_json(k, text,
-						   "credential_process", why);
-			weir__http_wipe(text);
-			err = err < 0 ? err : 1;
-		}
-	}
-	free(command);
-	free(arn);
-	return err;
-}
-
 static int find_keys(struct weir__http_remote *r, const char *named,
 		     struct weir__http_keys *k, char *why)
 {
 	const char *region = *named ? named : "us-east-1"; /* of STS */
-	struct weir__http_profiles p;
-	int err = by_environment(k, why);
+	int err = weir__http_by_environment(k, why);
 
 	if (!err)
 		err = by_web_identity(r, region, k, why);
-	if (!err) {
-		weir__http_profiles_read(&p);
-		err = by_profile(r, &p, weir__http_profile_name(), region, 0, k,
-				 why);
-		weir__http_profiles_clear(&p);
-	}
+	if (!err)
+		err = weir__http_by_profile(r, region, k, why);
 	if (!err)
 		err = weir__http_container(r, k, why);
 	if (!err)

@@ -32,12 +32,19 @@ void weir__http_cloud_region(struct weir__http_remote *r, const char *bucket,
  * signed requests go.
  */
 bool weir__http_is_region(const char *text);
+/* What follows "amazonaws.com" in names of hosts of @region: "", or ".cn". */
+const char *weir__http_cn(const char *region);
 /* A server said that the region of @bucket is another one. */
 bool weir__http_cloud_learn(struct weir__http_remote *r, const char *bucket,
 			    const char *region);
 
-/* The endpoint_url of the profile, in memory of malloc, or NULL. */
-char *weir__http_profile_endpoint(void);
+/*
+ * The endpoint that variables or the profile name for a service ("s3"), in
+ * memory of malloc, or NULL.
+ */
+char *weir__http_endpoint(const char *service);
+/* A value of the profile that is used, in memory of malloc, or NULL. */
+char *weir__http_profile_value(const char *key);
 
 /*
  * Credentials of AWS, or, without @user, none, with the authorities that the
@@ -67,6 +74,9 @@ void weir__http_keys_clear(struct weir__http_keys *k);
 /* Read {"AccessKeyId": ...}; -EBADMSG with a sentence that begins with @from */
 int weir__http_keys_json(struct weir__http_keys *k, const char *text,
 			 const char *from, char why[static WEIR__HTTP_WHY]);
+/* Keys that @from gave: 0, or -EBADMSG with a sentence, and they are cleared. */
+int weir__http_keys_check(struct weir__http_keys *k, const char *from,
+			  char why[static WEIR__HTTP_WHY]);
 /* Read the answer of STS. */
 int weir__http_keys_xml(struct weir__http_keys *k, const char *text,
 			const char *from, char why[static WEIR__HTTP_WHY]);
@@ -82,6 +92,7 @@ char *weir__http_xml(const char *text, const char *name);
  */
 struct weir__http_role {
 	const char *arn, *session, *token_file; /* of web identity */
+	const char *external, *seconds;         /* of AssumeRole, or NULL */
 	const char *region;
 	struct weir__http_auth *by; /* AssumeRole instead, signed by it */
 };
@@ -92,5 +103,14 @@ int weir__http_container(struct weir__http_remote *r, struct weir__http_keys *k,
 			 char why[static WEIR__HTTP_WHY]);
 int weir__http_instance(struct weir__http_remote *r, struct weir__http_keys *k,
 			char why[static WEIR__HTTP_WHY]);
+
+/*
+ * A small request to @url, a service of credentials. The caller has filled in
+ * the other members of call->f.q, and clears @call and @body in each case. 0,
+ * or -errno with a sentence.
+ */
+int weir__http_ask(struct weir__http_remote *r, const char *url,
+		   struct weir__http_call *call, struct weir__http_body *body,
+		   char why[static WEIR__HTTP_WHY]);
 
 #endif

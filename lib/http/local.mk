@@ -14,7 +14,8 @@ noinst_LTLIBRARIES += %D%/libhttp.la
 	%D%/listing.c %D%/listing.h %D%/object.c %D%/object.h \
 	%D%/part.c %D%/perform.c %D%/perform.h %D%/profile.c %D%/profile.h \
 	%D%/providers.c %D%/proxy.c %D%/proxy.h %D%/remote.h %D%/renew.c \
-	%D%/s3.c %D%/s3.h %D%/snapshot.c %D%/snapshot.h \
+	%D%/roles.c %D%/roles.h %D%/s3.c %D%/s3.h \
+	%D%/snapshot.c %D%/snapshot.h %D%/sso.c \
 	%D%/thread.c %D%/thread.h %D%/trust.c %D%/trust.h %D%/uri.c %D%/uri.h \
 	%D%/wire.c %D%/wire.h
 %C%_libhttp_la_CFLAGS = $(AM_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS)

@@ -56,6 +56,8 @@ const char *weir__http_profile_name(void)
 {
 	const char *name = weir__http_env("AWS_PROFILE");
 
+	if (!name)
+		name = weir__http_env("AWS_DEFAULT_PROFILE");
 	return name ? name : "default";
 }
 
@@ -97,24 +99,51 @@ static char *value_of(const char *line, size_t n, const char *key)
 	return strndup(value, len);
 }
 
-char *weir__http_ini_get(const char *text, const char *section, const char *key)
+/* The next line of *@text that is neither empty nor a comment, trimmed. */
+static bool next_line(const char **text, const char **line, size_t *ret_len,
+		      bool *nested)
 {
-	bool inside = false;
+	while (*text && **text) {
+		size_t n = strcspn(*text, "\n");
 
-	while (text && *text) {
-		size_t n = strcspn(text, "\n"), len;
-		const char *line = text;
+		*line = *text;
 		/* Lines that begin with a space belong to the key before. */
-		bool nested = isspace((unsigned char)*text);
-		char *value;
+		*nested = isspace((unsigned char)**text);
+		*text += n + ((*text)[n] == '\n');
+		*ret_len = trim(line, n);
+		if (*ret_len && **line != '#' && **line != ';')
+			return true;
+	}
+	return false;
+}
 
-		text += n + (text[n] == '\n');
-		len = trim(&line, n);
-		if (!len || *line == '#' || *line == ';')
-			continue;
-		if (*line == '[') {
-			inside = is_section(line, len, section);
-		} else if (inside && !nested) {
+/* The lines of @section, up to the next one; NULL: there is none. */
+static const char *find_section(const char *text, const char *section)
+{
+	const char *line;
+	bool nested;
+	size_t len;
+
+	while (next_line(&text, &line, &len, &nested))
+		if (*line == '[' && is_section(line, len, section))
+			return text;
+	return NULL;
+}
+
+char *weir__http_ini_get(const char *text, const char *section,
+			 const char *outer, const char *key)
+{
+	const char *at = find_section(text, section), *line;
+	bool nested, inside = !outer;
+	char *value;
+	size_t len;
+
+	while (next_line(&at, &line, &len, &nested) && *line != '[') {
+		if (outer && !nested) {
+			value = value_of(line, len, outer);
+			inside = value && !*value;
+			free(value);
+		} else if (inside && nested == !!outer) {
 			value = value_of(line, len, key);
 			if (value)
 				return value;
@@ -123,24 +152,72 @@ char *weir__http_ini_get(const char *text, const char *section, const char *key)
 	return NULL;
 }
 
+/* The value of @key, or of one nested in @outer, in the profile @name. */
+static char *get(const struct weir__http_profiles *p, const char *name,
+		 const char *outer, const char *key)
+{
+	char *value = weir__http_ini_get(p->credentials, name, outer, key);
+	char *section;
+
+	if (!value && !strcmp(name, "default"))
+		value = weir__http_ini_get(p->config, name, outer, key);
+	if (value)
+		return value;
+	section = weir__http_print("profile %s", name);
+	if (section)
+		value = weir__http_ini_get(p->config, section, outer, key);
+	free(section);
+	return value;
+}
+
 char *weir__http_profile_get(const struct weir__http_profiles *p,
 			     const char *name, const char *key)
 {
-	char *value = weir__http_ini_get(p->credentials, name, key);
-	char *section;
+	return get(p, name, NULL, key);
+}
 
-	if (value || !p->config)
-		return value;
-	if (!strcmp(name, "default")) {
-		value = weir__http_ini_get(p->config, name, key);
-		if (value)
-			return value;
-	}
-	section = weir__http_print("profile %s", name);
+char *weir__http_profile_s3(const struct weir__http_profiles *p,
+			    const char *key)
+{
+	return get(p, weir__http_profile_name(), "s3", key);
+}
+
+char *weir__http_profile_section(const struct weir__http_profiles *p,
+				 const char *kind, const char *name,
+				 const char *outer, const char *key)
+{
+	char *section = weir__http_print("%s %s", kind, name), *value = NULL;
+
 	if (section)
-		value = weir__http_ini_get(p->config, section, key);
+		value = weir__http_ini_get(p->config, section, outer, key);
 	free(section);
 	return value;
+}
+
+char *weir__http_profile_service(const struct weir__http_profiles *p,
+				 const char *service, const char *key)
+{
+	char *name = weir__http_profile_get(p, weir__http_profile_name(),
+					    "services");
+	char *value = NULL;
+
+	if (name)
+		value = weir__http_profile_section(p, "services", name, service,
+						   key);
+	free(name);
+	return value;
+}
+
+bool weir__http_profile_is(const struct weir__http_profiles *p,
+			   const char *name)
+{
+	char *section = weir__http_print("profile %s", name);
+	bool r = find_section(p->credentials, name) ||
+		 (section && find_section(p->config, section)) ||
+		 (!strcmp(name, "default") && find_section(p->config, name));
+
+	free(section);
+	return r;
 }
 
 static int spawn(const char *command, int out, pid_t *ret_pid)

@@ -14,7 +14,7 @@ struct weir__http_profiles {
 void weir__http_profiles_read(struct weir__http_profiles *p);
 void weir__http_profiles_clear(struct weir__http_profiles *p);
 
-/* The name in AWS_PROFILE, or "default". */
+/* The name in AWS_PROFILE, or AWS_DEFAULT_PROFILE, or "default". */
 const char *weir__http_profile_name(void);
 /*
  * The value of @key in profile @name, in memory of malloc; NULL: none. The file
@@ -22,9 +22,28 @@ const char *weir__http_profile_name(void);
  */
 char *weir__http_profile_get(const struct weir__http_profiles *p,
 			     const char *name, const char *key);
-/* A value of the file with the text @text, in a section with this header. */
+/* The same of a key nested in "s3 =" of the profile that is used. */
+char *weir__http_profile_s3(const struct weir__http_profiles *p,
+			    const char *key);
+/*
+ * The same of section [@kind @name] of the config, such as [sso-session x];
+ * nested in "@outer =", or, if that is NULL, directly in the section.
+ */
+char *weir__http_profile_section(const struct weir__http_profiles *p,
+				 const char *kind, const char *name,
+				 const char *outer, const char *key);
+/* The same for a service, in the section that the profile calls services. */
+char *weir__http_profile_service(const struct weir__http_profiles *p,
+				 const char *service, const char *key);
+/* True if a file has the profile. */
+bool weir__http_profile_is(const struct weir__http_profiles *p,
+			   const char *name);
+/*
+ * A value of the file with the text @text, in the section with this header:
+ * nested in "@outer =", or, if that is NULL, directly in it. @text: may be NULL.
+ */
 char *weir__http_ini_get(const char *text, const char *section,
-			 const char *key);
+			 const char *outer, const char *key);
 
 /*
  * Run @command by the shell, and return what it writes to its output in memory

@@ -9,10 +9,9 @@
 
 #define ANSWER_MAX (64u << 10)
 
-/* A small request to @url. The caller has filled in call->f.q but for these. */
-static int ask(struct weir__http_remote *r, const char *url,
-	       struct weir__http_call *call, struct weir__http_body *body,
-	       char *why)
+int weir__http_ask(struct weir__http_remote *r, const char *url,
+		   struct weir__http_call *call, struct weir__http_body *body,
+		   char why[static WEIR__HTTP_WHY])
 {
 	struct weir__http_url u;
 	int err = weir__http_url_parse(url, &u, why);
@@ -44,23 +43,35 @@ static int ask(struct weir__http_remote *r, const char *url,
 	return err;
 }
 
+/* "&NAME=VALUE" at the end of *@form, which becomes NULL if there is no memory. */
+static void add_field(char **form, const char *name, const char *value)
+{
+	char *encoded = weir__http_encode(value, "");
+	char *longer = *form && encoded ? weir__http_print("%s&%s=%s", *form,
+							   name, encoded)
+					: NULL;
+
+	weir__http_wipe(encoded);
+	weir__http_wipe(*form);
+	*form = longer;
+}
+
 /* The form that STS takes, in memory of malloc; NULL: no memory. */
 static char *sts_form(const struct weir__http_role *role, const char *token)
 {
-	char *arn = weir__http_encode(role->arn, "");
-	char *name =
-		weir__http_encode(role->session ? role->session : "weir", "");
-	char *encoded = weir__http_encode(token ? token : "", "");
-	char *form = NULL;
+	char *form = weir__http_print("Action=%s&Version=2011-06-15",
+				      token ? "AssumeRoleWithWebIdentity"
+					    : "AssumeRole");
 
-	if (arn && name && encoded)
-		form = weir__http_print(
-			"Action=%s&RoleArn=%s&RoleSessionName=%s&Version=2011-06-15%s%s",
-			token ? "AssumeRoleWithWebIdentity" : "AssumeRole", arn,
-			name, token ? "&WebIdentityToken=" : "", encoded);
-	free(arn);
-	free(name);
-	weir__http_wipe(encoded);
+	add_field(&form, "RoleArn", role->arn);
+	add_field(&form, "RoleSessionName",
+		  role->session ? role->session : "weir");
+	if (token)
+		add_field(&form, "WebIdentityToken", token);
+	if (role->seconds)
+		add_field(&form, "DurationSeconds", role->seconds);
+	if (role->external)
+		add_field(&form, "ExternalId", role->external);
 	return form;
 }
 
@@ -68,10 +79,9 @@ int weir__http_sts(struct weir__http_remote *r,
 		   const struct weir__http_role *role,
 		   struct weir__http_keys *k, char why[static WEIR__HTTP_WHY])
 {
-	const char *given = weir__http_env("AWS_ENDPOINT_URL_STS");
 	struct weir__http_call call = { 0 };
 	struct weir__http_body body = { 0 };
-	char *token = NULL, *url;
+	char *token = NULL, *given, *url;
 	int err;
 
 	if (!role->by) {
@@ -84,19 +94,19 @@ int weir__http_sts(struct weir__http_remote *r,
 			return -EACCES;
 		}
 	}
-	if (!given)
-		given = weir__http_env("AWS_ENDPOINT_URL");
+	given = weir__http_endpoint("sts");
 	url = given ? weir__http_print("%s%s", given,
 				       given[strlen(given) - 1] == '/' ? ""
 								       : "/")
-		    : weir__http_print("https://sts.%s.amazonaws.com/",
-				       role->region);
+		    : weir__http_print("https://sts.%s.amazonaws.com%s/",
+				       role->region,
+				       weir__http_cn(role->region));
 	call.f.q.post = sts_form(role, token);
 	call.f.q.auth =
 		role->by ? weir__http_auth_get(role->by)
 			 : weir__http_auth_aws(NULL, NULL, role->region, "sts");
 	if (url && call.f.q.post && call.f.q.auth) {
-		err = ask(r, url, &call, &body, why);
+		err = weir__http_ask(r, url, &call, &body, why);
 	} else {
 		snprintf(why, WEIR__HTTP_WHY, "no memory");
 		err = -ENOMEM;
@@ -105,6 +115,7 @@ int weir__http_sts(struct weir__http_remote *r,
 		err = weir__http_keys_xml(k, body.data, "STS", why);
 	weir__http_call_clear(&call);
 	weir__http_body_clear(&body);
+	free(given);
 	free(url);
 	weir__http_wipe(token);
 	return err < 0 ? err : 1;
@@ -182,7 +193,7 @@ int weir__http_container(struct weir__http_remote *r, struct weir__http_keys *k,
 	if (!err)
 		err = container_token(&call.f.q.extra[0], why);
 	if (!err)
-		err = ask(r, url, &call, &body, why);
+		err = weir__http_ask(r, url, &call, &body, why);
 	if (!err)
 		err = weir__http_keys_json(k, body.data, "the container", why);
 	weir__http_call_clear(&call);
@@ -219,7 +230,7 @@ static int metadata(struct weir__http_remote *r, const char *path,
 			strdup("X-aws-ec2-metadata-token-ttl-seconds: 21600");
 	}
 	if (url && call.f.q.extra[0])
-		err = ask(r, url, &call, body, why);
+		err = weir__http_ask(r, url, &call, body, why);
 	weir__http_call_clear(&call);
 	free(url);
 	return err;

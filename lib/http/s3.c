@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/s3.h"
 #include "http/listing.h"
+#include "http/roles.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PAGE_MAX (8u << 20) /* 1000 keys of 1 KiB, in XML */
 
@@ -22,44 +24,106 @@ static bool is_host_name(const char *bucket)
 /* The endpoint that variables or the profile name, in malloc; NULL: none. */
 static char *given_endpoint(const struct weir__http_url *u)
 {
-	const char *given;
-
 	if (u->scheme == WEIR__HTTP_GS) {
-		given = weir__http_env("STORAGE_EMULATOR_HOST");
+		const char *given = weir__http_env("STORAGE_EMULATOR_HOST");
+
 		if (given && !strstr(given, "://"))
 			return weir__http_print("http://%s", given);
 		return given ? strdup(given) : NULL;
 	}
-	given = weir__http_env("AWS_ENDPOINT_URL_S3");
-	if (!given)
-		given = weir__http_env("AWS_ENDPOINT_URL");
-	return given ? strdup(given) : weir__http_profile_endpoint();
+	return weir__http_endpoint("s3");
+}
+
+enum style {
+	STYLE_AUTO,
+	STYLE_PATH,
+	STYLE_VIRTUAL,
+	STYLE_NONE
+};
+
+/* How the profile wants buckets to be named: in the path, or in the host. */
+static enum style find_style(const struct weir__http_url *u)
+{
+	static const char *const names[] = { "auto", "path", "virtual" };
+	enum style style = STYLE_AUTO;
+	struct weir__http_profiles p;
+	char *value;
+
+	if (u->scheme != WEIR__HTTP_S3)
+		return STYLE_AUTO;
+	weir__http_profiles_read(&p);
+	value = weir__http_profile_s3(&p, "addressing_style");
+	weir__http_profiles_clear(&p);
+	while (value && style < STYLE_NONE && strcasecmp(value, names[style]))
+		style++;
+	free(value);
+	return style;
+}
+
+/* The URL of the bucket at an endpoint, with '/' at its end. */
+static char *url_at(const char *given, const char *bucket, enum style style)
+{
+	const char *host = strstr(given, "://");
+	size_t n = strlen(given);
+
+	while (n && given[n - 1] == '/')
+		n--;
+	if (style != STYLE_VIRTUAL || !host)
+		return weir__http_print("%.*s/%s/", (int)n, given, bucket);
+	host += 3;
+	return weir__http_print("%.*s%s.%.*s/", (int)(host - given), given,
+				bucket, (int)(n - (size_t)(host - given)),
+				host);
 }
 
 /* The URL of the bucket, with '/' at its end; NULL: no memory. */
-static char *bucket_url(const struct weir__http_url *u, const char *region)
+static char *bucket_url(const struct weir__http_url *u, const char *region,
+			enum style style)
 {
 	char *given = given_endpoint(u), *url;
-	const char *cn = strncmp(region, "cn-", 3) ? "" : ".cn";
-	size_t n;
+	const char *cn = weir__http_cn(region);
 
-	if (given) {
-		n = strlen(given);
-		while (n && given[n - 1] == '/')
-			n--;
-		url = weir__http_print("%.*s/%s/", (int)n, given, u->host);
-	} else if (u->scheme == WEIR__HTTP_GS) {
+	if (given)
+		url = url_at(given, u->host, style);
+	else if (u->scheme == WEIR__HTTP_GS)
 		url = weir__http_print("https://storage.googleapis.com/%s/",
 				       u->host);
-	} else if (is_host_name(u->host)) {
+	else if (style != STYLE_PATH && is_host_name(u->host))
 		url = weir__http_print("https://%s.s3.%s.amazonaws.com%s/",
 				       u->host, region, cn);
-	} else {
+	else
 		url = weir__http_print("https://s3.%s.amazonaws.com%s/%s/",
 				       region, cn, u->host);
-	}
 	free(given);
 	return url;
+}
+
+/* What the profile, or a variable, wants and is not done. */
+static int check_wanted(const struct weir__http_url *u, enum style style,
+			char *why)
+{
+	const char *fips = weir__http_env("AWS_USE_FIPS_ENDPOINT");
+	char *given = NULL, *value = NULL;
+	int err = 0;
+
+	if (u->scheme != WEIR__HTTP_S3)
+		return 0;
+	if (style == STYLE_NONE)
+		return weir__http_profile_fail(
+			why, weir__http_profile_name(),
+			"has an addressing_style of s3 that is none of auto, path and virtual");
+	if (!fips)
+		fips = value = weir__http_profile_value("use_fips_endpoint");
+	if (fips && !strcasecmp(fips, "true") &&
+	    !(given = weir__http_endpoint("s3"))) {
+		snprintf(
+			why, WEIR__HTTP_WHY,
+			"an endpoint of FIPS is wanted (AWS_USE_FIPS_ENDPOINT, use_fips_endpoint): name it by AWS_ENDPOINT_URL_S3");
+		err = -EINVAL;
+	}
+	free(given);
+	free(value);
+	return err;
 }
 
 /* A bearer, keys of HMAC, or nothing for public buckets. */
@@ -120,10 +184,13 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 		 struct weir__http_start *s, char *why)
 {
 	char region[40] = "auto", *url, *text;
-	int err;
+	enum style style = find_style(u);
+	int err = check_wanted(u, style, why);
 
 	s->store = true;
 	weir__http_url_show(u, s->q.shown);
+	if (err < 0)
+		return err;
 	if (u->scheme == WEIR__HTTP_GS) {
 		err = auth_google(&s->q.auth, why);
 	} else {
@@ -135,7 +202,7 @@ static int begin(struct weir__http_remote *r, const struct weir__http_url *u,
 		err = check_signing(s, why);
 	if (err < 0)
 		return err;
-	url = bucket_url(u, region);
+	url = bucket_url(u, region, style);
 	text = url ? weir__http_print("%s%s", url, tail) : NULL;
 	free(url);
 	if (!text) {

@@ -5,7 +5,7 @@ TESTS += %D%/http-moto.sh
 if HAVE_CURL
 T_HTTP_C = %D%/http-answer.t %D%/http-azure.t %D%/http-cloud.t \
 	%D%/http-limit.t %D%/http-load.t \
-	%D%/http-nginx.t %D%/http-older.t %D%/http-proxy.t \
+	%D%/http-nginx.t %D%/http-older.t %D%/http-profile.t %D%/http-proxy.t \
 	%D%/http-redirect.t %D%/http-refused.t %D%/http-resolver.t \
 	%D%/http-tls.t \
 	%D%/http-snapshot.t %D%/http-transfer.t %D%/http-url.t
@@ -27,6 +27,8 @@ T_HTTP_LIBS = lib/http/libhttp.la t/libtap.la lib/libweir.la $(CURL_LIBS) $(JANS
 %C%_http_nginx_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_older_t_SOURCES = %D%/http-older.c $(T_SERVING)
 %C%_http_older_t_LDADD = $(T_HTTP_LIBS)
+%C%_http_profile_t_SOURCES = %D%/http-profile.c $(T_SERVING)
+%C%_http_profile_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_proxy_t_SOURCES = %D%/http-proxy.c $(T_SERVING)
 %C%_http_proxy_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_redirect_t_SOURCES = %D%/http-redirect.c $(T_SERVING)

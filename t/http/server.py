@@ -570,6 +570,16 @@ class Paths:
             "AccessKeyId": "container", "SecretAccessKey": "s",
             "Token": "t", "Expiration": "2036-01-01T00:00:00Z"}).encode())
 
+    def federation(self, request, *rest):
+        """IAM Identity Center."""
+        if request.headers.get("x-amz-sso_bearer_token") != "sso-token":
+            return Answer(401, {}, b'{"message": "Session token not found"}')
+        if request.query != "account_id=123&role_name=Read%2BList":
+            return Answer(403, {}, b'{"message": "No access"}')
+        return Answer(200, {}, json.dumps({"roleCredentials": {
+            "accessKeyId": "center", "secretAccessKey": "s",
+            "sessionToken": "t", "expiration": 2082758400000}}).encode())
+
     def latest(self, request, *rest):
         if rest == ("api", "token"):
             if request.method != "PUT":
@@ -594,6 +604,10 @@ class Paths:
                     "authorization", ""):
                 return self.error(request, 403, "AccessDenied")
             name = "assumed"
+            if "secret" in form["RoleArn"][0] and \
+                    (form.get("ExternalId"), form.get("DurationSeconds"),
+                     form["RoleSessionName"]) != (["a+b/="], ["900"], ["me"]):
+                return self.error(request, 403, "AccessDenied")
         elif form["WebIdentityToken"] != ["jwt+/="]:
             return self.error(request, 403, "InvalidIdentityToken")
         return Answer(200, {}, (
@@ -622,6 +636,8 @@ def tunnel(target, headers):
     if host == "secret.example" and \
             headers.get("proxy-authorization") != USER_PASSWORD:
         return 407
+    if ".amazonaws.com" in host:
+        return 403
     return {"forbidden.example": 403, "away.example": 502}.get(host, 200)
 
 
