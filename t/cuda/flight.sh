@@ -5,14 +5,26 @@
 # of all units of their rings but the one that is computed with. RESOURCES is
 # lib/cuda/kernels/resources.txt; lib/cuda/kernels/matvec.cuh has the shapes.
 awk '
+	function dtypes(names, bytes, rows, fits,   i, n, name)
+	{
+		n = split(names, name)
+		for (i = 1; i <= n; i++) {
+			unit[name[i]] = bytes
+			wide[name[i]] = rows
+			aligned[name[i]] = fits
+		}
+	}
 	BEGIN {
 		n = split("80 86 89 90 100 120", gpu)
 		split("164 100 100 228 228 100", room)
-		unit["f32"] = unit["f16"] = unit["bf16"] = 1024
-		unit["q8_0"] = 1088
-		unit["q4_0"] = unit["q4_k"] = 576
-		unit["q6_k"] = 840
-		wide["q6_k"] = 2
+		# Bytes of a unit; rows of a warp with 4 and 8 columns; whether
+		# rows begin at multiples of 16 bytes.
+		dtypes("f32 f16 bf16", 1024, 4, 1)
+		dtypes("q8_0", 1088, 4, 0)
+		dtypes("q4_0", 576, 4, 0)
+		dtypes("q4_k", 576, 4, 1)
+		dtypes("q5_k", 704, 4, 1)
+		dtypes("q6_k", 840, 2, 0)
 		printf "%-16s", "# kernel"
 		for (i = 1; i <= n; i++)
 			printf " %7s", "sm_" gpu[i]
@@ -25,11 +37,13 @@ awk '
 		columns = dtype
 		sub(".*_", "", columns)
 		sub("_[1248]$", "", dtype)
-		rows = columns > 2 ? 4 : 2
-		if (columns > 2 && dtype in wide)
-			rows = wide[dtype]
+		if (!(dtype in unit)) {
+			print name, "has no row in flight.sh"
+			next
+		}
+		rows = columns > 2 ? wide[dtype] : 2
 		slot = unit[dtype]
-		if (dtype ~ /^q/ && dtype != "q4_k")
+		if (!aligned[dtype])
 			slot = int((slot + 30) / 16) * 16
 		stages = ($8 - 2 * 4 * rows * columns * 4) / (4 * rows * slot)
 		if (stages < 2 || stages != int(stages)) {

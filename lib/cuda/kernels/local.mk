@@ -10,7 +10,7 @@ CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
 	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/queries.cuh %D%/chunk_rows.cuh \
-	%D%/matvec.cuh %D%/matvec_blocks.cuh \
+	%D%/matvec.cuh %D%/matvec_blocks.cuh %D%/values.cuh \
 	%D%/rounded.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_PTXZ = $(CUDA_KERNELS_CU:.cu=.ptxz)

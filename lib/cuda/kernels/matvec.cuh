@@ -49,7 +49,7 @@ template <class A, int C> struct matvec_shape {
 		(A::unit_bytes + (A::shifted ? 30 : 0)) / 16 * 16;
 	static const int stage = rows * slot;
 	static const int fit = MATVEC_RING(C) / stage;
-	static const int most = C > 4 ? 6 : 4;
+	static const int most = A::unit_bytes < 512 ? 8 : C > 4 ? 6 : 4;
 	static const int stages = fit < 2 ? 2 : fit > most ? most : fit;
 };
 

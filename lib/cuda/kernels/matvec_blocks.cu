@@ -70,31 +70,15 @@ struct rows_q4_k {
 	__device__ inline void in(uint32_t unit, unsigned lane)
 	{
 		uint32_t b = unit + 144 * (lane / 8);
-		uint4 head = shared_u32x4(b);
 		uint4 w = shared_u32x4(b + 16 + 16 * (lane % 8));
-		float d = f16_in((uint16_t)head.x);
-		float m = f16_in((uint16_t)(head.x >> 16));
-		uint32_t scales = head.y & 0x3f3f3f3f;
-		uint32_t leasts = head.z & 0x3f3f3f3f;
 
-		/* Four bits of the last four groups, and two of the first. */
-		if (lane % 8 >= 4) {
-			scales = (head.w & 0x0f0f0f0f) |
-				 (head.y >> 2 & 0x30303030);
-			leasts = (head.w >> 4 & 0x0f0f0f0f) |
-				 (head.z >> 2 & 0x30303030);
-		}
-		scales >>= 16 * (lane / 2 % 2);
-		leasts >>= 16 * (lane / 2 % 2);
+		scales_q4_k(shared_u32x4(b), lane, scale, least);
 		/* The upper ones are 16 times what they are. */
 		q[0] = (int)(w.x & 0x0f0f0f0f), q[4] = (int)(w.x & 0xf0f0f0f0);
 		q[1] = (int)(w.y & 0x0f0f0f0f), q[5] = (int)(w.y & 0xf0f0f0f0);
 		q[2] = (int)(w.z & 0x0f0f0f0f), q[6] = (int)(w.z & 0xf0f0f0f0);
 		q[3] = (int)(w.w & 0x0f0f0f0f), q[7] = (int)(w.w & 0xf0f0f0f0);
-		scale[0] = d * (float)(scales & 255);
-		scale[1] = d / 16 * (float)(scales >> 8 & 255);
-		least[0] = m * (float)(leasts & 255);
-		least[1] = m * (float)(leasts >> 8 & 255);
+		scale[1] /= 16;
 	}
 
 	__device__ inline float dot(const column_parts &b) const

@@ -75,6 +75,33 @@ struct no_table {
 	}
 };
 
+/*
+ * The scales and minima of a lane of Q4_K or Q5_K, whose parts are in two
+ * neighbouring groups of 32 elements: the first 16 bytes of a block have two
+ * scales, and those of the groups, of 6 bits each.
+ */
+__device__ static inline void scales_q4_k(uint4 head, unsigned lane,
+					  float scale[2], float least[2])
+{
+	float d = f16_in((uint16_t)head.x);
+	float m = f16_in((uint16_t)(head.x >> 16));
+	uint32_t scales = head.y & 0x3f3f3f3f;
+	uint32_t leasts = head.z & 0x3f3f3f3f;
+
+	/* Four bits of the last four groups, and two of the first. */
+	if (lane % 8 >= 4) {
+		scales = (head.w & 0x0f0f0f0f) | (head.y >> 2 & 0x30303030);
+		leasts = (head.w >> 4 & 0x0f0f0f0f) |
+			 (head.z >> 2 & 0x30303030);
+	}
+	scales >>= 16 * (lane / 2 % 2);
+	leasts >>= 16 * (lane / 2 % 2);
+	scale[0] = d * (float)(scales & 255);
+	scale[1] = d * (float)(scales >> 8 & 255);
+	least[0] = m * (float)(leasts & 255);
+	least[1] = m * (float)(leasts >> 8 & 255);
+}
+
 /* Part @h of lane @lane, of the 64 parts of a unit. */
 __device__ static inline unsigned part_of(unsigned order, unsigned lane,
 					  unsigned h)

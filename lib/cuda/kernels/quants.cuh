@@ -7,6 +7,7 @@
 #define WEIR__CUDA_QUANTS_CUH
 
 #include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/values.cuh"
 
 #define WEIR__GRID(name, n) __device__ static const uint16_t grid_##name[n]
 #include "mem/quants_grids.inc"
@@ -121,24 +122,6 @@ struct block_tq2_0 {
 	}
 };
 
-/* 4 bits select one of 16 values, the bytes of two words. */
-__device__ static inline int value_of(uint64_t low, uint64_t high, unsigned q)
-{
-	return (signed char)((q < 8 ? low : high) >> 8 * (q % 8));
-}
-
-/* -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113. */
-__device__ static inline int iq4_value(unsigned q)
-{
-	return value_of(0xf6eaddcfbfad9881, 0x7159453526190d01, q);
-}
-
-/* Twice the values of E2M1: 0 1 2 3 4 6 8 12, and these with a sign. */
-__device__ static inline int fp4_value(unsigned q)
-{
-	return value_of(0x0c08060403020100, 0xf4f8fafcfdfeff00, q);
-}
-
 struct block_iq4_nl {
 	BLOCK(IQ4_NL);
 
@@ -169,10 +152,7 @@ struct block_mxfp4 {
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		unsigned e = byte_in(b);
-
-		return __uint_as_float(e < 2 ? 0x00200000u << e
-					     : (e - 1) << 23) *
+		return e8m0_half(byte_in(b)) *
 		       (float)fp4_value(nibble(b + 1, i, 16));
 	}
 };
@@ -183,14 +163,9 @@ struct block_nvfp4 {
 
 	__device__ static inline float at(const char *b, unsigned i)
 	{
-		unsigned g = i / 16, x = byte_in(b + g), e = x >> 3 & 15;
-		float scale = e ? __uint_as_float((e + 119) << 23 |
-						  (x & 7) << 20)
-				: (float)(x & 7) * 0x1p-10f;
+		unsigned g = i / 16;
 
-		if (x == 0x7f)
-			scale = 0;
-		return scale *
+		return e4m3_half(byte_in(b + g)) *
 		       (float)fp4_value(nibble(b + 4 + 8 * g, i % 16, 8));
 	}
 };
