@@ -74,7 +74,7 @@ void weir__http_keys_clear(struct weir__http_keys *k);
 /* Read {"AccessKeyId": ...}; -EBADMSG with a sentence that begins with @from */
 int weir__http_keys_json(struct weir__http_keys *k, const char *text,
 			 const char *from, char why[static WEIR__HTTP_WHY]);
-/* Keys that @from gave: 0, or -EBADMSG with a sentence, and they are cleared. */
+/* Check the keys of @from. -EBADMSG with a sentence: they were cleared. */
 int weir__http_keys_check(struct weir__http_keys *k, const char *from,
 			  char why[static WEIR__HTTP_WHY]);
 /* Read the answer of STS. */

@@ -40,7 +40,7 @@ bool weir__http_profile_is(const struct weir__http_profiles *p,
 			   const char *name);
 /*
  * A value of the file with the text @text, in the section with this header:
- * nested in "@outer =", or, if that is NULL, directly in it. @text: may be NULL.
+ * nested in "@outer =", or, if that is NULL, directly in it. Takes NULL.
  */
 char *weir__http_ini_get(const char *text, const char *section,
 			 const char *outer, const char *key);

@@ -43,7 +43,7 @@ int weir__http_ask(struct weir__http_remote *r, const char *url,
 	return err;
 }
 
-/* "&NAME=VALUE" at the end of *@form, which becomes NULL if there is no memory. */
+/* Append "&NAME=VALUE" to *@form, which becomes NULL: no memory. */
 static void add_field(char **form, const char *name, const char *value)
 {
 	char *encoded = weir__http_encode(value, "");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where credentials of AWS come from: the environment, a profile with its
- * roles, a session of IAM Identity Center. Each function fills in @k and returns
- * 1; 0: there are none of the kind; or -errno with a sentence. They may block.
+ * roles, a session of IAM Identity Center. Each function fills in @k and
+ * returns 1; 0: there are none of the kind; or -errno with a sentence. They may
+ * block.
  */
 #ifndef HTTP_ROLES_H
 #define HTTP_ROLES_H

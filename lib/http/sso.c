@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Credentials of IAM Identity Center: `aws sso login` keeps a token in a file,
- * for which the service gives the keys of a role. The token is not renewed here.
+ * for which the service gives the keys of a role. The token is not renewed.
  */
 #include "http/roles.h"
 
