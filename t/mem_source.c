@@ -49,6 +49,7 @@ static void answer(struct weir_source_read *read)
 			read->arrived(read, read->len / 2);
 	}
 	mem.in_flight--;
+	mem.waiting -= read->len;
 	read->done(read, meets ? mem.fail : 0,
 		   meets ? "the test made it fail" : NULL);
 }
@@ -228,9 +229,12 @@ static void mem_read(void *object, struct weir_source_read *read)
 {
 	struct object *o = object;
 	uint32_t n = ++mem.in_flight;
+	uint64_t waiting = mem.waiting += read->len;
 
 	if (n > mem.most)
 		mem.most = n;
+	if (waiting > mem.most_bytes)
+		mem.most_bytes = waiting;
 	mem.reads++;
 	mem.bytes += read->len;
 	if (read->off + read->len > o->n || !read->len || read->priv[0])
@@ -267,6 +271,7 @@ static void mem_cancel(void *object, struct weir_source_read *read)
 	if (!mine)
 		return;
 	mem.in_flight--;
+	mem.waiting -= read->len;
 	read->done(read, -ECANCELED, "the library cancelled it");
 }
 
@@ -363,6 +368,7 @@ void mem_reset(void)
 	mem.identity = mem.sha256 = NULL;
 	mem.opened = mem.closed = mem.stopped = 0;
 	mem.reads = mem.cancels = mem.most = 0;
+	mem.most_bytes = 0;
 	mem.bytes = mem.wrong = 0;
 	mem.gap = 0;
 }

@@ -44,6 +44,7 @@ extern struct mem_source {
 	_Atomic uint32_t reads, cancels, most; /* most: in flight at once */
 	_Atomic uint64_t bytes, wrong; /* wrong: reads that break a rule */
 	_Atomic uint32_t in_flight;
+	_Atomic uint64_t waiting, most_bytes; /* of reads in flight */
 	_Atomic int64_t gap; /* ns, the longest in which nothing trickled */
 } mem;
 

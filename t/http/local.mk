@@ -3,7 +3,8 @@ EXTRA_DIST += %D%/server.py %D%/s3_store.py
 dist_check_SCRIPTS += %D%/http-moto.sh
 TESTS += %D%/http-moto.sh
 if HAVE_CURL
-T_HTTP_C = %D%/http-answer.t %D%/http-azure.t %D%/http-cloud.t \
+T_HTTP_C = %D%/http-answer.t %D%/http-azure.t %D%/http-budget.t \
+	%D%/http-cloud.t \
 	%D%/http-limit.t %D%/http-load.t \
 	%D%/http-nginx.t %D%/http-older.t %D%/http-profile.t %D%/http-proxy.t \
 	%D%/http-redirect.t %D%/http-refused.t %D%/http-resolver.t \
@@ -17,6 +18,8 @@ T_HTTP_LIBS = lib/http/libhttp.la t/libtap.la lib/libweir.la $(CURL_LIBS) $(JANS
 %C%_http_answer_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_azure_t_SOURCES = %D%/http-azure.c $(T_SERVING)
 %C%_http_azure_t_LDADD = $(T_HTTP_LIBS)
+%C%_http_budget_t_SOURCES = %D%/http-budget.c $(T_SERVING)
+%C%_http_budget_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_cloud_t_SOURCES = %D%/http-cloud.c $(T_SERVING)
 %C%_http_cloud_t_LDADD = $(T_HTTP_LIBS)
 %C%_http_limit_t_SOURCES = %D%/http-limit.c

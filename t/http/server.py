@@ -135,9 +135,15 @@ class Paths:
     def plain(self, request, size, *rest):
         return ranged(request, int(size))
 
-    def model(self, request, size, *rest):
+    def matrix(self, request, rows, *rest):
+        """The same, of F32 with 1024 columns."""
+        return self.model(request, 4096 * int(rows), "F32", int(rows), 1024)
+
+    def model(self, request, size, dtype="U8", *shape):
         """A safetensors file with one tensor of so many bytes."""
-        header = json.dumps({"w": {"dtype": "U8", "shape": [int(size)],
+        if dtype != "F32":  # the name of the file
+            dtype, shape = "U8", [int(size)]
+        header = json.dumps({"w": {"dtype": dtype, "shape": shape,
                                    "data_offsets": [0, int(size)]}})
         header = header.ljust(128).encode()
         head = struct.pack("<Q", len(header)) + header

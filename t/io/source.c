@@ -438,6 +438,45 @@ static void small_window(void)
 	end();
 }
 
+/* A program's own source: slots, its window, and memory for tensors. */
+static void budgets(void)
+{
+	struct weir_load_report rep = { .size = sizeof(rep) };
+	struct weir_select_opts how = WEIR_SELECT_OPTS_INIT;
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_weights *w;
+	struct weir_model *m;
+
+	tap_prefix("budgets: ");
+	o.staging = 4 << 20;
+	o.chunk = 1 << 17;
+	o.reactors = 1;
+	o.budget = 14 << 20;
+	begin(&o);
+	mem.delay = 1000000;
+	mem.window_bytes = 2 << 20;
+	m = model_of(mem_url(path));
+	how.dtype = WEIR_DTYPE_BF16;
+	is_int(load(m, "rows", &how, &w, &rep), 0, "2 MiB are converted");
+	ok(rep.staged >= 2 << 20 && rep.staging <= o.staging,
+	   "by slots of at most 4 MiB: %llu", (unsigned long long)rep.staging);
+	ok(mem.most > 1 && mem.most_bytes <= o.staging,
+	   "so at most 4 MiB are requested at a time: %llu",
+	   (unsigned long long)mem.most_bytes);
+	weir_weights_free(w);
+	mem.most_bytes = 0;
+	is_int(load(m, "large", NULL, &w, &rep), 0, "9 MB are read in place");
+	ok(mem.most_bytes <= (2 << 20) + o.chunk,
+	   "with the source's window and a chunk at a time: %llu",
+	   (unsigned long long)mem.most_bytes);
+	ok(rep.memory <= o.budget, "within the budget of the root");
+	weir_weights_free(w);
+	is_err(load(m, NULL, NULL, &w, &rep), -ENOMEM, "budget of 14680064",
+	       "all tensors exceed the budget of the root");
+	weir_model_close(m);
+	end();
+}
+
 /* What is read again is requested again; a trace shows reads of sources. */
 static void parked(void)
 {
@@ -614,6 +653,7 @@ int main(void)
 	round_of("threads: ", WEIR_IO_SYNC, false);
 	round_of("at once: ", WEIR_IO_AUTO, true);
 	small_window();
+	budgets();
 	parked();
 	copies();
 	objects();
