@@ -535,6 +535,8 @@ static void show(const json_t *all)
 	reserved_show(json_object_get(all, "reserved"));
 	json_array_foreach(json_object_get(all, "sources"), i, source)
 		show_source(source);
+	if (!json_array_size(json_object_get(all, "sources")))
+		puts("no URLs: no directory of modules has a weir-http.so that works");
 	json_array_foreach(json_object_get(all, "refused"), i, refused)
 		show_refused(refused);
 	show_io(json_object_get(all, "io"));

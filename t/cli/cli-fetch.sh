@@ -30,7 +30,7 @@ same()
 	diff -r -x .weir "$1" "$2"
 }
 
-plan 24
+plan 28
 mkdir model
 weir synth tiny model --shards 2 2>/dev/null || exit 1
 echo '{"model_type": "tiny"}' >model/config.json
@@ -108,6 +108,19 @@ refused 1 'both/m.safetensors: there is another file' \
 works 'weir fetch --replace replaces it' \
 	weir fetch --replace --quiet "$at/file/m.safetensors" both
 check 'and prints nothing with --quiet' test ! -s err
+
+# Bytes that are not those that a hub publishes.
+HF_ENDPOINT=$at
+export HF_ENDPOINT
+sha256sum /dev/null | cut -c 1-64 >m.safetensors.published
+refused 1 'what was fetched of it was removed' \
+	'a file of a hub with another SHA-256 is refused' \
+	weir fetch hf://me/files/m.safetensors wrong
+is "$(find wrong -type f)" '' 'and nothing of it is left'
+sha256sum m.safetensors | cut -c 1-64 >m.safetensors.published
+works 'one with the published SHA-256 is fetched into that folder' \
+	weir fetch hf://me/files/m.safetensors wrong
+check 'the file is that of the hub' cmp m.safetensors wrong/m.safetensors
 refused 1 'no URL' 'a path is refused' weir fetch m.safetensors both
 refused 1 '404' 'an object that is not there is refused' \
 	weir fetch "$at/file/none.safetensors" both

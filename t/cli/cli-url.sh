@@ -41,7 +41,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 58
+plan 106
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 weir synth tiny m.gguf 2>/dev/null || exit 1
@@ -137,6 +137,80 @@ refused 1 'plain.safetensors: no SHA-256 is published' \
 	weir verify "$snapshot/plain.safetensors"
 unset HF_ENDPOINT HF_HOME
 
+# An index names files of its own folder.
+mkdir index
+for name in ../m.safetensors "$at/file/m.safetensors" //127.0.0.1/m.safetensors \
+	/etc/m.safetensors; do
+	printf '{"weight_map": {"a": "%s"}}' "$name" \
+		>index/model.safetensors.index.json
+	count >/dev/null
+	refused 1 'model.safetensors.index.json' \
+		"an index that names $name is refused" \
+		weir inspect "$at/file/index/"
+	count >/dev/null
+	check 'and nothing outside of its folder is asked for' \
+		sh -c '! grep -v "^/file/index/" asked'
+done
+
+# Folders of stores: with an index, and with a file that a list finds.
+mkdir other
+cp m.safetensors other/weights.safetensors
+GS_ACCESS_KEY_ID=GOOG1 GS_SECRET_ACCESS_KEY=hidden1 STORAGE_EMULATOR_HOST=$at
+AWS_ACCESS_KEY_ID=AKIA1 AWS_SECRET_ACCESS_KEY=hidden2 AWS_SESSION_TOKEN=hidden3
+AWS_ENDPOINT_URL=$at
+AZURE_STORAGE_BLOB_ENDPOINT=$at/account
+AZURE_STORAGE_SAS_TOKEN='sv=1&sig=hidden4'
+export GS_ACCESS_KEY_ID GS_SECRET_ACCESS_KEY STORAGE_EMULATOR_HOST \
+	AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN \
+	AWS_ENDPOINT_URL AZURE_STORAGE_BLOB_ENDPOINT AZURE_STORAGE_SAS_TOKEN
+weir digest --quiet shards >many 2>/dev/null
+weir digest --quiet m.safetensors >one 2>/dev/null
+for scheme in s3 gs az; do
+	count >/dev/null
+	works "weir digest takes a folder of $scheme with an index" \
+		weir digest --quiet "$scheme://store/shards/"
+	check 'its digests are those of the files' cmp out many
+	count >/dev/null
+	check 'it is not listed' sh -c '! grep -q list asked'
+	works 'and one with a file, without a slash at its end' \
+		weir digest --quiet "$scheme://store/other"
+	check 'its digests are those of the file' cmp out one
+	count >/dev/null
+	check 'it is listed' grep -q list asked
+	refused 1 'none/' 'a folder that is not there is refused' \
+		weir inspect "$scheme://store/none/"
+done
+refused 1 'other names cannot be listed' \
+	'a folder of http without a known name is refused' \
+	weir inspect "$at/file/other/"
+
+# Secrets: with all that can be printed and written, in none of it.
+WEIR_DEBUG=log
+WEIR_CACHE=$tmp/secrets/cache
+HF_ENDPOINT=$at
+HF_TOKEN=hidden5
+export WEIR_DEBUG WEIR_CACHE HF_ENDPOINT HF_TOKEN
+mkdir secrets
+n=0
+for url in s3://store/m.safetensors gs://store/m.safetensors \
+	az://store/m.safetensors hf://me/files/m.safetensors \
+	"$at/keyed/m.safetensors?sig=secret/key" \
+	"http://me:hidden6@${at#http://}/file/m.safetensors"; do
+	name=secrets/$((n += 1))
+	weir load --json --trace $name.trace "${url%/*}/none/${url##*/}" \
+		>$name.none 2>$name.err
+	is "$?" 1 "${url%%:*}: an object that is not there"
+	weir load --json --trace $name.trace "$url" >$name.out 2>$name.log
+	is "$?" 0 "${url%%:*}: an object that is"
+	weir fetch --json "$url" $name.folder >$name.fetched 2>>$name.err
+done
+is "$(grep -rlE 'hidden|secret/key|secret%2Fkey' secrets)" '' \
+	'no sentence, report, trace, log, cache or folder of copies has a secret'
+unset WEIR_DEBUG WEIR_CACHE HF_ENDPOINT HF_TOKEN GS_ACCESS_KEY_ID \
+	GS_SECRET_ACCESS_KEY STORAGE_EMULATOR_HOST AWS_ACCESS_KEY_ID \
+	AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_ENDPOINT_URL \
+	AZURE_STORAGE_BLOB_ENDPOINT AZURE_STORAGE_SAS_TOKEN
+
 WEIR_CACHE=$tmp/kept
 export WEIR_CACHE
 works 'weir digest reads through a cache' weir digest "$at/file/m.safetensors"
@@ -191,6 +265,14 @@ check 'the query of a URL is in no sentence' sh -c '! grep -q wrong err'
 refused 1 "weir: $at/file/none.safetensors: 404" \
 	'an object that does not exist is refused with its URL, once' \
 	weir inspect "$at/file/none.safetensors"
+has "$(weir devices)" "
+URLs of http https s3 gs az hf by http, $WEIR_MODULE_PATH/weir-http.so
+" 'weir devices names the module for URLs'
+mkdir empty
+WEIR_MODULE_PATH=$tmp/empty
+has "$(weir devices)" "
+no URLs: no directory of modules has a weir-http.so that works
+" 'weir devices says that the module is missing'
 WEIR_MODULE_PATH=$tmp
 refused 1 'no directory of modules has weir-http.so' \
 	'the sentence names the module that is missing' \
@@ -201,6 +283,11 @@ LC_ALL=C sed 's/libcurl\.so\.4/libnone.so.4/g' \
 refused 1 'libnone.so.4: cannot open shared object file: No such file or directory; install the package' \
 	'the sentence names the library that the module lacks' \
 	weir inspect "$at/file/m.safetensors"
+has "$(weir devices)" "
+$tmp/weir-http.so: left out" 'weir devices says that it is left out'
+has "$(weir devices)" 'libnone.so.4: cannot open shared object file' 'and why'
+has "$(weir devices)" "
+no URLs: " 'and that there are no URLs'
 rm "$tmp/weir-http.so"
 WEIR_MODULE_PATH=$builddir/lib/http/.libs
 if make_model; then

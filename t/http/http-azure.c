@@ -302,6 +302,30 @@ static void test_token(void)
 		      "a token goes over plain http to this machine only");
 }
 
+/* A blob is somewhere else: @part is of what the account gets, once. */
+static void leads(const char *part, const char *title)
+{
+	const char *log, *other;
+
+	serving_log();
+	is_int(serving_load("az://models/leads", 300000, 100000), 0,
+	       "an account may lead to another host, %s", title);
+	log = serving_log();
+	other = strstr(log, "GET /plain/300000 ");
+	ok(other && !strstr(other, "sig=") &&
+		   !strstr(other, "auth=SharedKey") && !strstr(other, "GMT") &&
+		   serving_count(log, part) == 1,
+	   "which does not get it");
+}
+
+static void test_leads(void)
+{
+	account("devstoreaccount1", KEY, NULL);
+	leads("auth=SharedKey", "with a key");
+	account(NULL, NULL, "sig=good%2F%3D");
+	leads("sig=good", "with a token");
+}
+
 static void test_public(void)
 {
 	account(NULL, NULL, NULL);
@@ -421,6 +445,7 @@ int main(void)
 	test_page();
 	test_key();
 	test_token();
+	test_leads();
 	test_public();
 	test_connection();
 	test_names();

@@ -104,6 +104,15 @@ static void test_s3(void)
 		"the signature is for the region");
 	has_str(log, "token=session", "the token of the session is sent");
 	ok(!strstr(log, "very secret"), "the secret is not");
+	is_int(serving_load("s3://leads/k", 300000, 300000), 0,
+	       "a bucket may lead to another host");
+	log = serving_log();
+	ok(strstr(log, "GET /leads/k") &&
+		   strstr(log, "GET /plain/300000 range=bytes=0-131071 "
+			       "host=localhost:") &&
+		   serving_count(log, "Credential=") == 1 &&
+		   serving_count(log, "token=session") == 1,
+	   "which gets neither the signature nor the token: %s", log);
 	is_int(serving_list("s3://bucket/dir/"), 0, "a prefix is listed");
 	is_str(serving_listed, "a.json:16 b&c.safetensors:29 ",
 	       "its keys, without those of folders");
@@ -428,6 +437,17 @@ static void test_hub(void)
 	has_str(info.identity, "sha256:cccc",
 		"what that host says of commit and SHA-256 does not count");
 	serving_source->close(object);
+	serving_fails("hf://me/metadata/7000", -EPERM, "inner network",
+		      "a hub that leads to the metadata of an instance");
+	setenv("HF_ENDPOINT", "http://hub.example", 1);
+	setenv("http_proxy", serving_url("/"), 1);
+	serving_again("");
+	serving_fails("hf://me/inward/7000", -EPERM,
+		      "an address of an inner network, http://10.0.0.1/x",
+		      "one that leads to an inner network");
+	unsetenv("http_proxy");
+	setenv("HF_ENDPOINT", serving_url("/"), 1);
+	serving_again("");
 	serving_fails("hf://me/liar/7000", -EBADMSG, "the hub says 7001",
 		      "a size that is not the hub's is refused");
 	is_int(serving_load("hf://me/moving/1", 1, 1), 0,

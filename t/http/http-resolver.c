@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/http: a system's resolver that does not answer. */
+/* lib/http: a system's resolver that knows no host, or does not answer. */
 #include "serving.h"
 
 #include <dlfcn.h>
@@ -29,6 +29,8 @@ int getaddrinfo(const char *node, const char *service,
 {
 	getaddrinfo_fn *real;
 
+	if (node && !strcmp(node, "unknown.example"))
+		return EAI_NONAME;
 	if (node && !strcmp(node, "hangs.example")) {
 		held++;
 		for (int i = 0; i < HELD * 10 && !go_on; i++)
@@ -53,10 +55,18 @@ int main(void)
 	int r;
 
 	plan(0);
-	if (is_old())
-		skip_all("libcurl before 7.87 waits for resolvers");
-	if (!serving_start(false, "threads=1,patience-ms=2000"))
+	if (!serving_start(false, "threads=1,patience-ms=2000,backoff-ms=10"))
 		skip_all("python3 cannot run the server");
+	serving_fails(
+		"https://unknown.example/x?sig=secret", -EHOSTUNREACH,
+		"https://unknown.example/x: its host has no address: DNS does not know the name",
+		"a host that DNS does not know");
+	if (is_old()) {
+		skip(6, "libcurl before 7.87 waits for resolvers");
+		serving_stop();
+		return done_testing();
+	}
+	serving_again("threads=1,patience-ms=2000");
 	before = time(NULL);
 	r = serving_open("http://hangs.example/x", &object, &info);
 	ok(r == -EHOSTUNREACH || r == -ETIMEDOUT,

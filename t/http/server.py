@@ -165,6 +165,35 @@ class Paths:
         return ranged(request, len(whole), etag=f'"{zlib.crc32(whole)}"',
                       data=lambda start, end: whole[start:end])
 
+    def account(self, request, *rest):
+        """Blobs of Azure, by a token."""
+        if "sig=hidden4" not in request.query:
+            return Answer(403, {})
+        return self.store(request, *rest[1:])
+
+    def store(self, request, *rest):
+        """The files of the folder as objects of a bucket."""
+        query = urllib.parse.parse_qs(request.query)
+        if "list-type" not in query and query.get("comp") != ["list"]:
+            return self.file(request, *rest)
+        prefix = query.get("prefix", [""])[0]
+        folder = prefix.rstrip("/") or "."
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        if "comp" in query:
+            rows = "".join(f"<Blob><Name>{prefix}{name}</Name><Properties>"
+                           "<Content-Length>"
+                           f"{os.path.getsize(prefix + name)}"
+                           "</Content-Length></Properties></Blob>"
+                           for name in names)
+            return Answer(200, {}, "<EnumerationResults><Blobs>"
+                          f"{rows}</Blobs><NextMarker /></EnumerationResults>"
+                          .encode())
+        rows = "".join(f"<Contents><Key>{prefix}{name}</Key><Size>"
+                       f"{os.path.getsize(prefix + name)}</Size></Contents>"
+                       for name in names)
+        return Answer(200, {}, f"<ListBucketResult>{rows}</ListBucketResult>"
+                      .encode())
+
     def stops(self, request, at, *rest):
         """The same, but ranges from so many MiB on have no body until /go."""
         answer = self.file(request, *rest)
@@ -419,6 +448,13 @@ class Paths:
             answer.hold = 0
         return answer
 
+    def leads(self, request, *key):
+        """A bucket whose requests are led to another host."""
+        if "AWS4-HMAC-SHA256" not in request.headers.get("authorization", ""):
+            return self.error(request, 403, "AccessDenied")
+        return Answer(307, {"Location":
+                            f"http://localhost:{state['port']}/plain/300000"})
+
     def away(self, request, *key):
         """A bucket that claims to be in a region that is none."""
         answer = self.error(request, 400, "AuthorizationHeaderMalformed")
@@ -485,6 +521,9 @@ class Paths:
             return self.blobs(query)
         if name[-1] == "none":
             return self.error(request, 404, "BlobNotFound")
+        if name[-1] == "leads":
+            return Answer(302, {"Location": f"http://localhost:{state['port']}"
+                                            "/plain/300000"})
         if name[-1].startswith("busy") and count(request.path) < 3:
             return self.error(request, 503, "ServerBusy")
         etag = '"0x8D1"'
@@ -532,6 +571,10 @@ class Paths:
                    "Location": f"/hosted/{size}?sig=secret"}
         if model == "liar":
             headers["X-Linked-Size"] = str(size + 1)
+        if model == "inward":
+            headers["Location"] = "http://10.0.0.1/x"
+        if model == "metadata":
+            headers["Location"] = "http://169.254.169.254/latest/"
         if model == "elsewhere":
             headers["Location"] = f"http://localhost:{state['port']}" + \
                 headers["Location"]
@@ -711,6 +754,7 @@ def serve(connection, tls):
                            f"auth={headers.get('authorization', '')} "
                            f"match={headers.get('if-match', '')} "
                            f"token={headers.get('x-amz-security-token', '')} "
+                           f"ms={headers.get('x-ms-date', '')} "
                            f"coding={headers.get('accept-encoding', '')} "
                            f"proxy={headers.get('proxy-authorization', '')}")
         if not send(connection, answer(request)):
