@@ -226,17 +226,28 @@ static void *release_soon(void *arg)
 	return NULL;
 }
 
-/* Everything is freed and closed while the call is under way. */
+/* Start the run. What call number @nth of @site launches does not end. */
+static bool hung(const struct site *site, unsigned nth)
+{
+	unsigned long struck = fake.struck();
+
+	fake.arm(site->call, nth, FAKECUDA_HANG, 0);
+	return start(0) == 0 && is_struck(struck);
+}
+
+/*
+ * Everything is freed and closed while the call is under way; or, if the
+ * program itself makes it, so that it cannot do that, while the launch is.
+ */
 static bool closed(const struct site *site, unsigned nth)
 {
 	pthread_t thread, starter;
 	bool right;
 
-	/* A program does not free what a call uses. */
-	if (is_by_caller(site))
-		return true;
 	begin(site->params);
-	right = run_before(site) && stalled(site, nth, &starter);
+	right = run_before(site) &&
+		(is_by_caller(site) ? hung(site, nth)
+				    : stalled(site, nth, &starter));
 	if (pthread_create(&thread, NULL, release_soon, NULL))
 		bail("no thread");
 	end();
