@@ -26,6 +26,7 @@ struct weir__cuda;
 	X(columns)           \
 	X(matvec_floats)     \
 	X(matvec_blocks)     \
+	X(matvec_codebooks)  \
 	X(attention)         \
 	X(attention_chunks)  \
 	X(attention_tiles)   \
@@ -36,6 +37,23 @@ struct weir__cuda;
 #define WEIR__CUDA_MATVEC(X, image, name) \
 	X(image, name##_1)                \
 	X(image, name##_2) X(image, name##_4) X(image, name##_8)
+/* Of 1, 4 and 8: that of 4 computes 2, too. */
+#define WEIR__CUDA_CODEBOOK(X, name)  \
+	X(matvec_codebooks, name##_1) \
+	X(matvec_codebooks, name##_4) \
+	X(matvec_codebooks, name##_8)
+#define WEIR__CUDA_CODEBOOKS(X)                \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq1_s)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq1_m)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq2_xxs) \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq2_xs)  \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq2_s)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq3_xxs) \
+	WEIR__CUDA_CODEBOOK(X, matvec_iq3_s)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_tq1_0)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_tq2_0)   \
+	WEIR__CUDA_CODEBOOK(X, matvec_q1_0)    \
+	WEIR__CUDA_CODEBOOK(X, matvec_q2_0)
 #define WEIR__CUDA_MATVECS(X)                            \
 	X(matvec_floats, matvec_floats)                  \
 	X(matvec_blocks, matvec_bytes)                   \
@@ -97,6 +115,7 @@ struct weir__cuda;
 	X(columns, lists)                  \
 	X(columns, unscale)                \
 	WEIR__CUDA_MATVECS(X)              \
+	WEIR__CUDA_CODEBOOKS(X)            \
 	WEIR__CUDA_ATTENTIONS(X)           \
 	X(reduce, sum)                     \
 	X(reduce, sum_blocks)              \

@@ -24,7 +24,7 @@
 /* The kernels of a dtype, and the rows that they read. */
 struct matvec {
 	uint32_t dtype;
-	enum weir__cuda_kernel_id kernel; /* of 1 column; 2, 4, 8 follow */
+	enum weir__cuda_kernel_id kernel; /* of 1 column; others follow */
 	int32_t unit;                     /* elements */
 	int32_t align;                    /* of rows: bytes */
 	uint32_t wide;                    /* rows of a warp with 4, 8 columns */
@@ -41,6 +41,17 @@ static const struct matvec table[] = {
 	{ WEIR_DTYPE_Q4_0, KERNEL(q4_0), 1024, 2, 4, true, 0 },
 	{ WEIR_DTYPE_Q4_K, KERNEL(q4_k), 1024, 16, 4, true, 1 },
 	{ WEIR_DTYPE_Q6_K, KERNEL(q6_k), 1024, 2, 2, true, 2 },
+	{ WEIR_DTYPE_IQ1_S, KERNEL(iq1_s), 4096, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ1_M, KERNEL(iq1_m), 4096, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ2_XXS, KERNEL(iq2_xxs), 4096, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ2_XS, KERNEL(iq2_xs), 2048, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ2_S, KERNEL(iq2_s), 2048, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ3_XXS, KERNEL(iq3_xxs), 2048, 2, 2, true, 0 },
+	{ WEIR_DTYPE_IQ3_S, KERNEL(iq3_s), 2048, 2, 2, true, 0 },
+	{ WEIR_DTYPE_TQ1_0, KERNEL(tq1_0), 4096, 2, 2, true, 0 },
+	{ WEIR_DTYPE_TQ2_0, KERNEL(tq2_0), 4096, 2, 2, true, 1 },
+	{ WEIR_DTYPE_Q1_0, KERNEL(q1_0), 4096, 2, 2, true, 0 },
+	{ WEIR_DTYPE_Q2_0, KERNEL(q2_0), 2048, 2, 2, true, 0 },
 };
 
 static const struct matvec *matvec_of(uint32_t dtype)
@@ -184,7 +195,7 @@ static uint64_t blocks_of(const struct matvec *v,
 			  const struct weir__cuda_matvec *p,
 			  const struct weir__cuda_matvec_part *part)
 {
-	uint64_t of_warp = p->n > 4 ? v->wide : p->n > 2 ? 4 : 2;
+	uint64_t of_warp = p->n > 2 ? v->wide : 2;
 	uint64_t rows = WEIR__CUDA_MATVEC_WARPS / part->split * of_warp;
 
 	return ((uint64_t)part->m + rows - 1) / rows;
@@ -201,6 +212,9 @@ static void matvec_add(struct weir__cuda_launches *l, const struct matvec *v,
 	uint64_t most = (uint64_t)l->sms * BLOCKS_OF_SM, all = 0, grid = 0;
 	uint64_t works = weir__cuda_row_blocks(l, p->works);
 
+	/* Dtypes of several units have no kernel of 2 columns. */
+	if (size > 1 && v->unit > WEIR__CUDA_MATVEC_UNIT)
+		size--;
 	for (unsigned i = 0; i < parts; i++)
 		all += blocks_of(v, p, &p->part[i]);
 	for (unsigned i = 0; i < parts; i++) {

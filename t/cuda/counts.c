@@ -173,7 +173,18 @@ static void products(void)
 					   WEIR_DTYPE_Q8_0,
 					   WEIR_DTYPE_Q4_0,
 					   WEIR_DTYPE_Q4_K,
-					   WEIR_DTYPE_Q6_K };
+					   WEIR_DTYPE_Q6_K,
+					   WEIR_DTYPE_IQ1_S,
+					   WEIR_DTYPE_IQ1_M,
+					   WEIR_DTYPE_IQ2_XXS,
+					   WEIR_DTYPE_IQ2_XS,
+					   WEIR_DTYPE_IQ2_S,
+					   WEIR_DTYPE_IQ3_XXS,
+					   WEIR_DTYPE_IQ3_S,
+					   WEIR_DTYPE_TQ1_0,
+					   WEIR_DTYPE_TQ2_0,
+					   WEIR_DTYPE_Q1_0,
+					   WEIR_DTYPE_Q2_0 };
 	const int columns[] = { 1, 2, 4, 8 };
 
 	for (unsigned i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
@@ -187,7 +198,7 @@ static void products(void)
 		count(weir_mul_mat(g, weights(d, 32, 5376),
 				   leaf(F32, 2, 1, 5376)),
 		      "%s[32,5376]x1", name_of(d));
-		/* Four warps for each row. */
+		/* Four warps for each row, or as many as it has units. */
 		count(weir_mul_mat(g, weights(d, 12, 4096),
 				   leaf(F32, 2, 1, 4096)),
 		      "%s[12,4096]x1", name_of(d));

@@ -263,6 +263,9 @@ static void joins(const struct products *p, int single, int joined,
 #define Q4_0 WEIR_DTYPE_Q4_0
 #define Q4_K WEIR_DTYPE_Q4_K
 #define Q6_K WEIR_DTYPE_Q6_K
+#define IQ1_M WEIR_DTYPE_IQ1_M
+#define IQ3_S WEIR_DTYPE_IQ3_S
+#define TQ2_0 WEIR_DTYPE_TQ2_0
 
 /* Each with all numbers of columns, and different splits of the rows. */
 static void dtypes(void)
@@ -274,7 +277,8 @@ static void dtypes(void)
 	} of[] = { { F32, "F32", false },   { F16, "F16", false },
 		   { BF16, "BF16", false }, { Q8_0, "Q8_0", true },
 		   { Q4_0, "Q4_0", true },  { Q4_K, "Q4_K", true },
-		   { Q6_K, "Q6_K", true } };
+		   { Q6_K, "Q6_K", true },  { IQ1_M, "IQ1_M", true },
+		   { IQ3_S, "IQ3_S", true } };
 
 	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
 		static const int columns[] = { 1, 2, 3, 8 };
@@ -318,15 +322,13 @@ static void rounded(void)
 		enum weir_dtype dtype;
 		const char *name;
 	} of[] = {
-		{ Q8_0, "Q8_0" },
-		{ Q4_0, "Q4_0" },
-		{ Q4_K, "Q4_K" },
-		{ Q6_K, "Q6_K" },
+		{ Q8_0, "Q8_0" }, { Q4_0, "Q4_0" },   { Q4_K, "Q4_K" },
+		{ Q6_K, "Q6_K" }, { IQ1_M, "IQ1_M" }, { TQ2_0, "TQ2_0" },
 	};
 	struct products p = { .n = 3, .rows = { 61, 4, 29 } };
 	char title[64];
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
 		p.dtype[0] = p.dtype[1] = p.dtype[2] = of[i].dtype;
 		for (p.columns = 1; p.columns < 8; p.columns += 3) {
 			snprintf(title, sizeof(title), "norm, %s, %d columns",
@@ -348,7 +350,7 @@ static void rounded(void)
 		}
 	}
 	p.columns = 1, p.before = NORM;
-	p.dtype[0] = p.dtype[1] = Q4_K;
+	p.dtype[0] = p.dtype[1] = Q4_K, p.dtype[2] = Q6_K;
 	joins(&p, 8, 4, "norm, Q4_K and Q6_K");
 	p.dtype[1] = Q6_K, p.dtype[2] = BF16;
 	joins(&p, 7, 5, "norm, Q4_K, Q6_K and BF16");
@@ -378,11 +380,12 @@ static void biases(void)
 	} of[] = { { F32, "F32", 0 },
 		   { BF16, "BF16", 0 },
 		   { Q8_0, "Q8_0", 1 },
+		   { IQ3_S, "IQ3_S", 1 },
 		   { Q4_K, "Q4_K", 1 } };
 	struct products p = { .n = 3, .rows = { 61, 4, 29 }, .biases = true };
 	char title[64];
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
 		const int bytes = of[i].bytes;
 
 		p.dtype[0] = p.dtype[1] = p.dtype[2] = of[i].dtype;

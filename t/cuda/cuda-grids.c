@@ -82,6 +82,17 @@ static void products(void)
 		{ WEIR_DTYPE_Q4_0, "matvec_q4_0_1" },
 		{ WEIR_DTYPE_Q4_K, "matvec_q4_k_1" },
 		{ WEIR_DTYPE_Q6_K, "matvec_q6_k_1" },
+		{ WEIR_DTYPE_IQ1_S, "matvec_iq1_s_1" },
+		{ WEIR_DTYPE_IQ1_M, "matvec_iq1_m_1" },
+		{ WEIR_DTYPE_IQ2_XXS, "matvec_iq2_xxs_1" },
+		{ WEIR_DTYPE_IQ2_XS, "matvec_iq2_xs_1" },
+		{ WEIR_DTYPE_IQ2_S, "matvec_iq2_s_1" },
+		{ WEIR_DTYPE_IQ3_XXS, "matvec_iq3_xxs_1" },
+		{ WEIR_DTYPE_IQ3_S, "matvec_iq3_s_1" },
+		{ WEIR_DTYPE_TQ1_0, "matvec_tq1_0_1" },
+		{ WEIR_DTYPE_TQ2_0, "matvec_tq2_0_1" },
+		{ WEIR_DTYPE_Q1_0, "matvec_q1_0_1" },
+		{ WEIR_DTYPE_Q2_0, "matvec_q2_0_1" },
 	};
 
 	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {

@@ -25,6 +25,20 @@ awk '
 		dtypes("q4_k", 576, 4, 1)
 		dtypes("q5_k", 704, 4, 1)
 		dtypes("q6_k", 840, 2, 0)
+		dtypes("iq1_s", 800, 2, 0)
+		dtypes("iq1_m", 896, 2, 0)
+		dtypes("iq2_xxs tq2_0", 1056, 2, 0)
+		dtypes("iq2_xs", 592, 2, 0)
+		dtypes("iq2_s", 656, 2, 0)
+		dtypes("iq3_xxs", 784, 2, 0)
+		dtypes("iq3_s", 880, 2, 0)
+		dtypes("tq1_0", 864, 2, 0)
+		dtypes("q1_0 q2_0", 576, 2, 0)
+		# Bytes of the grid in shared memory.
+		grid["iq1_s"] = grid["iq1_m"] = 8192
+		grid["iq2_s"] = 4096
+		grid["iq2_xs"] = grid["iq3_s"] = 2048
+		grid["iq2_xxs"] = grid["iq3_xxs"] = 1024
 		printf "%-16s", "# kernel"
 		for (i = 1; i <= n; i++)
 			printf " %7s", "sm_" gpu[i]
@@ -45,7 +59,8 @@ awk '
 		slot = unit[dtype]
 		if (!aligned[dtype])
 			slot = int((slot + 30) / 16) * 16
-		stages = ($8 - 2 * 4 * rows * columns * 4) / (4 * rows * slot)
+		stages = ($8 - grid[dtype] - 2 * 4 * rows * columns * 4) / \
+			(4 * rows * slot)
 		if (stages < 2 || stages != int(stages)) {
 			print name, "has", stages, "stages"
 			next
