@@ -280,6 +280,27 @@ static void tiles(void)
 	      "BF16[4,64,512]ids");
 }
 
+/* One column and many, with each precision. */
+static void precisions(void)
+{
+	const enum weir_dtype dtypes[] = { F32, WEIR_DTYPE_BF16,
+					   WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K };
+	const char *const names[] = { "fast", "f32", "invariant" };
+	const enum weir_precision precision[] = { WEIR_PRECISION_FAST,
+						  WEIR_PRECISION_F32,
+						  WEIR_PRECISION_INVARIANT };
+
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned j = 0; j < 3; j++)
+			for (int columns = 1; columns <= 32; columns += 31)
+				count(weir_mul_mat_precision(
+					      g, leaf(dtypes[i], 2, 64, 1024),
+					      leaf(F32, 2, columns, 1024),
+					      precision[j]),
+				      "%s:%s,%d", name_of(dtypes[i]), names[j],
+				      columns);
+}
+
 static void sorts(void)
 {
 	count(weir_top_k(g, leaf(F32, 2, 4, 4096), 40), "top_k[4,4096]40");
@@ -374,6 +395,7 @@ int main(void)
 	products();
 	groups();
 	tiles();
+	precisions();
 	sorts();
 	rows();
 	attention();

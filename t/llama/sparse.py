@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Writes GGUF files of Llama models whose weights are holes of the file, all 0.
+"""Writes GGUF files of models whose weights are holes of the file, all 0.
 
-sparse.py PATH [NAME=VALUE...]  changes a hyperparameter; drop=TENSOR leaves it out
+sparse.py PATH [NAME=VALUE...]  changes a hyperparameter; drop=TENSOR leaves it out,
+arch=qwen2 adds the biases of that family, arch=qwen3 its norms
 """
 import struct
 import sys
@@ -23,8 +24,8 @@ def pairs(s):
                       ("attention.head_count", "heads"),
                       ("attention.head_count_kv", "kv_heads"),
                       ("vocab_size", "vocabulary")):
-        yield "llama." + key, 4, struct.pack("<I", s[name])
-    yield ("llama.attention.layer_norm_rms_epsilon", 6,
+        yield f"{s['arch']}.{key}", 4, struct.pack("<I", s[name])
+    yield (s["arch"] + ".attention.layer_norm_rms_epsilon", 6,
            struct.pack("<f", 1e-5))
 
 
@@ -41,6 +42,12 @@ def tensors(s):
                             ("ffn_gate", [inner, e]), ("ffn_up", [inner, e]),
                             ("ffn_down", [e, inner])):
             yield f"blk.{i}.{name}.weight", shape
+        for name, n in {"qwen2": (("q.bias", e), ("k.bias", kv),
+                                  ("v.bias", kv)),
+                        "qwen3": (("q_norm.weight", e // s["heads"]),
+                                  ("k_norm.weight", e // s["heads"]))
+                        }.get(s["arch"], ()):
+            yield f"blk.{i}.attn_{name}", [n]
 
 
 def write(path, s):
