@@ -79,6 +79,28 @@ def test_load(url: str, root: weir.Root, many: Path) -> None:
     assert found.report["remote"] == found.report["bytes"] > 0
 
 
+def test_example(url: str, many: Path, tmp_path: Path) -> None:
+    """examples/remote.py lists the tensors, and needs no request for bytes twice."""
+    example = Path(os.environ.get("srcdir", "."), "examples", "remote.py")
+    env = {**os.environ, "WEIR_MODULE_PATH": MODULES}
+
+    def run(*args: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, example, *args], env=env, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+
+    total = weir.load(many).report["bytes"]
+    for remote in (total, 0):
+        done = run(f"{url}/{many.name}", str(tmp_path / "kept"))
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[-1] == f"{total} bytes, {remote} of them by URL"
+        assert [line.split(" ", 1)[0] for line in lines[:-1]] == list(weir.load(many))
+    assert "404" in run(f"{url}/none.safetensors").stderr
+    assert "try again later" in run("http://127.0.0.1:1/m.safetensors").stderr
+
+
 def test_folder(url: str, root: weir.Root, many: Path, tmp_path: Path) -> None:
     """load() and stream() of the URL of a folder read its shards."""
     (tmp_path / "m").mkdir()

@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 31
+plan 40
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -93,7 +93,36 @@ is "$(examples/source "tar://$tmp/models.tar/${shard##*/}")" \
 check 'examples/source names a file that the archive does not have' \
 	fails 'the archive has no file x.safetensors' examples/source \
 		"tar://$tmp/models.tar/x.safetensors"
-for example in load arrive queue engine share source llama/llama; do
+# by_url FOLDER: the tensors and bytes that examples/remote prints.
+by_url()
+{
+	examples/remote "$at/file/m/" "$1" >"$tmp/remote" || return
+	is "$(grep -c '^model\.\|^lm_head' "$tmp/remote")" "$count" \
+		'examples/remote lists every tensor'
+	bytes=$(sed -n 's/ bytes, .* by URL$//p' "$tmp/remote")
+	here=$(weir inspect --json "$model" | jq '[.tensors[].bytes] | add')
+	is "$bytes" "$here" 'examples/remote loads all bytes'
+}
+if test -e lib/http/.libs/weir-http.so && command -v python3 >/dev/null; then
+	rm "$tmp/input"
+	printf '{}' >"$model/config.json"
+	. "$srcdir/t/serving.inc"
+	cd "$builddir" || exit 1
+	by_url "$tmp/kept"
+	has "$(cat "$tmp/remote")" 'config.json: 2 bytes' \
+		'examples/remote opens a file beside the weights'
+	has "$(cat "$tmp/remote")" ", $bytes of them by URL" \
+		'all of them come from the server'
+	by_url "$tmp/kept"
+	has "$(cat "$tmp/remote")" ', 0 of them by URL' \
+		'the second time the folder has them'
+	check 'examples/remote names an object that is not there' \
+		fails "$at/file/none.safetensors: 404" \
+		examples/remote "$at/file/none.safetensors"
+else
+	skip 8 'no weir-http.so, or no python3 for the server'
+fi
+for example in load arrive queue engine share source remote llama/llama; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
 		"examples/$example prints its usage"
