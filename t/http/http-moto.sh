@@ -64,11 +64,32 @@ denied()
 	refused 1 "$@" weir load --quiet "s3://models/$odd/m.safetensors"
 }
 
-plan 9
+# same_there PATH: the object or prefix loads into a CUDA device with these bytes.
+same_there()
+{
+	weir load --quiet --digest "$objects/$1" >"$tmp/near" &&
+		with_gpu weir load --quiet --digest --device CUDA0 \
+			"s3://models/$1" >"$tmp/far" &&
+		test -s "$tmp/near" && cmp "$tmp/near" "$tmp/far"
+}
+
+plan 11
 as "$key" "$secret"
 check 'a key with blanks, +, =, ~, (, !, &, % and letters of UTF-8 loads' \
 	same "$odd/m.safetensors"
 check 'a prefix with an index and shards loads as a model' same shards
+if test -e "$builddir/lib/cuda/.libs/weir-cuda.so"; then
+	. "$srcdir/t/gpu.inc"
+	mkdir "$tmp/modules"
+	cp "$module/weir-cuda.so" "$builddir/lib/http/.libs/weir-http.so" \
+		"$tmp/modules"
+	WEIR_MODULE_PATH=$tmp/modules
+	check 'an object loads into a CUDA device with the same digests' \
+		same_there "$odd/m.safetensors"
+	check 'and so does a prefix' same_there shards
+else
+	skip 2 'built without CUDA'
+fi
 refused 1 'no such' 'a key that is not there is reported' \
 	weir load --quiet s3://models/none.safetensors
 as "$key" "x$secret"

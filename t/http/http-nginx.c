@@ -23,7 +23,8 @@
 #define SIZE 40000000
 
 static char dir[256];
-static unsigned port;
+static unsigned port, tls_port;
+static bool has_tls;
 static pid_t server;
 
 static const char config[] =
@@ -42,7 +43,14 @@ static const char config[] =
 	"		location / { root objects; }\n"
 	"		location /few/ { alias objects/; limit_req zone=few; }\n"
 	"	}\n"
+	"	%s\n"
 	"}\n";
+static const char tls_config[] = "	server {\n"
+				 "		listen 127.0.0.1:%u ssl;\n"
+				 "		ssl_certificate cert.pem;\n"
+				 "		ssl_certificate_key key.pem;\n"
+				 "		location / { root objects; }\n"
+				 "	}\n";
 
 static const char *in_dir(const char *name)
 {
@@ -85,8 +93,11 @@ static unsigned free_port(void)
 static void write_files(void)
 {
 	FILE *f = fopen(in_dir("nginx.conf"), "w");
+	char tls[300] = "";
 
-	if (!f || fprintf(f, config, port) < 0 || fclose(f))
+	if (has_tls)
+		snprintf(tls, sizeof(tls), tls_config, tls_port);
+	if (!f || fprintf(f, config, port, tls) < 0 || fclose(f))
 		bail("%s cannot be written", in_dir("nginx.conf"));
 	mkdir(in_dir("objects"), 0755);
 	f = fopen(in_dir("objects/object"), "w");
@@ -121,6 +132,7 @@ static void run_server(void)
 static bool start_server(void)
 {
 	port = free_port();
+	tls_port = free_port();
 	write_files();
 	server = fork();
 	if (!server)
@@ -172,6 +184,20 @@ static bool have_nginx(void)
 	return !system("nginx -v >/dev/null 2>&1");
 }
 
+/* False: nginx has no TLS, or openssl is missing. */
+static bool make_certificate(void)
+{
+	char command[1000];
+
+	snprintf(command, sizeof(command),
+		 "nginx -V 2>&1 | grep -q http_ssl_module && "
+		 "openssl req -x509 -newkey rsa:2048 -nodes -days 2 "
+		 "-subj /CN=localhost -addext subjectAltName=DNS:localhost "
+		 "-keyout %s/key.pem -out %s/cert.pem >/dev/null 2>&1",
+		 dir, dir);
+	return system(command) == 0;
+}
+
 /* How many answers had @status. */
 static unsigned answered(int status)
 {
@@ -213,6 +239,24 @@ static void test_few(struct weir *weir)
 	is_mem(far, near, 16, "the bytes of that object are right");
 }
 
+static void test_tls(struct weir *weir)
+{
+	uint8_t far[32] = { 1 }, near[32] = { 2 };
+	char text[300];
+
+	if (!has_tls) {
+		skip(3, "nginx has no TLS, or openssl is missing");
+		return;
+	}
+	snprintf(text, sizeof(text), "https://localhost:%u/object", tls_port);
+	is_err(digest(weir, text, far), -EPROTO, "certificate",
+	       "a certificate that no authority has signed is refused");
+	setenv("CURL_CA_BUNDLE", in_dir("cert.pem"), 1);
+	is_int(digest(weir, text, far), 16, "an object is read by TLS");
+	digest(weir, in_dir("objects/object"), near);
+	is_mem(far, near, 16, "its bytes are right");
+}
+
 static void test_changed(struct weir *weir)
 {
 	const struct timespec times[2] = { { .tv_sec = 1000000000 },
@@ -232,6 +276,11 @@ static void test_changed(struct weir *weir)
 
 int main(void)
 {
+	static const char *const unset[] = {
+		"http_proxy",    "https_proxy",   "HTTPS_PROXY",
+		"all_proxy",     "ALL_PROXY",     "REQUESTS_CA_BUNDLE",
+		"SSL_CERT_FILE", "CURL_CA_BUNDLE"
+	};
 	const char *tmp = getenv("TMPDIR"), *build = getenv("builddir");
 	struct weir_opts opts = WEIR_OPTS_INIT;
 	char path[1024];
@@ -244,11 +293,12 @@ int main(void)
 	if (!mkdtemp(dir))
 		bail("%s cannot be made", dir);
 	atexit(stop_server);
+	has_tls = make_certificate();
 	for (int i = 0; !start_server(); i++)
 		if (i == 5)
 			bail("nginx ends at once: %s", complaint());
-	unsetenv("http_proxy");
-	unsetenv("all_proxy");
+	for (size_t i = 0; i < sizeof(unset) / sizeof(*unset); i++)
+		unsetenv(unset[i]);
 	snprintf(path, sizeof(path), "%s/lib/http/.libs", build ? build : ".");
 	opts.module_path = path;
 	/* Many requests at a time. */
@@ -256,6 +306,7 @@ int main(void)
 	if (weir_open(&opts, &weir) < 0)
 		bail("%s", weir_error());
 	test_few(weir);
+	test_tls(weir);
 	test_changed(weir);
 	weir_close(weir);
 	return done_testing();
