@@ -82,6 +82,7 @@ static int cache_new(struct weir *weir, struct weir__part **ret_part)
 	c->limit = weir->opts.cache_bytes;
 	c->write_end = &c->write;
 	c->read_end = &c->read;
+	c->held_end = &c->held;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -239,6 +240,6 @@ enum weir__copies_way weir__copies_find(struct weir *weir,
 		weir__partial_close(partial);
 		return WEIR__COPIES_NONE;
 	}
-	weir__copies_keep(ret->object, 0, 0, NULL);
+	weir__copies_look(ret->object);
 	return WEIR__COPIES_OBJECT;
 }

@@ -80,6 +80,22 @@ struct weir__copies_read {
 	void (*run)(struct weir__copies_read *read);
 };
 
+/*
+ * A read of a source that has its bytes, and ends when there is room for a copy
+ * of them in the queue of writes; priv[] of a struct that has it.
+ */
+struct weir__copies_held {
+	struct weir__copies_held *next;
+	struct weir__cached *cached;
+	uint64_t off, len;
+	const void *bytes;
+	/* End the read. The struct may be gone then. */
+	void (*end)(struct weir__copies_held *held);
+	int64_t until; /* it ends then, and its bytes are not written */
+	/* The lock of the cache guards both. */
+	bool is_held, cancelled;
+};
+
 #define WEIR__COPIES_READERS 2u
 
 struct weir__copies {
@@ -92,8 +108,11 @@ struct weir__copies {
 	pthread_cond_t cond;
 	struct weir__copies_write *write, **write_end;
 	struct weir__copies_read *read, **read_end;
+	struct weir__copies_held *held, **held_end; /* in order of until */
 	struct weir__copies_write *fill; /* reads of its own, not ended */
 	uint64_t waiting;   /* bytes of writes that are queued, and of fills */
+	bool slow;          /* a read was held too long: none is held until
+			       all that waits is written */
 	bool stop;          /* no thread starts any more; those that run end */
 	int64_t until;      /* and whole files are not compared after this */
 	int64_t fill_until; /* fills are cancelled then */
@@ -130,9 +149,18 @@ bool weir__copies_start(struct weir__copies *cache);
  * not ended some seconds later are cancelled.
  */
 void weir__copies_end(struct weir__copies *cache, int64_t deadline);
-/* Queue a copy of bytes, unless too many wait. Does not block. */
-void weir__copies_keep(struct weir__cached *cached, uint64_t off, uint64_t len,
-		       const void *bytes);
+/* Let the thread that writes look whether an object is whole. */
+void weir__copies_look(struct weir__cached *cached);
+/*
+ * Queue a copy of the bytes of a read. True: too many wait, and the read is
+ * held: its function end is called later, by another thread. Does not block.
+ */
+bool weir__copies_keep(struct weir__copies_held *held);
+/*
+ * Hold the read no longer, and not if it is to be held later. True: it was
+ * held, and the caller has to end it.
+ */
+bool weir__copies_let_go(struct weir__copies_held *held);
 /* Queue that the library has closed the object. Does not block. */
 void weir__copies_closed(struct weir__cached *cached);
 /*

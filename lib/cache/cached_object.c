@@ -18,6 +18,7 @@
 struct split_piece {
 	struct weir_source_read read;    /* of the source, if it has it */
 	struct weir__copies_read queued; /* else of the folder */
+	struct weir__copies_held held;   /* when the source has ended it */
 	struct split *split;
 	_Atomic uint64_t arrived;
 	_Atomic bool at_source;
@@ -79,9 +80,17 @@ static void on_done(struct weir_source_read *read, int err, const char *why)
 	struct split_piece *p = weir__container(read, struct split_piece, read);
 	struct weir__cached *cached = p->split->cached;
 
-	if (!err && !atomic_load(&cached->broken))
-		weir__copies_keep(cached, read->off, read->len, read->buf);
+	atomic_store(&p->at_source, false);
+	if (!err && !atomic_load(&cached->broken) &&
+	    weir__copies_keep(&p->held))
+		return;
 	piece_end(p, err, why);
+}
+
+/* There is room for its bytes, or it has waited long enough. */
+static void piece_held(struct weir__copies_held *held)
+{
+	piece_end(weir__container(held, struct split_piece, held), 0, NULL);
 }
 
 static void piece_ask(struct split_piece *p)
@@ -181,6 +190,13 @@ static void piece_init(struct split *s, uint64_t off, uint64_t end)
 		.done = on_done,
 	};
 	p->queued.run = piece_run;
+	p->held = (struct weir__copies_held){
+		.cached = s->cached,
+		.off = p->read.off,
+		.len = p->read.len,
+		.bytes = p->read.buf,
+		.end = piece_held,
+	};
 }
 
 static void cached_read(void *object, struct weir_source_read *read)
@@ -235,9 +251,14 @@ static void cached_cancel(void *object, struct weir_source_read *read)
 	pthread_mutex_unlock(&cached->lock);
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->n; i++)
-		if (cached->ops.cancel && atomic_load(&s->piece[i].at_source))
-			cached->ops.cancel(cached->object, &s->piece[i].read);
+	for (unsigned i = 0; i < s->n; i++) {
+		struct split_piece *p = &s->piece[i];
+
+		if (weir__copies_let_go(&p->held))
+			piece_end(p, 0, NULL);
+		else if (atomic_load(&p->at_source))
+			cached->ops.cancel(cached->object, &p->read);
+	}
 	split_put(s);
 }
 
