@@ -71,7 +71,8 @@ struct weir__copies_write {
 	/* Of a read of the cache's own. */
 	struct weir_source_read read;
 	bool cancelled;
-	unsigned char bytes[];
+	size_t room;          /* bytes of this memory */
+	unsigned char *bytes; /* in a page as in the file: for O_DIRECT */
 };
 
 /* A read of bytes that are in the folder; priv[] of a struct that has it. */
@@ -110,7 +111,10 @@ struct weir__copies {
 	struct weir__copies_read *read, **read_end;
 	struct weir__copies_held *held, **held_end; /* in order of until */
 	struct weir__copies_write *fill; /* reads of its own, not ended */
-	uint64_t waiting;   /* bytes of writes that are queued, and of fills */
+	uint64_t waiting; /* bytes of writes that are queued, and of fills */
+	/* Memory of writes that were done, until an object is closed. */
+	struct weir__copies_write *spare;
+	uint64_t spare_bytes;
 	bool slow;          /* a read was held too long: none is held until
 			       all that waits is written */
 	bool stop;          /* no thread starts any more; those that run end */

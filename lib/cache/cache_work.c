@@ -78,11 +78,54 @@ static bool wait_for_write(struct weir__copies *c)
 	return c->write;
 }
 
+/* Keep the memory of a write that is done. The lock is held. */
+static void put_spare(struct weir__copies *c, struct weir__copies_write *w)
+{
+	if (!w->len || c->spare_bytes + w->room > WAITING) {
+		weir__free(w);
+		return;
+	}
+	w->next = c->spare;
+	c->spare = w;
+	c->spare_bytes += w->room;
+}
+
+static void free_spare(struct weir__copies *c)
+{
+	struct weir__copies_write *w;
+
+	while ((w = c->spare)) {
+		c->spare = w->next;
+		weir__free(w);
+	}
+	c->spare_bytes = 0;
+}
+
+/* Memory for a write, *ret_room bytes, at least @size. NULL: there is none. */
+static void *take_memory(struct weir__copies *c, size_t size, size_t *ret_room)
+{
+	struct weir__copies_write **at = &c->spare, *w;
+
+	pthread_mutex_lock(&c->lock);
+	while (*at && (*at)->room < size)
+		at = &(*at)->next;
+	w = *at;
+	if (w) {
+		*at = w->next;
+		size = w->room;
+		c->spare_bytes -= size;
+	}
+	pthread_mutex_unlock(&c->lock);
+	*ret_room = size;
+	return w ? w : weir__malloc_pages(size);
+}
+
 /* Writes that are queued are done before the thread ends. */
 static void *write_all(void *arg)
 {
 	struct weir__copies *c = arg;
 	struct weir__copies_write *w;
+	bool closed;
 
 	pthread_mutex_lock(&c->lock);
 	while (wait_for_write(c)) {
@@ -101,8 +144,12 @@ static void *write_all(void *arg)
 			pthread_cond_broadcast(&c->cond);
 		if (w->read.size)
 			weir__root_put(c->weir);
-		weir__free(w);
+		closed = w->closed;
+		put_spare(c, w);
+		if (closed)
+			free_spare(c);
 	}
+	free_spare(c);
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
@@ -122,7 +169,11 @@ static void give_room(struct weir__copies *c, uint64_t len)
 static struct weir__copies_write *new_write(struct weir__cached *cached,
 					    uint64_t off, uint64_t len)
 {
-	struct weir__copies_write *w = weir__malloc(sizeof(*w) + len);
+	const size_t front = WEIR__PAGE + off % WEIR__PAGE;
+	size_t room = sizeof(struct weir__copies_write);
+	struct weir__copies_write *w =
+		len ? take_memory(cached->cache, front + len, &room)
+		    : weir__malloc(room);
 
 	if (!w) {
 		give_room(cached->cache, len);
@@ -130,7 +181,9 @@ static struct weir__copies_write *new_write(struct weir__cached *cached,
 	}
 	*w = (struct weir__copies_write){ .cached = cached,
 					  .off = off,
-					  .len = len };
+					  .len = len,
+					  .room = room,
+					  .bytes = (unsigned char *)w + front };
 	weir__cached_ref(cached);
 	return w;
 }

@@ -81,9 +81,12 @@ static void on_done(struct weir_source_read *read, int err, const char *why)
 	struct weir__cached *cached = p->split->cached;
 
 	atomic_store(&p->at_source, false);
-	if (!err && !atomic_load(&cached->broken) &&
-	    weir__copies_keep(&p->held))
-		return;
+	if (!err && !atomic_load(&cached->broken)) {
+		/* read_timeout begins anew: the read may be held. */
+		on_arrived(read, read->len);
+		if (weir__copies_keep(&p->held))
+			return;
+	}
 	piece_end(p, err, why);
 }
 
