@@ -25,7 +25,7 @@
 #define MIB ((size_t)1 << 20)
 #define BYTES (4 * MIB + 1000)
 
-/* liburing closes a ring by a system call of its own, which TSan does not see. */
+/* liburing closes a ring by a system call that TSan does not see. */
 __attribute__((visibility("default"))) const char *
 __tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
