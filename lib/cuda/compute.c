@@ -177,6 +177,7 @@ static int segment_load(struct weir__cuda *c, struct weir__cuda_launches *l)
 	for (size_t i = 0; i < l->n && r >= 0; i++)
 		if (!l->launch[i].calls)
 			r = weir__cuda_image_kernel(c, l->launch[i].kernel,
+						    l->launch[i].shared,
 						    &l->launch[i].function);
 	if (r >= 0 && l->checks)
 		r = segment_reserve(c);

@@ -48,6 +48,7 @@ struct weir_backend_host;
 	X(cuModuleLoadDataEx, 2010)         \
 	X(cuModuleUnload, 2000)             \
 	X(cuModuleGetFunction, 2000)        \
+	X(cuFuncSetAttribute, 9000)         \
 	X(cuLaunchKernel, 4000)             \
 	X(cuStreamCreate, 2000)             \
 	X(cuStreamDestroy, 4000)            \

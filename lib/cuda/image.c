@@ -24,7 +24,8 @@
  * loading they may find that out only when a kernel is first used.
  */
 #define IMAGE_DRIVER 13000
-#define LOG 160 /* bytes of what the driver's compiler says */
+#define DEFAULT_SHARED 49152 /* the most that a kernel gets unasked */
+#define LOG 160              /* bytes of what the driver's compiler says */
 
 #ifdef WEIR__CUDA_PTX
 #include <zlib.h>
@@ -276,16 +277,32 @@ static int kernel_get(struct weir__cuda *c, enum weir__cuda_kernel_id id)
 	return 0;
 }
 
+/* loaded.lock is held, and a context is current. */
+static int allow_shared(struct weir__cuda *c, enum weir__cuda_kernel_id id,
+			unsigned shared)
+{
+	CUresult r = drv.cuFuncSetAttribute(
+		c->loaded.kernel[id],
+		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+
+	return r ? weir__cuda_fail(c, r, "%u bytes of shared memory for '%s'",
+				   shared, kernels[id].name)
+		 : 0;
+}
+
 int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
-			    CUfunction *ret_kernel)
+			    unsigned shared, CUfunction *ret_kernel)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&c->loaded.lock);
-	if (!c->loaded.kernel[id]) {
+	if (!c->loaded.kernel[id] || shared > DEFAULT_SHARED) {
 		r = weir__cuda_enter(c);
 		if (r >= 0) {
-			r = kernel_get(c, id);
+			if (!c->loaded.kernel[id])
+				r = kernel_get(c, id);
+			if (r >= 0 && shared > DEFAULT_SHARED)
+				r = allow_shared(c, id, shared);
 			weir__cuda_leave();
 		}
 	}

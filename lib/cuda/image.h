@@ -162,7 +162,7 @@ const char *weir__cuda_image_unfit(CUdevice device, char *text, size_t room);
  * With a sentence.
  */
 int weir__cuda_image_kernel(struct weir__cuda *c, enum weir__cuda_kernel_id id,
-			    CUfunction *ret_kernel);
+			    unsigned shared, CUfunction *ret_kernel);
 const char *weir__cuda_kernel_name(enum weir__cuda_kernel_id id);
 /* Unload all, while the device is not lost; a context is current. */
 void weir__cuda_image_unload(struct weir__cuda *c);

@@ -20,6 +20,7 @@ struct tile_shape {
 	enum weir__cuda_kernel_id kernel;
 	int rows, columns;
 	unsigned threads;
+	unsigned shared; /* bytes of dynamic shared memory */
 };
 
 /* How products with rows of a dtype are computed. */
@@ -32,21 +33,28 @@ struct tile_form {
 	struct tile_shape wide, narrow;
 };
 
-#define SHAPES(name, n, narrow_threads)                          \
-	{ WEIR__CUDA_KERNEL_tiles_##name##_wide, 128, n, 256 },  \
-	{                                                        \
-		WEIR__CUDA_KERNEL_tiles_##name##_narrow, 32, 32, \
-			narrow_threads                           \
+#define SHAPES(name, n, narrow_threads)                            \
+	{ WEIR__CUDA_KERNEL_tiles_##name##_wide, 128, n, 256, 0 }, \
+	{                                                          \
+		WEIR__CUDA_KERNEL_tiles_##name##_narrow, 32, 32,   \
+			narrow_threads, 0                          \
+	}
+#define BLOCKS(name)                                                  \
+	{ WEIR__CUDA_KERNEL_tiles_##name##_wide, 128, 128, 256,       \
+	  WEIR__CUDA_TILES_##name##_wide },                           \
+	{                                                             \
+		WEIR__CUDA_KERNEL_tiles_##name##_narrow, 32, 32, 256, \
+			WEIR__CUDA_TILES_##name##_narrow              \
 	}
 
 static const struct tile_form forms[] = {
 	{ WEIR_DTYPE_BF16, 16, 2, false, false, SHAPES(bf16, 128, 256) },
 	{ WEIR_DTYPE_F16, 16, 2, true, true, SHAPES(f16, 64, 256) },
 	{ WEIR_DTYPE_F32, 16, 4, true, false, SHAPES(f32, 64, 128) },
-	{ WEIR_DTYPE_Q8_0, 2, 0, false, false, SHAPES(q8_0, 128, 256) },
-	{ WEIR_DTYPE_Q4_0, 2, 0, false, false, SHAPES(q4_0, 128, 256) },
-	{ WEIR_DTYPE_Q4_K, 16, 0, false, false, SHAPES(q4_k, 128, 256) },
-	{ WEIR_DTYPE_Q6_K, 2, 0, false, false, SHAPES(q6_k, 128, 256) },
+	{ WEIR_DTYPE_Q8_0, 2, 0, false, false, BLOCKS(q8_0) },
+	{ WEIR_DTYPE_Q4_0, 2, 0, false, false, BLOCKS(q4_0) },
+	{ WEIR_DTYPE_Q4_K, 16, 0, false, false, BLOCKS(q4_k) },
+	{ WEIR_DTYPE_Q6_K, 2, 0, false, false, BLOCKS(q6_k) },
 };
 
 /* True if the address of each row is a multiple of @align. */
@@ -149,7 +157,7 @@ static void tiles_add(struct weir__cuda_launches *l, const struct tile_shape *s,
 {
 	weir__cuda_launch_add(l, s->kernel,
 			      (uint64_t)(t->tiles * t->row_tiles * batches), 1,
-			      s->threads, 0, t, sizeof(*t));
+			      s->threads, s->shared, t, sizeof(*t));
 }
 
 /* False: a grid would have too many blocks. */

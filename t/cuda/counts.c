@@ -269,7 +269,7 @@ static void tiles(void)
 				   leaf(F32, 2, 32, 1024)),
 		      "%s[64,1024]x32", name_of(d));
 		/* Tiles of 128 rows, which 48 of them make worth it. */
-		if (d == WEIR_DTYPE_BF16 || d == WEIR_DTYPE_Q4_K)
+		if (d != F32 && d != WEIR_DTYPE_F16)
 			count(weir_mul_mat(g, weights(d, 6144, 256),
 					   leaf(F32, 2, 64, 256)),
 			      "%s[6144,256]x64", name_of(d));

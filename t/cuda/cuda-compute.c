@@ -380,6 +380,12 @@ static void older_gpu(void)
 	fake.set("CAPABILITY", "90");
 }
 
+static struct weir_node *wide_tiles(void)
+{
+	return weir_mul_mat(g, matrix("a", WEIR_DTYPE_Q8_0, 6144, 256),
+			    matrix("b", WEIR_DTYPE_F32, 64, 256));
+}
+
 /* Kernels that cannot be loaded now are loaded at the next attempt. */
 static void loads_later(void)
 {
@@ -407,6 +413,12 @@ static void loads_later(void)
 	fake.disarm();
 	is_int(makes(weir_sqr(g, vector("x", WEIR_DTYPE_F32, N))), 0,
 	       "they are loaded when there is memory");
+	fake.arm("cuFuncSetAttribute", 1, FAKECUDA_ONCE, 2);
+	is_err(makes(wide_tiles()), -ENOMEM,
+	       "bytes of shared memory for 'weir_kernel_tiles_q8_0_wide'",
+	       "a kernel does not get the shared memory it needs");
+	fake.disarm();
+	is_int(makes(wide_tiles()), 0, "and then it does");
 	end();
 }
 

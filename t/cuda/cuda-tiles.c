@@ -174,7 +174,12 @@ static void odd_experts(const struct tiled *t)
 		       "experts were listed");
 }
 
-static void no_conflicts(void)
+/*
+ * Rows of floats exchange their chunks. Blocks are unpacked from where their
+ * copy arrived, at any even address, four rows to a bank: a fourth of all
+ * requests may wait for another.
+ */
+static void few_conflicts(void)
 {
 	static const char *const sizes[] = { "narrow", "wide" };
 
@@ -187,12 +192,14 @@ static void no_conflicts(void)
 		snprintf(name, sizeof(name), "tiles_%s_%s", tiled[i / 2].name,
 			 sizes[i % 2]);
 		k = counts(name);
-		ok(k.shared_requests && !k.bank_conflicts,
+		ok(k.shared_requests &&
+			   k.bank_conflicts <= (tiled[i / 2].block > 1
+							? k.shared_requests / 4
+							: 0),
 		   "%s: threads use different banks of shared memory", name);
-		if (k.bank_conflicts)
-			diag("%lu conflicts of %lu requests",
-			     (unsigned long)k.bank_conflicts,
-			     (unsigned long)k.shared_requests);
+		diag("%lu conflicts of %lu requests",
+		     (unsigned long)k.bank_conflicts,
+		     (unsigned long)k.shared_requests);
 	}
 }
 
@@ -330,7 +337,7 @@ int main(void)
 	}
 	odd_experts(&tiled[0]);
 	odd_experts(&tiled[3]);
-	no_conflicts();
+	few_conflicts();
 	others();
 	forms_of_b();
 	great_and_small();

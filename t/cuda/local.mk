@@ -179,7 +179,7 @@ T_PRODUCT_RUNS = %D%/product_runs.c %D%/product_runs.h $(T_GPU)
 %C%_cuda_matvec_t_LDADD = $(LDADD) -ldl
 endif
 # After a change of the kernels, or of the compiler.
-counts: all
+counts: all %D%/counts
 	$(MAKE) check-tests TESTS=t/cuda/cuda-counts.sh >/dev/null; \
 	$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/%D%/counts.sh '$(NVCC)' \
 		%D%/counts >$(srcdir)/%D%/counts.txt

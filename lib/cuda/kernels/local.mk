@@ -17,8 +17,8 @@ CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)
 CUDA_KERNELS_PTXZ = $(CUDA_KERNELS_CU:.cu=.ptxz)
 CUDA_KERNELS_CUBINS = $(CUDA_KERNELS_CU:.cu=.cubins)
 CUDA_KERNELS_LOG = $(CUDA_KERNELS_CU:.cu=.log)
-EXTRA_DIST += %D%/README.md %D%/MATVEC.md %D%/ATTENTION.md %D%/compile.sh %D%/resources.sh \
-	%D%/resources.txt $(CUDA_KERNELS_CU) $(CUDA_KERNELS_H)
+EXTRA_DIST += %D%/README.md %D%/MATVEC.md %D%/ATTENTION.md %D%/TILES.md \
+	%D%/compile.sh %D%/resources.sh %D%/resources.txt $(CUDA_KERNELS_CU) $(CUDA_KERNELS_H)
 
 # By a variable: a rule for the name itself would replace the one of automake.
 CUDA_IMAGE_LO = lib/cuda/weir_cuda_la-image.lo

@@ -220,6 +220,21 @@ struct weir__cuda_tiles {
 	struct weir__cuda_operand dst, a, b;
 };
 
+/*
+ * Bytes of dynamic shared memory of tiles of quantised dtypes. All GPUs of
+ * compute capability 8.0 and later give 101376 to a block that asks for them.
+ */
+enum {
+	WEIR__CUDA_TILES_q8_0_wide = 83080,
+	WEIR__CUDA_TILES_q8_0_narrow = 44168,
+	WEIR__CUDA_TILES_q4_0_wide = 66696,
+	WEIR__CUDA_TILES_q4_0_narrow = 46216,
+	WEIR__CUDA_TILES_q4_k_wide = 84224,
+	WEIR__CUDA_TILES_q4_k_narrow = 45312,
+	WEIR__CUDA_TILES_q6_k_wide = 100616,
+	WEIR__CUDA_TILES_q6_k_narrow = 49416,
+};
+
 #define WEIR__CUDA_MATVEC_WARPS 4   /* of a block */
 #define WEIR__CUDA_MATVEC_COLUMNS 8 /* of b, the most in a launch */
 #define WEIR__CUDA_MATVEC_BIASED 4  /* the most, if there is a bias */

@@ -7,8 +7,11 @@
  * - group: elements that share a scale, 16 or 32;
  * - minimum: whether there is one;
  * - align: of the blocks, a power of two;
- * - raw: what a thread reads of a block before it is needed;
- * - read(): elements from @k on, a multiple of 16, of a row;
+ * - piece, piece_bytes: elements of a row, whole blocks and a multiple of 128,
+ *   that shared memory has at once as they are stored; narrow_slots: how many
+ *   times, in narrow tiles;
+ * - raw: what a thread needs of a block;
+ * - read(): elements from @k on, a multiple of 16, of a piece in shared memory;
  * - unpack(): these as 8 pairs; and scale() and least().
  *
  * A dtype is added as another struct of this kind, with a line in
@@ -28,6 +31,29 @@ __device__ static inline void words_in(uint32_t *w, const uint8_t *at)
 #pragma unroll
 	for (int i = 0; i < n; i++)
 		w[i] = h[2 * i] | (uint32_t)h[2 * i + 1] << 16;
+}
+
+/*
+ * 16 bytes of shared memory at an address that is a multiple of 2, by two
+ * aligned loads: loads of words would have four lanes in each bank.
+ */
+__device__ static inline void shared_in(uint32_t w[4], const char *at)
+{
+	unsigned odd = (unsigned)((uint64_t)at % 16);
+	const uint4 *v = (const uint4 *)(at - odd);
+	uint4 low = v[0], high = v[1];
+	uint32_t x[8] = { low.x,  low.y,  low.z,  low.w,
+			  high.x, high.y, high.z, high.w };
+
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		x[i] = odd & 8 ? x[i + 2] : x[i];
+#pragma unroll
+	for (int i = 0; i < 5; i++)
+		x[i] = odd & 4 ? x[i + 1] : x[i];
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		w[i] = __funnelshift_r(x[i], x[i + 1], odd % 4 * 8);
 }
 
 /* Byte @i of @w, 0 to 255, less @less: exact for both below 2^23. */
@@ -52,18 +78,19 @@ __device__ static inline void bytes_to_pairs(uint32_t pair[2], uint32_t w,
 
 struct unpack_q8_0 {
 	static const int group = 32, align = 2;
+	static const int piece = 128, piece_bytes = 136, narrow_slots = 2;
 	static const bool minimum = false;
 	struct raw {
 		uint32_t q[4];
 		uint16_t d;
 	};
 
-	__device__ static inline void read(raw &r, const char *row, int64_t k)
+	__device__ static inline void read(raw &r, const char *at, unsigned k)
 	{
-		const uint8_t *b = (const uint8_t *)row + k / 32 * 34;
+		const char *b = at + k / 32 * 34;
 
 		r.d = *(const uint16_t *)b;
-		words_in<4>(r.q, b + 2 + k % 32);
+		shared_in(r.q, b + 2 + k % 32);
 	}
 	__device__ static inline float scale(const raw &r)
 	{
@@ -83,6 +110,7 @@ struct unpack_q8_0 {
 
 struct unpack_q4_0 {
 	static const int group = 32, align = 2;
+	static const int piece = 128, piece_bytes = 72, narrow_slots = 4;
 	static const bool minimum = false;
 	struct raw {
 		uint32_t q[4];
@@ -90,13 +118,13 @@ struct unpack_q4_0 {
 		uint16_t shift; /* of the half of each byte */
 	};
 
-	__device__ static inline void read(raw &r, const char *row, int64_t k)
+	__device__ static inline void read(raw &r, const char *at, unsigned k)
 	{
-		const uint8_t *b = (const uint8_t *)row + k / 32 * 18;
+		const char *b = at + k / 32 * 18;
 
 		r.d = *(const uint16_t *)b;
 		r.shift = (uint16_t)(k % 32 / 4);
-		words_in<4>(r.q, b + 2);
+		shared_in(r.q, b + 2);
 	}
 	__device__ static inline float scale(const raw &r)
 	{
@@ -118,20 +146,18 @@ struct unpack_q4_0 {
 /* blocks.cuh: block_q4_k */
 struct unpack_q4_k {
 	static const int group = 32, align = 16;
+	static const int piece = 256, piece_bytes = 144, narrow_slots = 2;
 	static const bool minimum = true;
 	struct raw {
 		uint4 q, head; /* head: d, dmin, and 12 bytes of scales */
 		uint32_t g;    /* number of the group */
 	};
 
-	__device__ static inline void read(raw &r, const char *row, int64_t k)
+	__device__ static inline void read(raw &r, const char *at, unsigned k)
 	{
-		const char *b = row + k / 256 * 144;
-		unsigned i = (unsigned)(k % 256);
-
-		r.head = *(const uint4 *)b;
-		r.q = *(const uint4 *)(b + 16 + i / 64 * 32 + i % 32);
-		r.g = i / 32;
+		r.head = *(const uint4 *)at;
+		r.q = *(const uint4 *)(at + 16 + k / 64 * 32 + k % 32);
+		r.g = k / 32;
 	}
 	__device__ static inline unsigned byte(uint32_t w, unsigned i)
 	{
@@ -169,6 +195,7 @@ struct unpack_q4_k {
 /* blocks.cuh: block_q6_k */
 struct unpack_q6_k {
 	static const int group = 16, align = 2;
+	static const int piece = 256, piece_bytes = 210, narrow_slots = 2;
 	static const bool minimum = false;
 	struct raw {
 		uint32_t low[4], high[4];
@@ -177,15 +204,14 @@ struct unpack_q6_k {
 		uint8_t part; /* which quarter of 128 elements */
 	};
 
-	__device__ static inline void read(raw &r, const char *row, int64_t k)
+	__device__ static inline void read(raw &r, const char *at, unsigned k)
 	{
-		const uint8_t *b = (const uint8_t *)row + k / 256 * 210;
-		unsigned i = (unsigned)(k % 256), half = i / 128, j = i % 128;
+		unsigned half = k / 128, j = k % 128;
 
-		words_in<4>(r.low, b + 64 * half + j % 64);
-		words_in<4>(r.high, b + 128 + 32 * half + j % 32);
-		r.d = *(const uint16_t *)(b + 208);
-		r.scale = (int8_t)b[192 + i / 16];
+		shared_in(r.low, at + 64 * half + j % 64);
+		shared_in(r.high, at + 128 + 32 * half + j % 32);
+		r.d = *(const uint16_t *)(at + 208);
+		r.scale = (int8_t)at[192 + k / 16];
 		r.part = (uint8_t)(j / 32);
 	}
 	__device__ static inline float scale(const raw &r)
