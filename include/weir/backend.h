@@ -575,7 +575,10 @@ struct weir_backend_reader {
 /*
  * One operation of a graph, with the final addresses of its tensors. Allocated
  * by the library; grows at its end. Nodes that compute nothing (leaves,
- * inputs, views) are not given to backends.
+ * inputs, views) are not given to backends. The result has no gaps and is apart
+ * from the sources, or has the very place of one of the same shape and dtype,
+ * which only operations on elements and rows allow; set_rows and copy write a
+ * leaf, which may have gaps.
  */
 struct weir_backend_node {
 	size_t size;

@@ -19,7 +19,7 @@ static struct extent extent_of(const struct weir_operand *t)
 	const struct weir_dtype_info *info = weir__cuda_host.dtype(t->dtype);
 	uintptr_t lo = (uintptr_t)t->data, hi = lo;
 
-	if (!t->data || !info || !weir__cuda_outer(t, 0))
+	if (!t->data || !weir__cuda_outer(t, 0))
 		return (struct extent){ 0, 0 };
 	for (unsigned i = 0; i < t->ndim; i++) {
 		int64_t last = (t->shape[i] - 1) * t->stride[i];
@@ -80,20 +80,18 @@ static bool norm_fits(const struct weir_backend_node *add,
 	const struct weir_operand *x = &norm->src[0], *y = &norm->dst;
 	const struct weir_operand *scale = &mul->src[1], *z = &mul->dst;
 
-	if (!same_place(&mul->src[0], y) || !same_shape(z, y) ||
+	if (!same_place(&mul->src[0], y) ||
 	    weir__cuda_dim(scale, 0) != weir__cuda_dim(y, 0) ||
-	    !may_follow(y, x) || !may_follow(z, x) || !may_follow(z, y) ||
-	    !may_follow(z, scale) || overlap(scale, y))
+	    !may_follow(z, x) || overlap(scale, y))
 		return false;
 	if (!add)
 		return true;
 	for (unsigned i = 0; i < 2; i++)
-		if (!same_shape(&add->src[i], x) ||
-		    !may_follow(x, &add->src[i]) ||
-		    !may_follow(y, &add->src[i]) ||
+		if (!may_follow(y, &add->src[i]) ||
 		    !may_follow(z, &add->src[i]))
 			return false;
-	return same_place(&add->dst, x) && !overlap(scale, x);
+	return same_place(&add->dst, x) && same_shape(&add->src[1], x) &&
+	       !overlap(scale, x);
 }
 
 static bool is_op(const struct weir_backend_node *const *nodes, size_t n,
@@ -135,9 +133,6 @@ static bool product_fits(const struct products *s, unsigned n)
 {
 	const struct weir_backend_node *const *k = s->node[n];
 
-	if (overlap(&k[0]->dst, &k[0]->src[0]) ||
-	    overlap(&k[0]->dst, &k[0]->src[1]))
-		return false;
 	for (unsigned i = 0; i < n; i++) {
 		const struct weir_backend_node *const *j = s->node[i];
 
@@ -150,7 +145,7 @@ static bool product_fits(const struct products *s, unsigned n)
 
 /*
  * True if @add adds a bias to product @n: its thread can add it, also if the
- * sum takes the place of the product.
+ * sum takes the place of the product or of the bias.
  */
 static bool bias_fits(struct products *s, unsigned n,
 		      const struct weir_backend_node *add)
@@ -159,9 +154,7 @@ static bool bias_fits(struct products *s, unsigned n,
 	const struct weir_operand *row = &add->src[1], *sum = &add->dst;
 	struct weir__cuda_bias bias;
 
-	if (!same_place(&add->src[0], &mul->dst) ||
-	    !same_shape(sum, &mul->dst) || !may_follow(sum, &mul->dst) ||
-	    overlap(row, &mul->dst) || overlap(row, sum) ||
+	if (!same_place(&add->src[0], &mul->dst) || overlap(row, &mul->dst) ||
 	    overlap(sum, &mul->src[0]) || overlap(sum, &mul->src[1]))
 		return false;
 	bias.row = weir__cuda_operand(row);
@@ -305,6 +298,16 @@ struct rotated {
 	const struct weir_backend_node *norm, *mul, *rope;
 };
 
+/* What norms write is not read by rope, except for the heads. */
+static bool reads_only_heads(const struct rotated *r)
+{
+	for (uint32_t s = 1; s < r->rope->n_src; s++)
+		if (overlap(&r->rope->src[s], &r->norm->dst) ||
+		    overlap(&r->rope->src[s], &r->mul->dst))
+			return false;
+	return true;
+}
+
 /* Each head is normed and rotated by a block. */
 static struct rotated rotated_at(const struct weir_backend_node *const *nodes,
 				 size_t n, size_t i)
@@ -320,12 +323,13 @@ static struct rotated rotated_at(const struct weir_backend_node *const *nodes,
 	    weir__cuda_outer(&nodes[i]->dst, 2) != 1)
 		return r;
 	r.rope = nodes[i];
-	if (r.norm && (!norm_fits(NULL, r.norm, r.mul) ||
-		       !same_place(&r.rope->src[0], &r.mul->dst) ||
-		       weir__cuda_outer(&r.mul->src[1], 1) != 1 ||
-		       !may_follow(&r.rope->dst, &r.norm->src[0]) ||
-		       !may_follow(&r.rope->dst, &r.norm->dst) ||
-		       overlap(&r.rope->dst, &r.mul->src[1])))
+	if (r.norm &&
+	    (!norm_fits(NULL, r.norm, r.mul) || !reads_only_heads(&r) ||
+	     !same_place(&r.rope->src[0], &r.mul->dst) ||
+	     weir__cuda_outer(&r.mul->src[1], 1) != 1 ||
+	     !may_follow(&r.rope->dst, &r.norm->src[0]) ||
+	     !may_follow(&r.rope->dst, &r.norm->dst) ||
+	     overlap(&r.rope->dst, &r.mul->src[1])))
 		return r;
 	r.n = r.norm ? 3 : 1;
 	return r;
@@ -338,7 +342,7 @@ static bool sets_heads(const struct weir_backend_node *set,
 	const struct weir_operand *row = &set->src[1], *heads = &rope->dst;
 
 	return row->data == heads->data && row->dtype == heads->dtype &&
-	       is_dense(row) && is_dense(heads) &&
+	       is_dense(row) &&
 	       weir__cuda_outer(row, 0) == weir__cuda_outer(heads, 0);
 }
 
@@ -360,15 +364,13 @@ static bool rope_fits(const struct rotated *q, const struct rotated *k,
 	const struct weir_operand *set_k = &set[0]->dst;
 
 	for (size_t i = 0; i < k->n; i++) {
-		if (overlap(set_k, &k->nodes[i]->dst) ||
-		    overlap(&set[0]->src[2], &k->nodes[i]->dst))
+		if (overlap(&set[0]->src[2], &k->nodes[i]->dst))
 			return false;
 		for (uint32_t s = 0; s < k->nodes[i]->n_src; s++)
 			if (overlap(set_k, &k->nodes[i]->src[s]))
 				return false;
 	}
 	return sets_heads(set[0], k->rope) &&
-	       !overlap(&set[0]->src[2], set_k) &&
 	       are_apart(q->nodes, q->n, k->nodes, k->n) &&
 	       are_apart(q->nodes, q->n, set, 2) &&
 	       are_apart(set + 1, 1, k->nodes, k->n) &&
@@ -403,7 +405,8 @@ static size_t rope_group(struct weir__cuda_launches *l,
 	size_t launch = l->n;
 	int64_t d;
 
-	if (!q.n || !k.n || set + 2 > n || !is_set_of_token(nodes[set]) ||
+	/* Without q there is no k: it is looked for at the same node. */
+	if (!k.n || set + 2 > n || !is_set_of_token(nodes[set]) ||
 	    !is_set_of_token(nodes[set + 1]) || !rope_fits(&q, &k, nodes + set))
 		return 0;
 	d = weir__cuda_dim(&q.rope->dst, 0);
@@ -433,9 +436,7 @@ static size_t swiglu_group(struct weir__cuda_launches *l,
 	size_t launch = l->n;
 	struct products s;
 
-	if (node->op != WEIR_OP_SWIGLU ||
-	    !same_shape(&node->src[0], &node->dst) ||
-	    !same_shape(&node->src[1], &node->dst))
+	if (node->op != WEIR_OP_SWIGLU)
 		return 0;
 	s = products_of_bytes(l, nodes, n, i + 1, &p.rounded);
 	if (!s.n)
@@ -459,7 +460,7 @@ static bool has_heads(const struct weir_operand *b,
 		      const struct weir_operand *result)
 {
 	return b->data == result->data && b->dtype == result->dtype &&
-	       is_dense(b) && is_dense(result) &&
+	       is_dense(b) &&
 	       weir__cuda_dim(b, 0) ==
 		       weir__cuda_dim(result, 0) * weir__cuda_dim(result, 1) &&
 	       weir__cuda_outer(b, 0) == weir__cuda_outer(result, 0);

@@ -14,7 +14,7 @@ T_CUDA_C = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t \
 	%D%/cuda-wrong.t %D%/cuda-compute.t %D%/cuda-compute-faults.t %D%/cuda-quants.t \
 	%D%/cuda-supports.t %D%/cuda-graphs.t %D%/cuda-graph-faults.t %D%/cuda-rates.t %D%/cuda-fuse.t \
-	%D%/cuda-fuse-products.t \
+	%D%/cuda-fuse-products.t %D%/cuda-fuse-rows.t %D%/cuda-fuse-matrices.t %D%/cuda-fuse-heads.t \
 	%D%/cuda-elements.t %D%/cuda-whole-rows.t %D%/cuda-rows-by-index.t %D%/cuda-copies.t \
 	%D%/cuda-rope.t %D%/cuda-attention.t %D%/cuda-products.t %D%/cuda-any.t %D%/cuda-grids.t %D%/cuda-random.t
 T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
@@ -97,6 +97,13 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_fuse_products_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
 %C%_cuda_fuse_t_SOURCES = %D%/cuda-fuse.c $(T_GPU)
 %C%_cuda_fuse_t_LDADD = lib/libweir.la t/libtap.la -ldl
+T_SEGMENT = %D%/segment.c %D%/segment.h $(T_GPU)
+%C%_cuda_fuse_rows_t_SOURCES = %D%/cuda-fuse-rows.c $(T_SEGMENT)
+%C%_cuda_fuse_rows_t_LDADD = $(LDADD) -ldl
+%C%_cuda_fuse_matrices_t_SOURCES = %D%/cuda-fuse-matrices.c $(T_SEGMENT)
+%C%_cuda_fuse_matrices_t_LDADD = $(LDADD) -ldl
+%C%_cuda_fuse_heads_t_SOURCES = %D%/cuda-fuse-heads.c $(T_SEGMENT)
+%C%_cuda_fuse_heads_t_LDADD = $(LDADD) -ldl
 %C%_cuda_rates_t_SOURCES = %D%/cuda-rates.c $(T_GPU)
 %C%_cuda_rates_t_LDADD = lib/libweir.la t/libtap.la -ldl
 T_GRAPH_RUNS = %D%/graph_runs.c %D%/graph_runs.h $(T_GPU)

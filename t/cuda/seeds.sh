@@ -13,7 +13,8 @@ tests=${SEEDS_TESTS:-'cuda/cuda-elements cuda/cuda-whole-rows
 	cuda/cuda-grids cuda/cuda-quants cuda/cuda-tiles cuda/cuda-matvec
 	cuda/cuda-matvec-bits cuda/cuda-chunks cuda/cuda-attention-bits
 	cuda/cuda-attention-tiles cuda/cuda-attention-places cuda/cuda-fuse
-	cuda/cuda-fuse-products cuda/cuda-graphs
+	cuda/cuda-fuse-products cuda/cuda-fuse-rows cuda/cuda-fuse-matrices
+	cuda/cuda-fuse-heads cuda/cuda-graphs
 	cuda/cuda-compute cuda/cuda-cublaslt cuda/cuda-cublaslt-runs
 	cuda/cuda-random house/llama cli/cli-run'}
 
