@@ -571,7 +571,19 @@ __device__ static inline void parts_out(const params &p, const item &b,
 
 /*
  * True for the block that is the last one of @n to come to @counter, for all of
- * its threads. It sees what the others wrote before they came.
+ * its threads. They see what all threads of the others wrote before they came.
+ *
+ * In the memory model of PTX: the first barrier orders the writes of a block's
+ * threads before the fence of thread 0. This fence and the atomic access are a
+ * release pattern; the atomic access and the second fence are an acquire
+ * pattern. Atomic accesses to the counter read each other's results, so that of
+ * the last block observes those of all others, also through those in between.
+ * The second barrier orders the fence before what other threads read. Order by
+ * barriers, fences and patterns is transitive (cumulative); atomic access and
+ * fences have the scope of the GPU. Loads must not be ld.global.nc, which are
+ * not ordered.
+ *
+ * The last access makes the counter 0 again, for the next launch.
  */
 __device__ static inline bool is_last(uint32_t *counter, uint32_t n)
 {

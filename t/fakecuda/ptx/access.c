@@ -383,8 +383,8 @@ void ptx_do_load(struct warp *w, const struct ins *in, uint32_t m)
 		for (i = 0; i < n; i++)
 			ptx_assign(w, &in->op[i], lane,
 				   extended(in, p + i * in->bytes));
-		if (in->order >= O_RELAXED)
-			ptx_acquire(w, lane, address);
+		if (in->order >= O_RELAXED && !in->cta)
+			ptx_acquire(w, lane, address, in->order == O_ACQUIRE);
 	}
 	if (in->space != S_LOCAL && in->space != S_CONST &&
 	    in->space != S_PARAM)
@@ -403,7 +403,7 @@ void ptx_do_store(struct warp *w, const struct ins *in, uint32_t m)
 		if (!(m >> lane & 1))
 			continue;
 		address = place_of(w, &in->op[0], lane, in->imm, in->space);
-		if (in->order >= O_RELAXED)
+		if (in->order >= O_RELAXED && !in->cta)
 			ptx_release(w, lane, address, in->order == O_RELEASE);
 		p = ptx_reach(w, in, lane, (enum ptx_space)in->space, address,
 			      bytes, bytes,
@@ -576,12 +576,16 @@ void ptx_do_atom(struct warp *w, const struct ins *in, uint32_t m)
 		if (!(m >> lane & 1))
 			continue;
 		address = place_of(w, &s[0], lane, in->imm, in->space);
-		ptx_release(w, lane, address, in->order >= O_RELEASE);
+		if (!in->cta)
+			ptx_release(w, lane, address, in->order >= O_RELEASE);
 		p = ptx_reach(w, in, lane, (enum ptx_space)in->space, address,
 			      bytes, bytes, A_ATOMIC);
 		if (!p)
 			return;
-		ptx_acquire(w, lane, address);
+		if (!in->cta)
+			ptx_acquire(w, lane, address,
+				    in->order == O_ACQUIRE ||
+					    in->order == O_ACQ_REL);
 		traffic_add(&t, in->space, address, bytes);
 		old = 0;
 		memcpy(&old, p, bytes);
@@ -768,8 +772,8 @@ void ptx_do_stmatrix(struct warp *w, const struct ins *in, uint32_t m)
 
 void ptx_do_fence(struct warp *w, const struct ins *in, uint32_t m)
 {
-	(void)in;
-	ptx_fence(w, m);
+	if (!in->cta)
+		ptx_fence(w, m);
 }
 
 void ptx_do_isspace(struct warp *w, const struct ins *in, uint32_t m)

@@ -71,7 +71,8 @@ static bool acquired(const struct warp *w, unsigned lane, const struct seen *s)
 	unsigned me = w->index * LANES + lane;
 
 	for (a = b->acquired; a; a = a->next) {
-		if (a->block == s->block && a->ticks[s->thread] > s->tick &&
+		if (a->tick != NO_FENCE && a->block == s->block &&
+		    a->ticks[s->thread] > s->tick &&
 		    (a->thread == me || seen_of(w, lane, a->thread) > a->tick))
 			return true;
 	}
@@ -312,6 +313,17 @@ static bool alone(const struct machine *machine)
 	return !machine->check || (uint64_t)g[0] * g[1] * g[2] == 1;
 }
 
+/* From now on the thread knows what strong reads before the fence found. */
+static void fence_acquires(struct warp *w, unsigned lane)
+{
+	struct block *b = w->block;
+	struct acquired *a;
+
+	for (a = b->acquired; a; a = a->next)
+		if (a->tick == NO_FENCE && a->thread == w->index * LANES + lane)
+			a->tick = b->tick;
+}
+
 /* Inside a block a fence orders nothing that is checked here. */
 void ptx_fence(struct warp *w, uint32_t m)
 {
@@ -320,6 +332,7 @@ void ptx_fence(struct warp *w, uint32_t m)
 	for (uint32_t l = m; l; l &= l - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(l);
 
+		fence_acquires(w, lane);
 		w->released[lane] = (uint32_t *)(uintptr_t)ticks_now(w, lane);
 	}
 }
@@ -360,8 +373,8 @@ void ptx_release(struct warp *w, unsigned lane, uint64_t address, bool now)
 	p->releases = r;
 }
 
-/* A strong read. Whether a fence follows it is not checked. */
-void ptx_acquire(struct warp *w, unsigned lane, uint64_t address)
+/* A strong read: what it found is known now, or after the next fence. */
+void ptx_acquire(struct warp *w, unsigned lane, uint64_t address, bool now)
 {
 	struct block *b = w->block;
 	const struct release *r;
@@ -379,7 +392,7 @@ void ptx_acquire(struct warp *w, unsigned lane, uint64_t address)
 		a = need(calloc(1, sizeof(*a)));
 		a->block = r->block;
 		a->thread = w->index * LANES + lane;
-		a->tick = b->tick;
+		a->tick = now ? b->tick : NO_FENCE;
 		a->ticks = r->ticks;
 		a->next = b->acquired;
 		b->acquired = a;

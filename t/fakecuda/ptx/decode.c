@@ -43,7 +43,7 @@ struct decoder {
 		unsigned n_types;
 		int round;
 		bool ftz, sat, relu, nan, cc, wide, lo, hi, sync, aligned, uni,
-			trans, shiftamt, to, hint;
+			trans, shiftamt, to, hint, cta;
 		int cmp, boolean, space, order, vector;
 		const char *other[8];
 		unsigned n_other;
@@ -477,6 +477,7 @@ static void modifiers(struct decoder *d)
 			memory &&
 			any(text,
 			    "cta gpu sys gl cluster ca cg cs lu cv nc wb wt unified proxy sc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B L2::evict_last L2::evict_normal L2::evict_first L1 L2")) {
+			m->cta |= any(text, "cta");
 			if (any(text, "cv"))
 				m->order = m->order ? m->order : O_VOLATILE;
 			if (any(text, "ca cg") && !strcmp(d->base, "cp"))
@@ -528,6 +529,7 @@ static void common(struct decoder *d)
 	in->order = (uint8_t)m->order;
 	in->aligned = m->aligned;
 	in->trans = m->trans;
+	in->cta = m->cta;
 	in->type = (uint8_t)m->types[0];
 	in->type2 = (uint8_t)(m->n_types > 1 ? m->types[1] : m->types[0]);
 }
@@ -608,6 +610,7 @@ static void decode(struct decoder *d)
 	} else if (any(b, "membar fence")) {
 		need_words(d, 0, 0);
 		operands(d, 0, 0);
+		in->cta = d->m.cta;
 		in->fn = ptx_do_fence;
 	} else if (any(b, "activemask")) {
 		operands(d, 1, 0);

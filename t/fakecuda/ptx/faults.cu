@@ -221,6 +221,46 @@ __global__ void race_relaxed(int *y)
 	y[2] = y[1];
 }
 
+/*
+ * The last block adds what both wrote. It lacks the fence after the write, or
+ * that before the reads, or has those of a block.
+ */
+__device__ static inline void last_adds(int *y, bool release, bool acquire,
+					bool inside)
+{
+	bool last;
+
+	if (threadIdx.x)
+		return;
+	y[1 + blockIdx.x] = 7;
+	if (release)
+		__threadfence();
+	if (inside)
+		__threadfence_block();
+	last = atomicAdd(y, 1) == 1;
+	if (acquire)
+		__threadfence();
+	if (inside)
+		__threadfence_block();
+	if (last)
+		y[3] = y[1] + y[2];
+}
+
+__global__ void race_no_release(int *y)
+{
+	last_adds(y, false, true, false);
+}
+
+__global__ void race_no_acquire(int *y)
+{
+	last_adds(y, true, false, false);
+}
+
+__global__ void race_fence_of_block(int *y)
+{
+	last_adds(y, false, false, true);
+}
+
 __global__ void vote_in_branch(unsigned *y, int n)
 {
 	unsigned v = 0;

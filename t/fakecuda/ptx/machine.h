@@ -284,6 +284,7 @@ struct ins {
 	uint8_t sub2;
 	uint8_t rough; /* bounds of its error: rough.c; 0: exact */
 	bool ftz, sat, relu, nan, aligned, trans, keeps, carry_in, carry_out;
+	bool cta; /* orders threads of a block only */
 	struct operand *op;
 	int64_t imm; /* offset of the address; lut; target */
 	const uint32_t *table;
@@ -423,10 +424,12 @@ struct barrier {
 	bool waited;
 };
 
+#define NO_FENCE UINT32_MAX
+
 /* What a block has acquired of another: ticks of its threads. */
 struct acquired {
 	uint32_t block;
-	uint32_t thread, tick; /* who acquired it, when */
+	uint32_t thread, tick; /* who acquired it, when; or NO_FENCE yet */
 	const uint32_t *ticks;
 	struct acquired *next;
 };
@@ -509,7 +512,7 @@ void ptx_check_cells(struct warp *w, const struct ins *in, unsigned lane,
 		     enum access access);
 void ptx_fence(struct warp *w, uint32_t m);
 void ptx_release(struct warp *w, unsigned lane, uint64_t address, bool now);
-void ptx_acquire(struct warp *w, unsigned lane, uint64_t address);
+void ptx_acquire(struct warp *w, unsigned lane, uint64_t address, bool now);
 void ptx_warp_synced(struct warp *w, uint32_t mask);
 void ptx_barrier_synced(struct block *block, const uint32_t lanes[LANES]);
 void ptx_check_end(struct machine *machine);
