@@ -98,6 +98,9 @@ static void groups(void)
 	normed_begin();
 	segment_check(8, 1, "the same with norms of the heads");
 	rope_begin();
+	*src_of(rope[0], 2) = *src_of(rope[1], 2) = (struct weir_operand){ 0 };
+	segment_check(4, 1, "the same without factors");
+	rope_begin();
 	src_of(set[0], 1)->stride[0] = 1 << 20;
 	segment_check(4, 1, "the same, whatever the stride of the only row");
 	segment_begin();

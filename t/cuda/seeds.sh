@@ -46,6 +46,10 @@ for seed in "$@"; do
 	for test in $tests; do
 		status=0
 		run "$test" >out 2>err || status=$?
+		if why=$(grep '^1\.\.0' out); then
+			skip 1 "seed $seed: t/$test: ${why#1..0 # SKIP }"
+			continue
+		fi
 		is "$status $(grep '^not ok' out; grep 'race: ' err)" '0 ' \
 			"seed $seed: t/$test passes, with no finding" ||
 			tail -n 3 out err | sed 's/^/# /'
