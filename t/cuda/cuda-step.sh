@@ -33,11 +33,11 @@ is "$(sed -n 's/, launched.*//p' steps)" '1 CUDA graph' \
 calls 10 >few
 calls 1010 >many
 # Each step of bench/step is one of llama_read and one of weir_run_start alone.
-# Rounded: a busy machine may launch a run's kernels before there is a graph.
+# Rounded down: on a busy machine some runs launch kernels before there is a graph.
 is "$(awk '{ n[$1] += FILENAME == "many" ? $2 : -$2 }
 	END {
 		for (call in n) {
-			times = int(n[call] / 1000 + 0.5)
+			times = int(n[call] / 1000 + 0.1)
 			if (times)
 				print call, times
 		}
