@@ -210,6 +210,12 @@ static int mem_open(void *self, const char *url, void **ret_object,
 		mem.wrong++;
 	for (mem.opening = mem.hold_open; mem.hold_open;)
 		pause_ns(1000000);
+	if (mem.together && !strstr(url, "index.json")) {
+		mem.began++;
+		for (int i = 0; i < 5000 && mem.began < mem.together; i++)
+			pause_ns(1000000);
+		mem.apart += mem.began < mem.together;
+	}
 	if (mem.open_fails) {
 		snprintf(why, WEIR_SOURCE_WHY, "the test refuses it");
 		return mem.open_fails;
@@ -363,6 +369,7 @@ void mem_reset(void)
 	mem.fail = mem.stale = mem.open_fails = 0;
 	mem.request_bytes = mem.window_bytes = 0;
 	mem.hold_open = mem.opening = false;
+	mem.together = mem.began = mem.apart = 0;
 	mem.queries = 0;
 	mem.no_list = false;
 	mem.identity = mem.sha256 = NULL;

@@ -29,6 +29,8 @@ extern struct mem_source {
 	_Atomic uint64_t request_bytes;
 	_Atomic uint64_t window_bytes;
 	_Atomic bool hold_open; /* open does not end until it is false */
+	/* open of no index ends before so many began, or 5 s */
+	_Atomic uint32_t together;
 	_Atomic bool no_list;   /* list says that it cannot */
 	_Atomic int local;      /* 1: open says the path; 2: a wrong one */
 	_Atomic bool no_object; /* and that is the only way to the bytes */
@@ -40,7 +42,8 @@ extern struct mem_source {
 	/* What has happened. */
 	_Atomic bool opening; /* open has waited for hold_open */
 	_Atomic uint32_t opened, closed, stopped;
-	_Atomic uint32_t queries;              /* URLs with ?key=secret */
+	_Atomic uint32_t began, apart; /* calls of open; apart: for 5 s */
+	_Atomic uint32_t queries;      /* URLs with ?key=secret */
 	_Atomic uint32_t reads, cancels, most; /* most: in flight at once */
 	_Atomic uint64_t bytes, wrong; /* wrong: reads that break a rule */
 	_Atomic uint32_t in_flight;

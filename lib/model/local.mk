@@ -11,6 +11,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/format/gguf_read.c %D%/format/gguf.h %D%/format/gguf_bytes.c %D%/format/gguf_bytes.h \
 	%D%/format/gguf_meta.c %D%/format/gguf_text.c \
 	%D%/format/shard_index.c %D%/format/shard_index.h \
+	%D%/format/shards_ahead.c %D%/format/shards_ahead.h \
 	%D%/format/split_files.c %D%/format/split_files.h \
 	%D%/format/bytes.c %D%/format/bytes.h \
 	%D%/format/safetensors_write.c %D%/format/gguf_write.c \

@@ -41,7 +41,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 106
+plan 109
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 weir synth tiny m.gguf 2>/dev/null || exit 1
@@ -136,6 +136,17 @@ refused 1 'plain.safetensors: no SHA-256 is published' \
 	'a file that is no blob is refused' \
 	weir verify "$snapshot/plain.safetensors"
 unset HF_ENDPOINT HF_HOME
+
+mkdir parts
+cp "$srcdir/t/corpus/gguf/split-two" parts/m-00001-of-00002.gguf
+cp "$srcdir/t/corpus/gguf/split-second" parts/m-00002-of-00002.gguf
+weir digest --quiet parts/m-00001-of-00002.gguf >many
+count >/dev/null
+works 'weir digest takes the URL of the first part of a split GGUF' \
+	weir digest --quiet "$at/file/parts/m-00001-of-00002.gguf"
+check 'its digests are those of the files' cmp out many
+count >/dev/null
+is "$(sort asked | uniq -d)" '' 'nothing is requested twice'
 
 # An index names files of its own folder.
 mkdir index

@@ -396,18 +396,39 @@ static int fail_shard(int r, const char *index, const struct weir__str *shard,
 	return r; /* its sentence has the path */
 }
 
-int weir__shard_open(struct weir_model *m, const struct weir_file *by,
-		     const struct weir__str *name, uint32_t i, size_t n)
+void weir__shards_ahead(struct weir__opening *a, struct weir_model *m,
+			struct weir_file *by, const struct weir__str *name,
+			size_t n)
 {
-	char *path = shard_path(by, name);
-	struct weir_file *file;
-	int r;
+	size_t len = strlen(by->base);
 
-	if (!path)
-		return weir__fail(-ENOMEM, "%s: no memory for a path",
-				  by->base);
-	r = weir__model_file(m->weir, path, &file);
-	weir__free(path);
+	memset(a, 0, sizeof(*a));
+	if (!by->url || n < 2 || weir__opening_new(a, m->weir, n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		a->path[i] = shard_path(by, &name[i]);
+		if (name[i].len == len && !memcmp(name[i].s, by->base, len))
+			a->file[i] = weir__file_ref(by);
+	}
+	weir__opening_open(a);
+}
+
+int weir__shard_open(struct weir_model *m, const struct weir_file *by,
+		     const struct weir__str *name, uint32_t i, size_t n,
+		     struct weir__opening *a)
+{
+	struct weir_file *file = weir__opening_take(a, i);
+	char *path;
+	int r = 0;
+
+	if (!file) {
+		path = shard_path(by, name);
+		if (!path)
+			return weir__fail(-ENOMEM, "%s: no memory for a path",
+					  by->base);
+		r = weir__model_file(m->weir, path, &file);
+		weir__free(path);
+	}
 	if (r < 0)
 		return fail_shard(r, by->base, name, i, n);
 	r = weir__model_add_file(m, file);
@@ -416,19 +437,23 @@ int weir__shard_open(struct weir_model *m, const struct weir_file *by,
 }
 
 static int read_shards(struct weir_model *m, struct weir__index *x,
-		       const struct weir_file *index, bool lenient)
+		       struct weir_file *index, bool lenient)
 {
+	struct weir__opening ahead;
 	int r = 0;
 
+	weir__shards_ahead(&ahead, m, index, x->shard, x->n_shards);
 	for (uint32_t i = 0; r >= 0 && i < x->n_shards; i++) {
 		size_t first = m->n_recs;
 
-		r = weir__shard_open(m, index, &x->shard[i], i, x->n_shards);
+		r = weir__shard_open(m, index, &x->shard[i], i, x->n_shards,
+				     &ahead);
 		if (r >= 0)
 			r = weir__shard_read(m, i, lenient);
 		if (r >= 0)
 			weir__index_keep(x, m, first, i);
 	}
+	weir__opening_fini(&ahead);
 	return r < 0 ? r : weir__index_complete(x);
 }
 

@@ -8,6 +8,7 @@
 #define WEIR__INDEX_H
 
 #include "model/format/model.h"
+#include "model/format/shards_ahead.h"
 
 #define WEIR__INDEX_MAX 100000000u /* bytes of its text, inclusive */
 #define WEIR__MAX_SHARDS 100000u
@@ -55,10 +56,19 @@ int weir__index_complete(const struct weir__index *x);
 int weir__index_read(struct weir_model *m, struct weir_file *file,
 		     bool lenient);
 /*
+ * Open the @n files @name in the folder of @by, which may be one of them, if
+ * that is at a URL; else *@a is cleared. Blocks.
+ */
+void weir__shards_ahead(struct weir__opening *a, struct weir_model *m,
+			struct weir_file *by, const struct weir__str *name,
+			size_t n);
+/*
  * Open the file @name, in the directory of @by, as shard @i of @n of
- * @m. The sentences name @by, the file that requires it. Blocks.
+ * @m, or take it from @a. The sentences name @by, the file that requires it.
+ * Blocks.
  */
 int weir__shard_open(struct weir_model *m, const struct weir_file *by,
-		     const struct weir__str *name, uint32_t i, size_t n);
+		     const struct weir__str *name, uint32_t i, size_t n,
+		     struct weir__opening *a);
 
 #endif

@@ -81,18 +81,39 @@ static void set_number(char *name, const struct weir__part_name *split,
 
 /* Open and read part @i, counted from 0. */
 static int read_part(struct weir_model *m, const struct weir_file *file,
-		     const char *name, uint32_t i, bool lenient)
+		     const char *name, uint32_t i, bool lenient,
+		     struct weir__opening *a)
 {
 	struct weir__str str = { name, strlen(name) };
-	int r = weir__shard_open(m, file, &str, i, m->n_parts);
+	int r = weir__shard_open(m, file, &str, i, m->n_parts, a);
 
 	return r < 0 ? r : weir__shard_read(m, i, lenient);
+}
+
+/* The names of all parts, in one piece of memory; NULL: no memory. */
+static struct weir__str *part_names(char *name,
+				    const struct weir__part_name *split)
+{
+	size_t len = strlen(name);
+	struct weir__str *names =
+		weir__calloc(split->count, sizeof(*names) + len);
+	char *text = (char *)(names + split->count);
+
+	for (uint32_t i = 0; names && i < split->count; i++) {
+		set_number(name, split, i + 1);
+		names[i] =
+			(struct weir__str){ memcpy(text + i * len, name, len),
+					    len };
+	}
+	return names;
 }
 
 int weir__split_read(struct weir_model *m, struct weir_file *file,
 		     const struct weir__part_name *split, bool lenient)
 {
 	char *name = weir__strdup(file->base);
+	struct weir__str *names;
+	struct weir__opening ahead;
 	int r = 0;
 
 	if (!name)
@@ -100,10 +121,14 @@ int weir__split_read(struct weir_model *m, struct weir_file *file,
 				  file->base);
 	m->format = split->format; /* the format of every part */
 	m->n_parts = split->count;
+	names = file->url ? part_names(name, split) : NULL;
+	weir__shards_ahead(&ahead, m, file, names, names ? split->count : 0);
+	weir__free(names);
 	for (uint32_t i = 0; r >= 0 && i < split->count; i++) {
 		set_number(name, split, i + 1);
-		r = read_part(m, file, name, i, lenient);
+		r = read_part(m, file, name, i, lenient, &ahead);
 	}
+	weir__opening_fini(&ahead);
 	weir__free(name);
 	return r;
 }

@@ -96,6 +96,40 @@ static void found(void)
 	       "a folder with another name, which is listed");
 }
 
+/* Shards are opened several at once: each open waits for four of them. */
+static void together(void)
+{
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
+	char path[64], text[400] = "{\"weight_map\":{";
+
+	files_dir("many");
+	for (unsigned i = 0; i < 5; i++) {
+		struct sample_tensor t = { names[i], "U8", 1000, 1 };
+
+		snprintf(path, sizeof(path), "many/%s.safetensors", names[i]);
+		sample_write(files_path(path), &t, 1, 0, 1);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			 "%s\"%s\":\"%s.safetensors\"", i ? "," : "", names[i],
+			 names[i]);
+	}
+	strcat(text, "}}");
+	files_text("many/model.safetensors.index.json", text);
+	mem.together = 4;
+	mem.opened = mem.closed = mem.began = mem.apart = 0;
+	is_int(load(url("many/model.safetensors.index.json"), 5), 0,
+	       "an index and five shards");
+	is_int(mem.apart, 0, "several are opened at once");
+	is_int(mem.opened, 6, "each once");
+	is_int(mem.closed, 6, "and closed");
+	mem.together = 0;
+	unlink(files_path("many/b.safetensors"));
+	unlink(files_path("many/d.safetensors"));
+	is_err(load(url("many/model.safetensors.index.json"), 5), -ENOENT,
+	       "its shard 'b.safetensors' does not exist",
+	       "the first shard that is missing is named");
+	is_int(mem.opened, mem.closed, "those that were opened are closed");
+}
+
 static void missing(void)
 {
 	is_err(load(url("two"), 1), -EINVAL,
@@ -226,6 +260,7 @@ int main(void)
 		bail("%s", weir_error());
 	mem_add(weir);
 	found();
+	together();
 	missing();
 	mem.no_list = false;
 	all_beside();
