@@ -26,6 +26,9 @@ struct weir__cuda;
 	X(columns)           \
 	X(matvec_floats)     \
 	X(matvec_blocks)     \
+	X(matvec_k)          \
+	X(matvec_small)      \
+	X(matvec_values)     \
 	X(matvec_codebooks)  \
 	X(attention)         \
 	X(attention_chunks)  \
@@ -54,16 +57,26 @@ struct weir__cuda;
 	WEIR__CUDA_CODEBOOK(X, matvec_tq2_0)   \
 	WEIR__CUDA_CODEBOOK(X, matvec_q1_0)    \
 	WEIR__CUDA_CODEBOOK(X, matvec_q2_0)
-#define WEIR__CUDA_MATVECS(X)                            \
-	X(matvec_floats, matvec_floats)                  \
-	X(matvec_blocks, matvec_bytes)                   \
-	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f32)  \
-	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f16)  \
-	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_bf16) \
-	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q8_0) \
-	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_0) \
-	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_k) \
-	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q6_k)
+#define WEIR__CUDA_MATVECS(X)                              \
+	X(matvec_floats, matvec_floats)                    \
+	X(matvec_blocks, matvec_bytes)                     \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f32)    \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_f16)    \
+	WEIR__CUDA_MATVEC(X, matvec_floats, matvec_bf16)   \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q8_0)   \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_0)   \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q4_k)   \
+	WEIR__CUDA_MATVEC(X, matvec_blocks, matvec_q6_k)   \
+	WEIR__CUDA_MATVEC(X, matvec_small, matvec_q4_1)    \
+	WEIR__CUDA_MATVEC(X, matvec_small, matvec_q5_0)    \
+	WEIR__CUDA_MATVEC(X, matvec_small, matvec_q5_1)    \
+	WEIR__CUDA_MATVEC(X, matvec_k, matvec_q2_k)        \
+	WEIR__CUDA_MATVEC(X, matvec_k, matvec_q3_k)        \
+	WEIR__CUDA_MATVEC(X, matvec_k, matvec_q5_k)        \
+	WEIR__CUDA_MATVEC(X, matvec_values, matvec_iq4_nl) \
+	WEIR__CUDA_MATVEC(X, matvec_values, matvec_iq4_xs) \
+	WEIR__CUDA_MATVEC(X, matvec_values, matvec_mxfp4)  \
+	WEIR__CUDA_MATVEC(X, matvec_values, matvec_nvfp4)
 
 #define WEIR__CUDA_ATTENTIONS(X)                      \
 	X(attention, attention)                       \

@@ -38,7 +38,7 @@ else
 fi
 is "$(awk '/^matvec_/ && $11 != "-" && $11 < 90' "$tmp/counts")" '' \
 	'mat-vecs use at least 90 % of the sectors of weights that they load'
-is "$(awk '/^matvec_.*_[1248] .*](x|ids)/ && $11 != "-"' "$tmp/counts" | wc -l)" 126 \
+is "$(awk '/^matvec_.*_[1248] .*](x|ids)/ && $11 != "-"' "$tmp/counts" | wc -l)" 196 \
 	'mat-vecs of all dtypes and numbers of columns, and of experts, were counted'
 is "$(awk '/^attention_chunks_/ { n++; if ($11 < 90) print }
 	END { if (n != 7) print n }' "$tmp/counts")" '' \

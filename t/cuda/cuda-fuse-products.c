@@ -263,6 +263,9 @@ static void joins(const struct products *p, int single, int joined,
 #define Q4_0 WEIR_DTYPE_Q4_0
 #define Q4_K WEIR_DTYPE_Q4_K
 #define Q6_K WEIR_DTYPE_Q6_K
+#define Q2_K WEIR_DTYPE_Q2_K
+#define Q5_K WEIR_DTYPE_Q5_K
+#define IQ4_XS WEIR_DTYPE_IQ4_XS
 #define IQ1_M WEIR_DTYPE_IQ1_M
 #define IQ3_S WEIR_DTYPE_IQ3_S
 #define TQ2_0 WEIR_DTYPE_TQ2_0
@@ -274,10 +277,24 @@ static void dtypes(void)
 		enum weir_dtype dtype;
 		const char *name;
 		bool bytes;
-	} of[] = { { F32, "F32", false },   { F16, "F16", false },
-		   { BF16, "BF16", false }, { Q8_0, "Q8_0", true },
-		   { Q4_0, "Q4_0", true },  { Q4_K, "Q4_K", true },
-		   { Q6_K, "Q6_K", true },  { IQ1_M, "IQ1_M", true },
+	} of[] = { { F32, "F32", false },
+		   { F16, "F16", false },
+		   { BF16, "BF16", false },
+		   { Q8_0, "Q8_0", true },
+		   { Q4_0, "Q4_0", true },
+		   { Q4_K, "Q4_K", true },
+		   { Q6_K, "Q6_K", true },
+		   { WEIR_DTYPE_Q4_1, "Q4_1", true },
+		   { WEIR_DTYPE_Q5_0, "Q5_0", true },
+		   { WEIR_DTYPE_Q5_1, "Q5_1", true },
+		   { WEIR_DTYPE_Q2_K, "Q2_K", true },
+		   { WEIR_DTYPE_Q3_K, "Q3_K", true },
+		   { WEIR_DTYPE_Q5_K, "Q5_K", true },
+		   { WEIR_DTYPE_IQ4_NL, "IQ4_NL", true },
+		   { WEIR_DTYPE_IQ4_XS, "IQ4_XS", true },
+		   { WEIR_DTYPE_MXFP4, "MXFP4", true },
+		   { WEIR_DTYPE_NVFP4, "NVFP4", true },
+		   { IQ1_M, "IQ1_M", true },
 		   { IQ3_S, "IQ3_S", true } };
 
 	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
@@ -322,8 +339,9 @@ static void rounded(void)
 		enum weir_dtype dtype;
 		const char *name;
 	} of[] = {
-		{ Q8_0, "Q8_0" }, { Q4_0, "Q4_0" },   { Q4_K, "Q4_K" },
-		{ Q6_K, "Q6_K" }, { IQ1_M, "IQ1_M" }, { TQ2_0, "TQ2_0" },
+		{ Q8_0, "Q8_0" },     { Q4_0, "Q4_0" },   { Q4_K, "Q4_K" },
+		{ Q6_K, "Q6_K" },     { Q2_K, "Q2_K" },   { Q5_K, "Q5_K" },
+		{ IQ4_XS, "IQ4_XS" }, { IQ1_M, "IQ1_M" }, { TQ2_0, "TQ2_0" },
 	};
 	struct products p = { .n = 3, .rows = { 61, 4, 29 } };
 	char title[64];
@@ -356,6 +374,10 @@ static void rounded(void)
 	joins(&p, 7, 5, "norm, Q4_K, Q6_K and BF16");
 	p.dtype[0] = Q8_0, p.dtype[1] = BF16, p.dtype[2] = Q4_0;
 	joins(&p, 7, 4, "norm, Q8_0, BF16 and Q4_0, which share the bytes");
+	p.dtype[0] = Q5_K, p.dtype[1] = BF16, p.dtype[2] = Q4_K;
+	joins(&p, 7, 4, "norm, Q5_K, BF16 and Q4_K, which share the bytes");
+	p.dtype[0] = IQ4_XS, p.dtype[1] = Q5_K, p.dtype[2] = Q2_K;
+	joins(&p, 8, 6, "norm, IQ4_XS, Q5_K and Q2_K, with bytes of their own");
 	p.dtype[0] = BF16, p.dtype[1] = p.dtype[2] = Q8_0;
 	joins(&p, 7, 4, "norm, BF16 first");
 	p.n = 1, p.dtype[0] = Q6_K;
@@ -377,11 +399,10 @@ static void biases(void)
 		enum weir_dtype dtype;
 		const char *name;
 		int bytes;
-	} of[] = { { F32, "F32", 0 },
-		   { BF16, "BF16", 0 },
-		   { Q8_0, "Q8_0", 1 },
-		   { IQ3_S, "IQ3_S", 1 },
-		   { Q4_K, "Q4_K", 1 } };
+	} of[] = { { F32, "F32", 0 },    { BF16, "BF16", 0 },
+		   { Q8_0, "Q8_0", 1 },  { Q4_K, "Q4_K", 1 },
+		   { Q5_K, "Q5_K", 1 },  { IQ4_XS, "IQ4_XS", 1 },
+		   { IQ3_S, "IQ3_S", 1 } };
 	struct products p = { .n = 3, .rows = { 61, 4, 29 }, .biases = true };
 	char title[64];
 

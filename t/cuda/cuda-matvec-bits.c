@@ -37,6 +37,16 @@ static const struct {
 	{ WEIR_DTYPE_Q4_0, "Q4_0", "q4_0" },
 	{ WEIR_DTYPE_Q4_K, "Q4_K", "q4_k" },
 	{ WEIR_DTYPE_Q6_K, "Q6_K", "q6_k" },
+	{ WEIR_DTYPE_Q4_1, "Q4_1", "q4_1" },
+	{ WEIR_DTYPE_Q5_0, "Q5_0", "q5_0" },
+	{ WEIR_DTYPE_Q5_1, "Q5_1", "q5_1" },
+	{ WEIR_DTYPE_Q2_K, "Q2_K", "q2_k" },
+	{ WEIR_DTYPE_Q3_K, "Q3_K", "q3_k" },
+	{ WEIR_DTYPE_Q5_K, "Q5_K", "q5_k" },
+	{ WEIR_DTYPE_IQ4_NL, "IQ4_NL", "iq4_nl" },
+	{ WEIR_DTYPE_IQ4_XS, "IQ4_XS", "iq4_xs" },
+	{ WEIR_DTYPE_MXFP4, "MXFP4", "mxfp4" },
+	{ WEIR_DTYPE_NVFP4, "NVFP4", "nvfp4" },
 	{ WEIR_DTYPE_IQ1_S, "IQ1_S", "iq1_s" },
 	{ WEIR_DTYPE_IQ1_M, "IQ1_M", "iq1_m" },
 	{ WEIR_DTYPE_IQ2_XXS, "IQ2_XXS", "iq2_xxs" },
@@ -50,7 +60,7 @@ static const struct {
 	{ WEIR_DTYPE_Q2_0, "Q2_0", "q2_0" },
 };
 #define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
-#define QUANTISED 15 /* the last ones */
+#define QUANTISED 25 /* the last ones */
 #define FEW 11       /* of these: the last ones have no kernel of 2 columns */
 
 /* Random bytes whose elements are of a usual size. */

@@ -5,7 +5,8 @@
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
-	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/matvec_codebooks.cu \
+	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/matvec_k.cu \
+	%D%/matvec_small.cu %D%/matvec_values.cu %D%/matvec_codebooks.cu \
 	%D%/attention_chunks.cu \
 	%D%/attention_tiles.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \

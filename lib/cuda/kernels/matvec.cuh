@@ -40,7 +40,7 @@
 #define MATVEC_UNIT WEIR__CUDA_MATVEC_UNIT
 #define MATVEC_UNIT_BYTES WEIR__CUDA_MATVEC_UNIT_BYTES
 /* Bytes of a warp's ring, at most, unless it has two stages only. */
-#define MATVEC_RING(columns) ((columns) > 4 ? 10240 : 7168)
+#define MATVEC_RING(columns) ((columns) > 2 ? 10240 : 7168)
 
 /* How a mat-vec of dtype A with C columns is laid out. */
 template <class A, int C> struct matvec_shape {
@@ -344,7 +344,8 @@ matvec_copy(const struct weir__cuda_matvec &p, const matvec_work &w,
 			unit_copy<A, false>(to + r * SLOT, s.at + r * p.a_row,
 					    0);
 	} else if (s.left > 0) {
-#pragma unroll
+		/* Seldom, and much code: a loop. */
+#pragma unroll 1
 		for (int r = 0; r < ROWS; r++)
 			unit_copy<A, true>(to + r * SLOT, s.at + r * p.a_row,
 					   s.left);
