@@ -294,7 +294,7 @@ static int compute(struct side *s, struct weir_backend_compute *ret_run,
 	const struct weir_backend_compute_ops *ops = weir__dev_compute(s->dev);
 	struct weir_backend_launches launches = { .size = sizeof(launches) };
 	struct weir_backend_node node[MOST];
-	const struct weir_backend_node *list[MOST];
+	const struct weir_backend_node *list[MOST] = { NULL };
 	struct weir_operand src[MOST][MOST_SRC];
 	const uint32_t stop = 0;
 	struct weir_backend_compute run = { .size = sizeof(run),
