@@ -138,6 +138,73 @@ static void groups(void)
 	segment_check(8, 1, "norms of heads, all in one place");
 }
 
+/* Another place of a source, with numbers. */
+static void place(struct weir_operand *t, unsigned at)
+{
+	move(t, at);
+	numbers(*t);
+}
+
+/* The cache of k or of v has another place. */
+static void cache_place(unsigned i, unsigned at)
+{
+	place(&set[i]->dst, at);
+	move(src_of(set[i], 0), at);
+}
+
+/* Heads and caches with gaps, without alignment, and other dtypes. */
+static void views(void)
+{
+	normed_begin();
+	for (unsigned i = 0; i < 2; i++) {
+		src_of(norm[i], 0)->stride[1] = 3 * HEAD;
+		src_of(mul[i], 1)->stride[1] = 8 + 4 * i;
+		src_of(set[i], 0)->stride[0] = (4 + 2 * i) * TOKEN;
+		set[i]->dst.stride[0] = (4 + 2 * i) * TOKEN;
+		set[i]->dst.shape[0] = src_of(set[i], 0)->shape[0] = 3;
+	}
+	segment_check(8, 1, "heads and rows of caches with gaps");
+	rope_begin();
+	for (unsigned i = 0; i < 2; i++)
+		src_of(rope[i], 0)->stride[1] = 3 * HEAD;
+	segment_check(4, 1, "heads with gaps, without norms");
+	normed_begin();
+	for (unsigned i = 0; i < 2; i++) {
+		place(src_of(norm[i], 0), SOURCE(i) + 1);
+		place(src_of(mul[i], 1), SCALE(i) + 2);
+		place(src_of(rope[i], 2), FACTORS(i) + 3);
+		*src_of(rope[i], 1) = index_at(POS + 5, 7);
+		cache_place(i, CACHE(i) + 1);
+		*src_of(set[i], 2) = index_at(ID(i) + 3, 2);
+	}
+	place(src_of(set[1], 1), V + 1);
+	segment_check(8, 1, "sources and caches without alignment");
+	normed_begin();
+	for (unsigned i = 0; i < 2; i++) {
+		move(&norm[i]->dst, NORM(i) + 1);
+		move(src_of(mul[i], 0), NORM(i) + 1);
+		move(&mul[i]->dst, MUL(i) + 2);
+		move(src_of(rope[i], 0), MUL(i) + 2);
+		move(&rope[i]->dst, ROPE(i) + 3);
+	}
+	move(src_of(set[0], 1), ROPE(1) + 3);
+	segment_check(8, 1, "results without alignment");
+	rope_begin();
+	for (unsigned i = 0; i < 2; i++) {
+		const enum weir_dtype dtype = i ? BF16 : F16;
+		const enum weir_dtype cache = i ? F32 : BF16;
+
+		*src_of(rope[i], 0) =
+			numbers(heads_at(SOURCE(i), dtype, 1, HEADS, D));
+		rope[i]->dst = heads_at(ROPE(i), dtype, 1, HEADS, D);
+		set[i]->dst = numbers(rows_at(CACHE(i), cache, ROWS, TOKEN));
+		*src_of(set[i], 0) = set[i]->dst;
+		*src_of(set[i], 1) = i ? numbers(rows_at(V, F16, 1, TOKEN))
+				       : rows_at(ROPE(1), BF16, 1, TOKEN);
+	}
+	segment_check(4, 1, "heads, v and caches of other dtypes");
+}
+
 /* k or v is copied to its cache. */
 static void copies(unsigned i)
 {
@@ -425,6 +492,7 @@ int main(void)
 {
 	segments_begin();
 	groups();
+	views();
 	operations();
 	shapes();
 	heads_that_are_set();

@@ -134,6 +134,61 @@ static void neighbours(void)
 	segment_check(3, 2, "the norm is not of the sum");
 }
 
+/* Another place of a source, with numbers. */
+static void place(struct weir_operand *t, unsigned at)
+{
+	move(t, at);
+	numbers(*t);
+}
+
+/* Tensors with gaps, of three dimensions, and at addresses without alignment. */
+static void views(void)
+{
+	add_begin();
+	src_of(add, 0)->stride[0] = 2 * ROW + 12;
+	src_of(add, 0)->stride[1] = 8;
+	src_of(add, 1)->stride[0] = -ROW;
+	move(src_of(add, 1), B + SIZE);
+	src_of(mul, 1)->stride[1] = 12;
+	segment_check(3, 1, "sources with gaps");
+	norm_begin();
+	norm->dst = *src_of(mul, 0) = heads_at(Y, F32, 2, 3, COLUMNS);
+	*src_of(norm, 0) = heads_at(X, F32, 2, 3, COLUMNS);
+	src_of(norm, 0)->stride[0] = 5 * ROW;
+	src_of(norm, 0)->stride[1] = 2 * ROW;
+	mul->dst = heads_at(Z, F32, 2, 3, COLUMNS);
+	*src_of(mul, 1) = rows_at(SCALE, F32, 3, COLUMNS);
+	segment_check(2, 1,
+		      "three dimensions, in one of which the scale is not");
+	*src_of(mul, 1) = heads_at(SCALE, F32, 2, 1, COLUMNS);
+	segment_check(2, 1, "three dimensions, in one of which it is repeated");
+	add_begin();
+	place(src_of(add, 0), A + 1);
+	place(src_of(add, 1), B + 2);
+	place(src_of(mul, 1), SCALE + 3);
+	segment_check(3, 1, "sources without alignment");
+	add_begin();
+	move(&add->dst, X + 1);
+	move(src_of(norm, 0), X + 1);
+	move(&norm->dst, Y + 2);
+	move(src_of(mul, 0), Y + 2);
+	move(&mul->dst, Z + 3);
+	segment_check(3, 1, "results without alignment");
+	swiglu_begin(F32);
+	product_of(rows(Z), Q8_0);
+	src_of(swiglu, 0)->stride[0] = 2 * ROW + 12;
+	src_of(swiglu, 0)->stride[1] = 8;
+	src_of(swiglu, 1)->stride[0] = 3 * ROW;
+	src_of(swiglu, 1)->stride[1] = 12;
+	segment_check(3, 2, "gate and up with gaps");
+	swiglu_begin(F32);
+	place(src_of(swiglu, 0), A + 1);
+	place(src_of(swiglu, 1), B + 2);
+	move(&swiglu->dst, Z + 3);
+	product_of(rows(Z + 3), Q8_0);
+	segment_check(3, 2, "gate and up without alignment");
+}
+
 /* Other operations in their places. */
 static void operations(void)
 {
@@ -267,6 +322,7 @@ int main(void)
 	segments_begin();
 	groups();
 	neighbours();
+	views();
 	operations();
 	repeated();
 	hazards();
