@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weir fetch: a model at a URL is copied into a folder. */
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <weir.h>
 #include "args.h"
@@ -83,15 +84,18 @@ static void show(const struct fetch *f, const struct weir_fetch_report *r,
 		 double seconds)
 {
 	char files[COUNT_TEXT], bytes[SIZE_TEXT], got[SIZE_TEXT],
-		rate[SIZE_TEXT];
+		rate[SIZE_TEXT], text[COUNT_TEXT], kept[COUNT_TEXT + 32] = "";
 
-	note("%s: %s, %s: %s received in %.2f s (%s/s), %u were there%s",
-	     f->dir, count_text(r->files, "file", files),
-	     size_text(r->bytes, bytes), size_text(r->received, got), seconds,
+	if (r->kept)
+		snprintf(kept, sizeof(kept), ", %s complete before",
+			 count_text(r->kept, "file", text));
+	note("%s: %s, %s: %s received in %.2f s (%s/s)%s%s", f->dir,
+	     count_text(r->files, "file", files), size_text(r->bytes, bytes),
+	     size_text(r->received, got), seconds,
 	     size_text(seconds > 0 ? (uint64_t)((double)r->received / seconds)
 				   : 0,
 		       rate),
-	     r->kept, r->sums ? ", SHA-256 compared" : "");
+	     kept, r->sums ? ", SHA-256 compared" : "");
 }
 
 static int fetch(struct fetch *f, struct weir *weir)

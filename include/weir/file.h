@@ -44,10 +44,10 @@ struct weir_file_info {
 	const char *source, *identity;
 	/*
 	 * The SHA-256 of the whole file as it was published, 64 lower-case
-	 * hexadecimal digits: by the source of its URL, or by the name of its
-	 * blob in a cache of Hugging Face's clients. "": none is known. Exists
-	 * as long as the object. Nothing has compared it with the bytes: see
-	 * weir_file_digest().
+	 * hexadecimal digits: by the source of its URL, by the name of its blob
+	 * in a cache of Hugging Face's clients, or by what weir_fetch() has
+	 * noted. "": none is known. Exists as long as the object. Nothing has
+	 * compared it with the bytes: see weir_file_digest().
 	 */
 	const char *sha256;
 };

@@ -113,4 +113,11 @@ int weir__partial_fd(const struct weir__partial *p);
 int weir__partial_describes(struct weir__partial *p, int dir, const char *name,
 			    bool (*stop)(void *arg, uint64_t bytes), void *arg);
 
+/*
+ * The SHA-256 that the source published of an object of @bytes bytes, by the
+ * state at @path. "": there is no such state, or it has none.
+ */
+void weir__partial_sum(const char *path, uint64_t bytes,
+		       char ret_sha256[static 72]);
+
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "cache/partial.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "io/outcome.h"
@@ -223,6 +224,18 @@ static void note_published(struct weir_file *f)
 		memcpy(f->sha256, sum, 65);
 }
 
+/* weir_fetch() has put the file there: .weir/NAME says what it is. */
+static void note_fetched(struct weir_file *f)
+{
+	const char *name = f->where ? strrchr(f->where, '/') : NULL;
+	char state[PATH_MAX];
+
+	if (name && snprintf(state, sizeof(state), "%.*s/.weir%s",
+			     (int)(name - f->where), f->where,
+			     name) < (int)sizeof(state))
+		weir__partial_sum(state, f->id.bytes, f->sha256);
+}
+
 static int file_fill(struct weir_file *f, uint32_t flags)
 {
 	struct weir__fs fs;
@@ -232,6 +245,8 @@ static int file_fill(struct weir_file *f, uint32_t flags)
 		return r;
 	if (!*f->sha256)
 		note_published(f);
+	if (!*f->sha256)
+		note_fetched(f);
 	weir__sys_fs(f->fd, &fs);
 	f->nowait = weir__sys_nowait(f->fd);
 	f->ours = weir__sys_may_write(f->fd);

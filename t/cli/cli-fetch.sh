@@ -30,7 +30,7 @@ same()
 	diff -r -x .weir "$1" "$2"
 }
 
-plan 28
+plan 32
 mkdir model
 weir synth tiny model --shards 2 2>/dev/null || exit 1
 echo '{"model_type": "tiny"}' >model/config.json
@@ -44,6 +44,14 @@ ask log >/dev/null
 works 'weir fetch may be repeated' weir fetch --json "$at/file/model/" got
 check 'files that are there are not received again' reported '== 0' '== 5'
 is "$(asked)" "0 $((1 << 60))" 'and not requested'
+
+weir fetch "$at/file/model/" got 2>out
+check 'weir fetch says how many files were there' \
+	grep -q '(0 B/s), 5 files complete before$' out
+rm got/config.json
+weir fetch "$at/file/model/" got 2>out
+check 'of which one was not' grep -q ', 4 files complete before$' out
+ask log >/dev/null
 
 # 9 MiB, of which 5 arrive; then the command is killed.
 python3 - <<'END'
@@ -121,6 +129,12 @@ sha256sum m.safetensors | cut -c 1-64 >m.safetensors.published
 works 'one with the published SHA-256 is fetched into that folder' \
 	weir fetch hf://me/files/m.safetensors wrong
 check 'the file is that of the hub' cmp m.safetensors wrong/m.safetensors
+works 'weir verify knows the SHA-256 of a file that weir fetch has put there' \
+	weir verify wrong/m.safetensors
+printf '!' | dd of=wrong/m.safetensors bs=1 seek=5000000 conv=notrunc \
+	2>/dev/null
+run weir verify wrong/m.safetensors
+is "$status" 1 'and refuses the file when a byte of it has changed'
 refused 1 'no URL' 'a path is refused' weir fetch m.safetensors both
 refused 1 '404' 'an object that is not there is refused' \
 	weir fetch "$at/file/none.safetensors" both
