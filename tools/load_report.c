@@ -185,6 +185,7 @@ static void report_ways(const struct weir_load_report *r)
 	add_way(line, sizeof(line), r->mapped, "mapped");
 	add_way(line, sizeof(line), r->over_read, "read and dropped");
 	add_way(line, sizeof(line), r->remote, "of them remote");
+	add_way(line, sizeof(line), r->cached, "of them from the cache");
 	note("  ways    %s", line[0] ? line : "nothing to read");
 }
 
@@ -360,7 +361,7 @@ static json_t *run_json(const struct load_job *job, const struct load_run *run)
 	const struct weir_load_report *r = &run->report;
 
 	return json_pack("{s:I, s:f, s:f, s:o, s:o, s:f, s:I, s:I, s:I, s:I, "
-			 "s:I, s:f, s:i, s:I}",
+			 "s:I, s:f, s:i, s:I, s:I}",
 			 "bytes", (json_int_t)r->bytes, "seconds", run->seconds,
 			 "gbps", load_rate(run), "io", io_json(job, run),
 			 "ways", ways_json(r), "cpu_seconds", run->cpu_seconds,
@@ -370,7 +371,8 @@ static json_t *run_json(const struct load_job *job, const struct load_run *run)
 			 (json_int_t)r->over_read, "retries",
 			 (json_int_t)r->retries, "prefault_seconds",
 			 (double)r->prefault_ns / 1e9, "fallbacks",
-			 (int)r->fallbacks, "remote", (json_int_t)r->remote);
+			 (int)r->fallbacks, "remote", (json_int_t)r->remote,
+			 "cached", (json_int_t)r->cached);
 }
 
 static json_t *shape_json(uint32_t ndim, const int64_t *shape)

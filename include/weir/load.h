@@ -179,8 +179,11 @@ struct weir_load_report {
 	uint64_t memory;      /* bytes of host memory of the root at the end, as
 				 weir_opts.budget counts it */
 	uint64_t memory_peak; /* the most that this has been so far */
-	uint64_t remote;      /* bytes, in place or staged, that came from files
-				 of sources: weir-source(7) */
+	uint64_t remote;      /* bytes, in place or staged, that came from
+				 sources: weir-source(7) */
+	uint64_t cached;      /* bytes, on any way, that came from the folder
+				 weir_opts.cache: gaps, too, if the object is
+				 not whole there */
 };
 /*
  * Say how the bytes were read. The report is complete when weir_load_wait()

@@ -45,6 +45,13 @@ enum weir__copies_way weir__copies_find(struct weir *weir,
 					const struct weir_source_info *info,
 					struct weir__copies_found *ret);
 
+/*
+ * How many bytes of a read of an object that has ended came from the cache.
+ * @ops: the object's functions, of any source.
+ */
+uint64_t weir__copies_found(const struct weir_source *ops,
+			    const struct weir_source_read *read);
+
 /* The rest is for the files of this folder. */
 
 #define WEIR__COPIES_NAME 80u /* bytes of a name without its suffix */

@@ -28,8 +28,9 @@ struct split_piece {
 struct split {
 	struct weir_source_read *whole;
 	struct weir__cached *cached;
-	_Atomic uint32_t refs; /* of pieces, and of a cancel */
-	_Atomic uint32_t left; /* pieces that have not ended */
+	_Atomic uint32_t refs;  /* of pieces, and of a cancel */
+	_Atomic uint32_t left;  /* pieces that have not ended */
+	_Atomic uint64_t found; /* bytes that came from the folder */
 	_Atomic int err;
 	char why[WEIR_SOURCE_WHY]; /* of the piece that has set err */
 	unsigned n;
@@ -55,6 +56,7 @@ static void piece_end(struct split_piece *p, int err, const char *why)
 	if (atomic_fetch_sub(&s->left, 1) == 1) {
 		pthread_mutex_lock(&s->cached->lock);
 		whole->priv[0] = NULL;
+		whole->priv[1] = (void *)(uintptr_t)atomic_load(&s->found);
 		pthread_mutex_unlock(&s->cached->lock);
 		err = atomic_load(&s->err);
 		whole->done(whole, err, err && *s->why ? s->why : NULL);
@@ -157,10 +159,12 @@ static void piece_run(struct weir__copies_read *queued)
 		done += len;
 	}
 	weir__free(buf);
-	if (r == 1)
+	if (r == 1) {
+		atomic_fetch_add(&p->split->found, p->read.len);
 		piece_end(p, 0, NULL);
-	else
+	} else {
 		piece_ask(p);
+	}
 }
 
 /* Reads. */
@@ -240,6 +244,12 @@ static void cached_read(void *object, struct weir_source_read *read)
 			piece_ask(p);
 	}
 	split_put(s);
+}
+
+uint64_t weir__copies_found(const struct weir_source *ops,
+			    const struct weir_source_read *read)
+{
+	return ops->read == cached_read ? (uintptr_t)read->priv[1] : 0;
 }
 
 static void cached_cancel(void *object, struct weir_source_read *read)

@@ -218,6 +218,7 @@ struct weir__job {
 	/* Counted for reports; read after done: */
 	_Atomic uint64_t over_read; /* bytes: parts of blocks, and gaps */
 	_Atomic uint64_t retries;
+	_Atomic uint64_t cached; /* bytes that the root's cache had */
 	_Atomic uint32_t fallbacks;
 };
 

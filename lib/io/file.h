@@ -48,6 +48,7 @@ struct weir_file {
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it, so mincore(2) reports the truth */
 	bool network;
+	bool in_cache; /* the file of an object in the root's cache */
 	/*
 	 * The file system is FUSE. A ring does not read it: there the kernel
 	 * repeats a read for ever if the file system answers EAGAIN or, with

@@ -131,6 +131,7 @@ static bool open_cached(struct weir *weir, const char *path,
 	if (weir__file_open_copy(weir, path, info, url, &file) >= 0) {
 		/* The lock says that it is in use, as long as it is open. */
 		there = weir__sys_lock_shared(file->fd, CACHE_LOCK_NS) >= 0;
+		file->in_cache = true;
 		if (there)
 			*ret_file = file;
 		else

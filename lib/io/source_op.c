@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "alloc/slots.h"
+#include "cache/cache.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
@@ -164,6 +165,10 @@ void weir__source_ended(struct weir__loop *loop, struct weir__op *op,
 	count_out(loop, op);
 	if (res > 0) {
 		op->bytes_read += (uint64_t)res;
+		atomic_fetch_add_explicit(
+			&op->job->cached,
+			weir__copies_found(&object_of(op)->ops, &op->read),
+			memory_order_relaxed);
 		op->buf += res;
 		weir__reads_moved(op->job->reads, loop->clock);
 		weir__op_arrived(loop, op);

@@ -360,7 +360,7 @@ static PyObject *load_report(PyObject *o, PyObject *unused)
 	if (r < 0)
 		return glue_fail(r);
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:s,s:I,s:s,s:K}",
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:s,s:I,s:s,s:K,s:K}",
 		"bytes", (unsigned long long)p.bytes, "in_place",
 		(unsigned long long)p.in_place, "staged",
 		(unsigned long long)p.staged, "buffered",
@@ -375,7 +375,8 @@ static PyObject *load_report(PyObject *o, PyObject *unused)
 		(double)p.prefault_ns / 1e9, "elapsed", (double)p.elapsed / 1e9,
 		"io", p.io == WEIR_IO_URING ? "io_uring" : "threads",
 		"fallbacks", p.fallbacks, "note", p.note, "remote",
-		(unsigned long long)p.remote);
+		(unsigned long long)p.remote, "cached",
+		(unsigned long long)p.cached);
 }
 
 /* Leave @t with an event that is done when tensor @i has arrived. */

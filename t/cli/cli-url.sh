@@ -41,7 +41,7 @@ converts()
 		weir convert hf "here$1" && diff -r "url$1" "here$1"
 }
 
-plan 109
+plan 110
 weir synth tiny m.safetensors 2>/dev/null || exit 1
 weir synth tiny shards --shards 4 2>/dev/null || exit 1
 weir synth tiny m.gguf 2>/dev/null || exit 1
@@ -246,7 +246,9 @@ done
 weir verify --cache-dir own "$at/file/m.gguf" digests 2>/dev/null
 count >/dev/null
 works 'weir load --cache-dir reads what the folder has' \
-	weir load --cache-dir own "$at/file/m.gguf"
+	weir load --cache-dir own "$at/file/m.gguf" --json
+check 'the report of a load counts the bytes as those of the cache' says \
+	'k[0]["cached"] == k[0]["bytes"] > 0 and k[0]["remote"] == 0'
 is "$(count)" 1 'the server is asked once'
 rm -rf own
 works 'weir load --cache-size reads a model that is larger' \

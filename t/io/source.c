@@ -518,6 +518,52 @@ static void parked(void)
 	end();
 }
 
+/* A root that keeps what it reads in a folder. */
+static void cached(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_load_report rep;
+	struct weir_weights *w;
+	struct weir_model *m;
+	char folder[300], command[320];
+
+	tap_prefix("cached: ");
+	snprintf(folder, sizeof(folder), "%s.cache", path);
+	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	o.cache = folder;
+	begin(&o);
+	m = model_of(mem_url(path));
+	is_int(load(m, "large", NULL, &w, &rep), 0, "a tensor is loaded");
+	is_int(rep.remote, rep.bytes, "from its source");
+	is_int(rep.cached, 0, "nothing comes from the cache");
+	weir_weights_free(w);
+	weir_model_close(m);
+	end();
+	begin(&o);
+	m = model_of(mem_url(path));
+	is_int(load(m, NULL, NULL, &w, &rep), 0, "all tensors are loaded");
+	is_int(w ? sample_wrong(w, 1) : N, 0, "with their bytes");
+	ok(rep.cached > 0 && rep.remote > 0,
+	   "some bytes come from the cache, others from the source");
+	ok(rep.cached + rep.remote <= rep.bytes &&
+		   rep.cached + rep.remote + 1000000 >= rep.bytes,
+	   "all are counted once");
+	weir_weights_free(w);
+	weir_model_close(m);
+	end();
+	begin(&o);
+	m = model_of(mem_url(path));
+	is_int(load(m, NULL, NULL, &w, &rep), 0, "they are loaded again");
+	is_int(w ? sample_wrong(w, 1) : N, 0, "with their bytes");
+	is_int(rep.remote, 0, "no byte comes from the source");
+	is_int(rep.cached, rep.bytes, "all come from the cache");
+	weir_weights_free(w);
+	weir_model_close(m);
+	end();
+	if (system(command) != 0)
+		bail("%s", command);
+}
+
 /* A URL whose bytes are also in a file of this machine. */
 static void copies(void)
 {
@@ -656,6 +702,7 @@ int main(void)
 	budgets();
 	parked();
 	copies();
+	cached();
 	objects();
 	mem_end();
 	unlink(path);

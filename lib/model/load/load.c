@@ -98,6 +98,17 @@ weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 		       : "");
 }
 
+void weir__load_count(struct weir_load *l, const struct weir_file *file,
+		      uint64_t bytes)
+{
+	if (file->object)
+		atomic_fetch_add_explicit(&l->remote, bytes,
+					  memory_order_relaxed);
+	else if (file->in_cache)
+		atomic_fetch_add_explicit(&l->cached, bytes,
+					  memory_order_relaxed);
+}
+
 static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			    uint64_t hi, const struct weir__outcome *outcome,
 			    enum weir__chunk_way way)
@@ -120,9 +131,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
-	if (e->file->object)
-		atomic_fetch_add_explicit(&l->remote, ours,
-					  memory_order_relaxed);
+	weir__load_count(l, e->file, ours);
 	/* The engine counts gaps between rows, which it may not have read. */
 	if (e->rows <= 1 && hi - lo > ours)
 		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
@@ -325,6 +334,9 @@ static void count_down(struct weir_load *l)
 		if (!l->verifier && buf != WEIR__NO_BUF &&
 		    layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED) {
 			l->mapped += bytes;
+			weir__load_count(
+				l, l->model->file[layout->buf[buf].map_shard],
+				bytes);
 			bytes = 0;
 		}
 		atomic_init(&l->arrival->item[i].remaining, bytes);
@@ -423,8 +435,10 @@ static bool load_at_once(struct weir_load *l)
 		bytes += got;
 		if (got < span->len) {
 			atomic_store(&l->gaps, bytes); /* read again */
+			atomic_store(&l->cached, 0);
 			return false;
 		}
+		weir__load_count(l, l->model->file[span->shard], span->len);
 	}
 	all_arrived(l, bytes);
 	return true;

@@ -57,7 +57,8 @@ struct weir_load {
 				     at the start, then the increase since */
 	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */
 	_Atomic uint64_t gaps;    /* bytes read that belong to no tensor */
-	_Atomic uint64_t remote;  /* bytes by @way that came from sources */
+	_Atomic uint64_t remote;  /* bytes by @way of objects of sources */
+	_Atomic uint64_t cached;  /* bytes of whole files of the cache */
 	_Atomic uint64_t mapped; /* bytes of mapped tensors that have arrived */
 	/*
 	 * Of weir__load_again, else NULL: for each span, and then for each
@@ -99,6 +100,9 @@ weir__load_explain(struct weir_load *l, const struct weir__chunk_tensors *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome);
 /* Called when the job, or a sink, has ended; the last part ends the load. */
+/* Count bytes that have arrived, by what their file is. */
+void weir__load_count(struct weir_load *l, const struct weir_file *file,
+		      uint64_t bytes);
 void weir__load_part_done(struct weir_load *l);
 
 /*

@@ -59,7 +59,7 @@ struct weir__sink {
 	size_t span; /* the next extent begins in this span */
 	uint64_t at; /* at this byte of the span */
 	/* Numbers for reports: */
-	_Atomic uint64_t chunks, over_read, retries;
+	_Atomic uint64_t chunks, over_read, retries, cached;
 };
 
 int weir__sinks_new(struct weir_load *l, const struct weir__layout *layout)
@@ -205,9 +205,7 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	atomic_fetch_add_explicit(is_mapped(l, w->span[ext]) ? &l->mapped
 							     : &w->way[way],
 				  ours, memory_order_relaxed);
-	if (e->file->object)
-		atomic_fetch_add_explicit(&l->remote, ours,
-					  memory_order_relaxed);
+	weir__load_count(l, e->file, ours);
 	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
 				  memory_order_relaxed);
 }
@@ -414,6 +412,7 @@ static void sink_count(struct weir__sink *s, const struct sink_window *w)
 	atomic_fetch_add(&s->chunks, w->job.n_chunks);
 	atomic_fetch_add(&s->over_read, atomic_load(&w->job.over_read));
 	atomic_fetch_add(&s->retries, atomic_load(&w->job.retries));
+	atomic_fetch_add(&s->cached, atomic_load(&w->job.cached));
 }
 
 static void window_wait(struct weir__sink *s, struct sink_window *w)
@@ -617,5 +616,6 @@ void weir__sinks_report(struct weir_load *l, struct weir_load_report *rep)
 		rep->chunks += atomic_load(&l->sink[i].chunks);
 		rep->over_read += atomic_load(&l->sink[i].over_read);
 		rep->retries += atomic_load(&l->sink[i].retries);
+		rep->cached += atomic_load(&l->sink[i].cached);
 	}
 }

@@ -259,8 +259,12 @@ int weir_load_report(struct weir_load *load,
 		rep.over_read += atomic_load(&job->over_read);
 		rep.chunks = job->n_chunks;
 		rep.retries = atomic_load(&job->retries);
+		rep.cached = atomic_load(&job->cached);
 	}
 	weir__sinks_report(load, &rep);
+	/* What the cache had of objects that are not whole, with its gaps. */
+	rep.remote -= rep.cached < rep.remote ? rep.cached : rep.remote;
+	rep.cached += atomic_load(&load->cached);
 	if (atomic_load(&load->arrival->finished)) {
 		rep.enters = load->enters;
 		rep.staging = load->staging;
