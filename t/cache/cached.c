@@ -458,6 +458,32 @@ static void t_room(void)
 	is_int(mem.bytes, 0, "what was read last is there");
 }
 
+/* Ten times as many objects as fit, of which one is used again and again. */
+static void t_room_for_many(void)
+{
+	bool right = true, within = true, kept = true;
+	char name[20];
+
+	clean();
+	limit = 3 * MIB + 1000;
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "many%u", i);
+		files_bytes(name, whole, MIB);
+		right &= reads_anew(name, 0, MIB);
+		within &= count(".url", NULL) <= 3 && !count(".part", NULL) &&
+			  !count(".state", NULL);
+		usleep(5000);
+		right &= reads_anew("many0", 0, MIB);
+		kept &= !i || !mem.bytes;
+		usleep(5000);
+	}
+	ok(right, "30 objects are read where 3 fit");
+	ok(within, "the folder never has more than 3");
+	ok(kept, "one that is read again and again stays");
+	is_int(count(".url", NULL), 3, "at the end 3 are there");
+	is_int(count(".used", NULL), 3, "nothing else is left of the others");
+}
+
 static void open_and_wait(const char *name, int go, int ready)
 {
 	char c;
@@ -607,7 +633,7 @@ static void t_killed(void)
 
 int main(void)
 {
-	plan(106);
+	plan(111);
 	files_begin();
 	make_object("c", 1);
 	make_object("b", 1);
@@ -625,6 +651,7 @@ int main(void)
 	t_sums();
 	t_full();
 	t_room();
+	t_room_for_many();
 	t_room_at_once();
 	t_shared();
 	mem_end();

@@ -5,7 +5,7 @@ T_CLI_SH = %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
 	%D%/cli-gguf.sh %D%/cli-devices.sh %D%/cli-far.sh %D%/cli-faults.sh \
 	%D%/cli-convert.sh %D%/cli-convert-model.sh %D%/cli-convert-real.sh \
 	%D%/cli-digest.sh %D%/cli-plan.sh %D%/cli-run.sh %D%/cli-graph.sh \
-	%D%/cli-url.sh %D%/cli-fetch.sh
+	%D%/cli-url.sh %D%/cli-fetch.sh %D%/cli-cache.sh
 check_PROGRAMS += $(T_CLI_C)
 dist_check_SCRIPTS += $(T_CLI_SH)
 TESTS += $(T_CLI_C) $(T_CLI_SH)
