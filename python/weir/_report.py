@@ -19,11 +19,11 @@ class Report(Dict[str, Any]):
 
     bytes were loaded; of them in_place were read into their final place, staged
     went through memory of the library, buffered through the page cache, mapped
-    were not read; remote of them came from URLs, cached from the folder
-    that cache= of Root names. over_read: bytes that nobody wanted; staging: bytes of that memory; memory: bytes of the host that the root
-    had at the end, with those of the tensors, as budget= of Root counts them, and
-    memory_peak: the most so far; elapsed and prefault: seconds; fallbacks: files
-    without direct reads; note: a sentence or "".
+    were not read; remote of them came from URLs, cached from the folder that cache=
+    of Root names. over_read: bytes that nobody wanted; staging: bytes of that memory;
+    memory: bytes of the host that the root had at the end, with those of the tensors,
+    as budget= of Root counts them, and memory_peak: the most so far; elapsed and
+    prefault: seconds; fallbacks: files without direct reads; note: a sentence or "".
     """
 
     @property

@@ -141,7 +141,7 @@ static void place(struct weir_operand *t, unsigned at)
 	numbers(*t);
 }
 
-/* Tensors with gaps, of three dimensions, and at addresses without alignment. */
+/* Tensors with gaps, of three dimensions, and at odd addresses. */
 static void views(void)
 {
 	add_begin();
