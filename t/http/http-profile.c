@@ -225,7 +225,7 @@ static void test_center(void)
 	ok(!strstr(serving_why, "revoked"), "no sentence has its token");
 	write_token("work", "{\"accessToken\": \"a\\nb: c\","
 			    "\"expiresAt\": \"2036-01-01T00:00:00Z\"}");
-	refuses("new", -EACCES, "is none", "a token with a line break");
+	refuses("new", -EACCES, "cannot be read", "a token with a line break");
 	unsetenv("AWS_ENDPOINT_URL_SSO");
 	unsetenv("AWS_PROFILE");
 }
