@@ -298,7 +298,7 @@ struct rotated {
 	const struct weir_backend_node *norm, *mul, *rope;
 };
 
-/* What norms write is not read by rope, except for the heads. */
+/* False if rope also reads positions or factors that the norms write. */
 static bool reads_only_heads(const struct rotated *r)
 {
 	for (uint32_t s = 1; s < r->rope->n_src; s++)

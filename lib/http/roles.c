@@ -114,7 +114,7 @@ static int by_machine(struct weir__http_remote *r, const char *name,
 	return err ? err : -EINVAL;
 }
 
-/* What a profile says of its role; strings of malloc, or NULL. */
+/* The settings of a role in a profile: strings of malloc, or NULL. */
 struct role_of {
 	char *arn, *file, *source, *machine, *session, *external, *seconds;
 	char *mfa;

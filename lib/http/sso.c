@@ -75,7 +75,7 @@ void weir__http_sha1(const char *text, char hex[static 41])
 		snprintf(hex + 8 * (size_t)i, 9, "%08x", h[i]);
 }
 
-/* What a profile says of its session; strings of malloc, or NULL. */
+/* The settings of a session in a profile: strings of malloc, or NULL. */
 struct session {
 	char *name; /* of its section; NULL: the profile has all itself */
 	char *account, *role, *url, *region;

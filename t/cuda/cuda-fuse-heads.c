@@ -299,7 +299,7 @@ static void heads_that_are_set(void)
 	segment_check(4, 4, "one number of k, repeated");
 }
 
-/* What norms and rope of one head read is not written for another head. */
+/* Norms and rope are no group if a head reads bytes that another head writes. */
 static void norms(void)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -350,7 +350,7 @@ static void norms(void)
 	segment_check(8, 2, "a position that is a part of the norm");
 }
 
-/* What the blocks of q, of k and of v write and read is apart. */
+/* There is no group if a block of q, k or v writes bytes that another reads. */
 static void hazards(void)
 {
 	rope_begin();

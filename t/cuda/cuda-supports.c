@@ -234,7 +234,7 @@ static const struct form forms[] = {
 	{ "attention with pages", with_pages },
 };
 
-/* What was found of nodes that differ in dtypes. */
+/* How many nodes, which differ in their dtypes, each device computes. */
 struct found {
 	unsigned computed, both, only_cuda; /* by the CPU; by both */
 	char first[256];                    /* that only the CPU computes */

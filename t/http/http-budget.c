@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a load by URL takes: memory beside the tensors, and requests until the
- * first of them is there.
+ * Loads by URL: the memory they use beside the tensors, and the number of
+ * requests they send before the first tensor has arrived.
  */
 #include <weir.h>
 

@@ -51,7 +51,7 @@ static void test_files(void)
 	       "and of the 56 bytes of its standard");
 }
 
-/* What the server was asked while an object was read with profile @name. */
+/* The log of the server, of a read of an object with profile @name. */
 static const char *reads(const char *name, const char *title)
 {
 	const char *log;
