@@ -299,7 +299,7 @@ static void heads_that_are_set(void)
 	segment_check(4, 4, "one number of k, repeated");
 }
 
-/* Norms and rope are no group if a head reads bytes that another head writes. */
+/* Norms and rope are no group if a head reads what another head writes. */
 static void norms(void)
 {
 	for (unsigned i = 0; i < 2; i++) {
