@@ -142,7 +142,8 @@ static int read_token(const struct session *s, const char *name, char **ret,
 	token = json_string_value(json_object_get(object, "accessToken"));
 	until = json_string_value(json_object_get(object, "expiresAt"));
 	if (!token || !until || !weir__http_is_printable(token))
-		err = fail_login(why, name, "the file of its session cannot be read");
+		err = fail_login(why, name,
+				 "the file of its session cannot be read");
 	else if (weir__http_time(until) <= time(NULL))
 		err = fail_login(why, name, "its session has ended");
 	else
