@@ -48,9 +48,10 @@ AM_CONDITIONAL([HAVE_CUDA],[test "x$weir_cuda" = xyes])])
 # --with-nvcc=FILE|no|auto: does the CUDA compiler of release 13 or newer work?
 # auto looks in the toolkit of cuda.h and in PATH. Without it the module gets the
 # kernels that an archive of a release has as PTX, and without these it computes
-# nothing. The module contains PTX compressed, so kernels need zlib. Sets
-# weir_kernels to nvcc, ptx or no, NVCC, ZLIB_CFLAGS, ZLIB_LIBS, and the
-# conditionals HAVE_NVCC and HAVE_KERNELS. After WEIR_CHECK_CUDA.
+# nothing. The module contains kernels compressed, so they need zstd: the library
+# and the command. Sets weir_kernels to nvcc, ptx or no, NVCC, ZSTD_CFLAGS,
+# ZSTD_LIBS, and the conditionals HAVE_NVCC and HAVE_KERNELS. After
+# WEIR_CHECK_CUDA.
 AC_DEFUN([WEIR_CHECK_NVCC],
 [AC_ARG_WITH([nvcc],
   [AS_HELP_STRING([--with-nvcc@<:@=FILE|no|auto@:>@],
@@ -70,12 +71,12 @@ AS_IF([test $weir_cuda = yes && test "x$with_nvcc" != xno],
 #endif
 extern "C" __global__ void k(int *p) { *p = 1; }']) >conftest.cu
   for weir_nvcc in $weir_nvccs; do
-    AS_IF(["$weir_nvcc" -fatbin -arch=sm_80 -o conftest.cubins conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+    AS_IF(["$weir_nvcc" -cubin -arch=sm_80 -o conftest.cubin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
      [NVCC=$weir_nvcc
       weir_kernels=nvcc
       break])
   done
-  rm -f conftest.cu conftest.cubins
+  rm -f conftest.cu conftest.cubin
   AS_IF([test $weir_kernels = nvcc],
    [AC_MSG_RESULT([$NVCC])],
    [AC_MSG_RESULT([no])
@@ -86,11 +87,15 @@ AS_IF([test $weir_cuda = yes && test $weir_kernels = no],
    [weir_kernels=ptx],
    [AC_MSG_NOTICE([no nvcc: the module for CUDA devices will move bytes and compute nothing])])])
 AS_IF([test $weir_kernels != no],
- [PKG_CHECK_MODULES([ZLIB],[zlib],[],
+ [weir_lacks=
+  PKG_CHECK_MODULES([ZSTD],[libzstd],[],[weir_lacks="library zstd (libzstd-dev)"])
+  AC_CHECK_PROG([weir_zstd],[zstd],[yes],[no])
+  test $weir_zstd = yes || weir_lacks="command zstd"
+  AS_IF([test "x$weir_lacks" != x],
    [AS_IF([test "x$with_nvcc" != xauto && test "x$with_nvcc" != xno],
-     [AC_MSG_ERROR([--with-nvcc: pkg-config finds no zlib (zlib1g-dev), which the kernels need])])
+     [AC_MSG_ERROR([--with-nvcc: there is no $weir_lacks, which the kernels need])])
     weir_kernels=no
-    AC_MSG_NOTICE([no zlib (zlib1g-dev): the module for CUDA devices will move bytes and compute nothing])])])
+    AC_MSG_NOTICE([no $weir_lacks: the module for CUDA devices will move bytes and compute nothing])])])
 AC_SUBST([NVCC])
 AC_SUBST([weir_kernels])
 AM_CONDITIONAL([HAVE_NVCC],[test $weir_kernels = nvcc])

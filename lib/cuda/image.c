@@ -1,49 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The images in this module, and how they are loaded. An image is code for
- * several GPUs, compressed by fatbinary, and PTX, compressed by gzip, which the
- * driver compiles if the code is not for its GPU, or it is older than the code.
+ * several GPUs, and PTX, which the driver compiles if no code is for its GPU,
+ * or it is older than the code. Both are compressed.
  */
 #include "cuda/image.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cuda.h"
+#include "cuda/unpack.h"
 
 #define drv weir__cuda_drv
 #define LEAST_GPU 80       /* .target of the PTX: sm_80 */
 #define LEAST_DRIVER 11040 /* the first that takes PTX of version 7.4 */
 #define PTX_VERSION "7.4"
-/*
- * The first driver that gets code of nvcc 13. Code works with drivers of its
- * major version, and drivers before 12.4 cannot decompress it; with lazy
- * loading they may find that out only when a kernel is first used.
- */
-#define IMAGE_DRIVER 13000
+/* The first that gets code of nvcc 13: code is for drivers of its version. */
+#define CODE_DRIVER 13000
 #define DEFAULT_SHARED 49152 /* the most that a kernel gets unasked */
 #define LOG 160              /* bytes of what the driver's compiler says */
 
 #ifdef WEIR__CUDA_PTX
-#include <zlib.h>
-
 #ifdef WEIR__CUDA_CUBINS
 #define CUBINS(name) ".incbin \"" WEIR__CUDA_CUBINS #name ".cubins\"\n"
-#define HAVE_CUBINS true
+#define HAVE_CODE true
 #else
 #define CUBINS(name) ""
-#define HAVE_CUBINS false
+#define HAVE_CODE false
 #endif
 /* A symbol for each, and one after the PTX. */
 #define CONTAIN(name)                                                       \
 	__asm__(".pushsection .rodata\n"                                    \
-		".balign 16\n"                                              \
-		".hidden weir__cuda_cubins_" #name "\n"                     \
-		".globl weir__cuda_cubins_" #name "\n"                      \
-		"weir__cuda_cubins_" #name                                  \
+		".hidden weir__cuda_code_" #name "\n"                       \
+		".globl weir__cuda_code_" #name "\n"                        \
+		"weir__cuda_code_" #name                                    \
 		":\n" CUBINS(name) ".hidden weir__cuda_ptx_" #name "\n"     \
 				   ".globl weir__cuda_ptx_" #name "\n"      \
 				   "weir__cuda_ptx_" #name ":\n"            \
@@ -54,58 +47,21 @@
 				   "weir__cuda_ptx_end_" #name ":\n"        \
 				   ".byte 0\n"                              \
 				   ".popsection\n");                        \
-	extern const char weir__cuda_cubins_##name[]                        \
+	extern const char weir__cuda_code_##name[]                          \
 		__attribute__((visibility("hidden")));                      \
 	extern const char weir__cuda_ptx_##name[]                           \
 		__attribute__((visibility("hidden")));                      \
 	extern const char weir__cuda_ptx_end_##name[]                       \
 		__attribute__((visibility("hidden")));
-#define IMAGE(name)                                               \
-	{ #name, weir__cuda_cubins_##name, weir__cuda_ptx_##name, \
+#define IMAGE(name)                                             \
+	{ #name, weir__cuda_code_##name, weir__cuda_ptx_##name, \
 	  weir__cuda_ptx_end_##name },
 #define HAVE_IMAGES true
-
-/* Returns the text, which the caller frees, or NULL without memory for it. */
-static char *gunzip(const char *data, const char *end)
-{
-	z_stream z = {
-		/* Not written to: zlib's headers have no const by default. */
-		.next_in = (Bytef *)(uintptr_t)data,
-		.avail_in = (uInt)(end - data),
-	};
-	uint32_t size; /* the last four bytes of gzip */
-
-	memcpy(&size, end - sizeof(size), sizeof(size));
-	size = le32toh(size);
-	char *text = malloc((size_t)size + 1);
-
-	if (!text || inflateInit2(&z, 16 + MAX_WBITS)) {
-		free(text);
-		return NULL;
-	}
-	z.next_out = (Bytef *)text;
-	z.avail_out = size;
-	int r = inflate(&z, Z_FINISH);
-
-	inflateEnd(&z);
-	if (r != Z_STREAM_END) {
-		free(text);
-		return NULL;
-	}
-	text[size] = '\0';
-	return text;
-}
 #else
-static char *gunzip(const char *data, const char *end)
-{
-	(void)data;
-	(void)end;
-	return NULL;
-}
 #define CONTAIN(name)
 #define IMAGE(name) { #name, "", "", "" },
 #define HAVE_IMAGES false
-#define HAVE_CUBINS false
+#define HAVE_CODE false
 #endif
 
 /* clang-format off */
@@ -113,8 +69,8 @@ WEIR__CUDA_IMAGES(CONTAIN)
 
 static const struct {
 	const char *name;
-	const char *cubins; /* only if HAVE_CUBINS */
-	const char *ptx; /* compressed by gzip */
+	const char *code; /* only if HAVE_CODE; ends where the PTX starts */
+	const char *ptx;
 	const char *ptx_end;
 } images[] = { WEIR__CUDA_IMAGES(IMAGE) };
 
@@ -210,19 +166,34 @@ static int refuse(struct weir__cuda *c, CUresult r, const char *image,
 			     c->loaded.refused);
 }
 
+#ifdef WEIR__CUDA_PTX
+static CUresult load_code(enum weir__cuda_image_id id, int gpu, CUmodule *ret)
+{
+	size_t size = (size_t)(images[id].ptx - images[id].code);
+	char *code;
+	CUresult r = weir__cuda_unpack_code(images[id].code, size, gpu, &code);
+
+	if (r)
+		return r;
+	r = drv.cuModuleLoadDataEx(ret, code, 0, NULL, NULL);
+	free(code);
+	return r;
+}
+
 static CUresult load_ptx(enum weir__cuda_image_id id, CUmodule *ret,
 			 char log[LOG])
 {
-	char *ptx = gunzip(images[id].ptx, images[id].ptx_end);
+	size_t size = (size_t)(images[id].ptx_end - images[id].ptx);
+	char *ptx;
+	CUresult r = weir__cuda_unpack_ptx(images[id].ptx, size, &ptx);
 
-	if (!ptx)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (r)
+		return r;
 	CUjit_option option[] = { CU_JIT_ERROR_LOG_BUFFER,
 				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
 	void *value[] = { log, (void *)(uintptr_t)LOG };
 
-	CUresult r = drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
-
+	r = drv.cuModuleLoadDataEx(ret, ptx, 2, option, value);
 	free(ptx);
 	/* It has several lines, and perhaps no end. */
 	log[LOG - 1] = '\0';
@@ -232,24 +203,37 @@ static CUresult load_ptx(enum weir__cuda_image_id id, CUmodule *ret,
 	return r;
 }
 
+static CUresult load_image(struct weir__cuda *c, enum weir__cuda_image_id id,
+			   CUmodule *ret, char log[LOG])
+{
+	CUresult r = CUDA_ERROR_NO_BINARY_FOR_GPU;
+
+	if (HAVE_CODE && drv.version >= CODE_DRIVER)
+		r = load_code(id, capability(c->device), ret);
+	/* PTX after any other failure: drivers refuse code by many results. */
+	if (r && r != CUDA_ERROR_OUT_OF_MEMORY && !weir__cuda_is_fatal(r))
+		r = load_ptx(id, ret, log);
+	return r;
+}
+#else
+static CUresult load_image(struct weir__cuda *c, enum weir__cuda_image_id id,
+			   CUmodule *ret, char log[LOG])
+{
+	(void)c, (void)id, (void)ret, (void)log;
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+#endif
+
 /* loaded.lock is held, and a context is current. */
 static int load(struct weir__cuda *c, enum weir__cuda_image_id id)
 {
-	CUresult r = CUDA_ERROR_NO_BINARY_FOR_GPU;
 	char log[LOG] = "";
 	CUmodule module;
 
 	if (c->loaded.module[id])
 		return 0;
-	if (HAVE_CUBINS && drv.version >= IMAGE_DRIVER)
-		r = drv.cuModuleLoadDataEx(&module, images[id].cubins, 0, NULL,
-					   NULL);
-	/*
-	 * PTX is tried after any failure that another image may not have:
-	 * code that the driver cannot decompress is no refusal by its result.
-	 */
-	if (r && r != CUDA_ERROR_OUT_OF_MEMORY && !weir__cuda_is_fatal(r))
-		r = load_ptx(id, &module, log);
+	CUresult r = load_image(c, id, &module, log);
+
 	if (r)
 		return refuse(c, r, images[id].name, log);
 	c->loaded.module[id] = module;

@@ -18,13 +18,16 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/operation_attention.c %D%/kernels/params.h \
 	%D%/cublaslt.c %D%/cublaslt.h %D%/cublaslt_api.h \
 	%D%/operation_cublaslt.c
+if HAVE_KERNELS
+%C%_weir_cuda_la_SOURCES += %D%/unpack.c %D%/unpack.h
+endif
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	$(CUDA_KERNELS_CPPFLAGS)
-%C%_weir_cuda_la_CFLAGS = $(AM_CFLAGS) $(ZLIB_CFLAGS)
+%C%_weir_cuda_la_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/module.map
-%C%_weir_cuda_la_LIBADD = $(ZLIB_LIBS) -ldl -lm
+%C%_weir_cuda_la_LIBADD = $(ZSTD_LIBS) -ldl -lm
 EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map libdirs.stamp
 endif
 EXTRA_DIST += %D%/module.map %D%/README.md %D%/CUBLASLT.md

@@ -22,6 +22,9 @@ T_CUDA_C += %D%/cuda-tiles.t %D%/cuda-cublaslt.t %D%/cuda-cublaslt-runs.t \
 T_CUDA_C += %D%/cuda-lengths.t %D%/cuda-chunks.t %D%/cuda-attention-bits.t \
 	%D%/cuda-attention-tiles.t %D%/cuda-attention-places.t
 T_CUDA_C += %D%/cuda-matvec.t %D%/cuda-matvec-bits.t
+if HAVE_KERNELS
+T_CUDA_C += %D%/cuda-unpack.t
+endif
 check_PROGRAMS += $(T_CUDA_C) %D%/counts
 TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_save_t_SOURCES = %D%/cuda-save.c $(T_FILES) $(T_GPU) $(T_LEAKS)
@@ -91,6 +94,10 @@ TESTS += $(T_CUDA_C) $(T_CUDA_SH)
 %C%_cuda_files_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)
 %C%_cuda_opening_t_LDADD = lib/libweir.la t/libtap.la -ldl
+if HAVE_NVCC
+T_CODE = -DT_HAVE_CODE
+endif
+%C%_cuda_compute_t_CPPFLAGS = $(AM_CPPFLAGS) $(T_CODE)
 %C%_cuda_compute_t_SOURCES = %D%/cuda-compute.c $(T_GPU)
 %C%_cuda_compute_t_LDADD = lib/libweir.la t/libtap.la -ldl
 %C%_cuda_fuse_products_t_SOURCES = %D%/cuda-fuse-products.c $(T_GPU)
@@ -181,6 +188,11 @@ T_PRODUCT_RUNS = %D%/product_runs.c %D%/product_runs.h $(T_GPU)
 %C%_cuda_cublaslt_runs_t_LDADD = lib/libweir.la t/libtap.la -ldl -lm
 %C%_cuda_cublaslt_abi_t_SOURCES = %D%/cuda-cublaslt-abi.c
 %C%_cuda_cublaslt_abi_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_cuda_unpack_t_SOURCES = %D%/cuda-unpack.c lib/cuda/unpack.c
+%C%_cuda_unpack_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_cuda_unpack_t_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
+%C%_cuda_unpack_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+%C%_cuda_unpack_t_LDADD = t/libtap.la $(ZSTD_LIBS)
 %C%_cuda_matvec_t_SOURCES = %D%/cuda-matvec.c $(T_CUDA_TRIAL)
 %C%_cuda_matvec_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/t/kernels
 %C%_cuda_matvec_t_LDADD = $(LDADD) -ldl

@@ -188,6 +188,7 @@ static void not_executed(const char *statement)
 
 static void refused(void)
 {
+	static const char code[64] = "\177ELF"; /* the header of a file */
 	CUmodule module;
 
 	is_int(cu.cuModuleLoadData(&module, ".version 9.9\n.target sm_80\n"),
@@ -195,8 +196,8 @@ static void refused(void)
 	       "PTX that is newer than the driver is refused");
 	is_int(cu.cuModuleLoadData(&module, ".version 7.4\n.target sm_120\n"),
 	       CUDA_ERROR_NO_BINARY_FOR_GPU, "PTX for a newer GPU is refused");
-	is_int(cu.cuModuleLoadData(&module, "\177ELF"),
-	       CUDA_ERROR_NO_BINARY_FOR_GPU, "an image of a GPU is refused");
+	is_int(cu.cuModuleLoadData(&module, code), CUDA_ERROR_NO_BINARY_FOR_GPU,
+	       "code for a GPU is refused");
 }
 
 int main(void)

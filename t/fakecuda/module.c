@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules and libraries: PTX as text. Images for a real GPU are refused, as by
- * a GPU of another kind.
+ * Modules and libraries: PTX as text. Code for a real GPU is refused, as by a
+ * GPU of another kind.
  */
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,17 @@ static CUresult place(struct fc_call *call, struct fc_code *code)
 	return CUDA_SUCCESS;
 }
 
+/* The GPU whose code this is; 86: sm_86. 0: it is no code of nvcc 13. */
+static unsigned gpu_of(const char *image)
+{
+	Elf64_Ehdr h;
+
+	if (memcmp(image, ELFMAG, SELFMAG))
+		return 0;
+	memcpy(&h, image, sizeof(h));
+	return h.e_ident[EI_ABIVERSION] == 8 ? h.e_flags >> 8 & 0xff : 0;
+}
+
 static CUresult load(struct fc_call *call, const char *image,
 		     struct fc_code **ret, char sentence[PTX_SENTENCE])
 {
@@ -118,10 +130,11 @@ static CUresult load(struct fc_call *call, const char *image,
 	*sentence = '\0';
 	if (!image)
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE, "no image");
-	if (!memcmp(image, "\177ELF", 4) ||
+	if (!memcmp(image, ELFMAG, SELFMAG) ||
 	    !memcmp(image, "\x50\xed\x55\xba", 4)) {
 		snprintf(sentence, PTX_SENTENCE,
-			 "the stand-in executes PTX, not images of a GPU");
+			 "the stand-in executes PTX, not code for sm_%u",
+			 gpu_of(image));
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	if (*fc.opt.jit) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Each .cu file becomes an image: code of several GPUs (.cubins), and PTX for
-# others (.ptxz: compressed by gzip). image.c contains both. Without nvcc the PTX
-# of a release is used.
+# others (.ptxz), both compressed by zstd. image.c contains both. Without nvcc the
+# PTX of a release is used.
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
 	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
@@ -45,7 +45,7 @@ if HAVE_KERNELS
 CUDA_KERNELS_CPPFLAGS = -DWEIR__CUDA_PTX='"$(abs_builddir)/%D%/"'
 SUFFIXES = .ptx .ptxz
 .ptx.ptxz:
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && gzip -9 -n <$< >$@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && zstd -q -19 -c $< >$@
 $(CUDA_IMAGE_LO): $(CUDA_KERNELS_PTXZ)
 CLEANFILES += $(CUDA_KERNELS_PTXZ)
 dist-hook:
