@@ -23,7 +23,14 @@ calls()
 		grep -v -e Query -e Ctx -e CaptureMode -e EventCreate -e EventDestroy
 }
 
-plan 3
+# code_for FILE: the GPUs whose code is loaded by a log of the stand-in.
+code_for()
+{
+	sed -n 's/.* cuModuleLoadDataEx .*not code for \(sm_[0-9]*\).*/\1/p' "$1" |
+		sort -u
+}
+
+plan 5
 check 'bench/step can be built' "$MAKE" -C "$builddir" bench/step
 cd "$tmp" || exit 1
 with_gpu "$builddir/bench/step" 1000 >steps 2>&1
@@ -44,4 +51,14 @@ is "$(awk '{ n[$1] += FILENAME == "many" ? $2 : -$2 }
 	}' few many | sort | paste -sd ,)" \
 	'cuEventRecord 2,cuGraphLaunch 2,cuMemcpyDtoHAsync 1,cuMemcpyHtoDAsync 3,cuStreamSynchronize 4' \
 	'a step is a launch and an event, and copies of inputs and logits'
+if ls "$builddir"/lib/cuda/kernels/*.cubins >/dev/null 2>&1; then
+	is "$(code_for log10)" sm_90 'the driver is given code for the GPU'
+	with_gpu env FAKECUDA_LOG="$tmp/older" FAKECUDA_VERSION=12090 \
+		"$builddir/bench/step" 10 >/dev/null 2>&1
+	is "$(code_for older; grep -o ' cuModuleLoadDataEx = 0' older |
+		sort -u)" ' cuModuleLoadDataEx = 0' \
+		'code of nvcc 13 is not given to a driver of CUDA 12'
+else
+	skip 2 'built without nvcc: there is no code for GPUs'
+fi
 finish
