@@ -164,6 +164,20 @@ static struct weir_node *root(struct weir_graph *graph, struct weir_node *a)
 static const struct {
 	const char *name;
 	one_fn *make;
+/* Sums halfway between two numbers, and on both sides of there. */
+static void ties(enum weir_dtype d, double half)
+{
+	const double one[] = { 1, 1, 1, 1, 1, 1, -1, -1, -1, -1 };
+	const double more[] = { half,        3 * half,    half * 0.75,
+				half * 1.25, half * 2.75, half * 3.25,
+				-half,       -3 * half,   -half * 1.25,
+				-half * 2.75 };
+
+	same(weir_add(g, put_values(d, one, 1, 10),
+		      put_values(F32, more, 1, 10)),
+	     0, "%s results are rounded exactly, ties to even", dtype_name(d));
+}
+
 } curves[] = {
 	{ "gelu_erf", weir_gelu_erf },
 	{ "relu", weir_relu },
@@ -175,6 +189,8 @@ static const struct {
 	{ "clamp from 0", floor_at_0 },
 };
 #define CURVES (sizeof(curves) / sizeof(curves[0]))
+	ties(F16, 0x1p-11);
+	ties(BF16, 0x1p-8);
 
 /* Each result by itself: a relative error is seen in the small ones, too. */
 static void tails(void)
