@@ -123,6 +123,30 @@ static void copy(void)
 	     "copy of a long row is exact in all its parts");
 }
 
+/* Both sources' outer dimensions are in another order. */
+static void copy_dims(void)
+{
+	const enum weir_dtype to[] = { F32, F16, I32, WEIR_DTYPE_Q8_0,
+				       WEIR_DTYPE_Q4_0 };
+
+	for (unsigned i = 0; i < 5; i++) {
+		enum weir_dtype d = to[i], from = d == I32 ? I32 : F32;
+
+		same(weir_copy(
+			     g,
+			     weir_permute(g,
+					  put(from, 8, 2, 3, 2, 2, 3, 2, 2, 64),
+					  8, D(6, 5, 4, 3, 2, 1, 0, 7)),
+			     weir_permute(g, put(d, 8, 3, 2, 2, 3, 2, 2, 2, 64),
+					  8, D(3, 2, 5, 6, 0, 1, 4, 7))),
+		     d == WEIR_DTYPE_Q4_0   ? 1e-3
+		     : d == WEIR_DTYPE_Q8_0 ? 1e-4
+					    : 0,
+		     "copy of 8 dimensions in another order to %s",
+		     dtype_name(d));
+	}
+}
+
 static void concat(void)
 {
 	const enum weir_dtype any[] = { F32, F16, I32, WEIR_DTYPE_Q8_0 };
@@ -219,6 +243,7 @@ int main(void)
 	cast();
 	cast_odd();
 	copy();
+	copy_dims();
 	concat();
 	repeat();
 	call();

@@ -99,6 +99,45 @@ static void uneven_rows(void)
 	     "long rows that are not aligned are squared");
 }
 
+/* The dimensions of a leaf in the other order: each has its own stride. */
+static struct weir_node *turned(enum weir_dtype d, const int *n, unsigned ndim)
+{
+	int m[WEIR_MAX_DIMS];
+	int64_t order[WEIR_MAX_DIMS];
+
+	for (unsigned i = 0; i < ndim; i++) {
+		m[i] = n[ndim - 1 - i];
+		order[i] = ndim - 1 - i;
+	}
+	return weir_permute(
+		g, put(d, ndim, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]),
+		ndim, order);
+}
+
+/*
+ * Dimensions of b are those of a, divide them, or are 1; some are that of a in
+ * the next dimension.
+ */
+static void many_dims(void)
+{
+	static const int a[][8] = { { 4, 2, 4, 3, 6, 2, 4, 3 },
+				    { 2, 6, 2, 4, 2, 4, 3, 4 },
+				    { 2, 2, 3, 3, 2, 2, 3, 3 },
+				    { 2, 3, 3, 2, 2, 3, 3, 2 } };
+	static const int b[][8] = { { 2, 2, 2, 1, 3, 2, 2, 3 },
+				    { 2, 3, 1, 2, 2, 2, 1, 2 },
+				    { 2, 1, 3, 1, 2, 1, 3, 1 },
+				    { 1, 3, 1, 2, 1, 3, 1, 2 } };
+
+	for (unsigned n = 3; n <= WEIR_MAX_DIMS; n++)
+		for (unsigned i = 0; i < 4; i++)
+			same(weir_sub(g, turned(F16, a[i], n),
+				      turned(F32, b[i], n)),
+			     NEAR_F16,
+			     "sub of %u dimensions, way %u of repeating b", n,
+			     i);
+}
+
 static void same_source(void)
 {
 	struct weir_node *a = put(F32, 2, 6, 35);
@@ -125,6 +164,20 @@ static void odd_numbers(void)
 		     pairs[i].name);
 }
 
+/* Sums halfway between two numbers, and on both sides of there. */
+static void ties(enum weir_dtype d, double half)
+{
+	const double one[] = { 1, 1, 1, 1, 1, 1, -1, -1, -1, -1 };
+	const double more[] = { half,        3 * half,    half * 0.75,
+				half * 1.25, half * 2.75, half * 3.25,
+				-half,       -3 * half,   -half * 1.25,
+				-half * 2.75 };
+
+	same(weir_add(g, put_values(d, one, 1, 10),
+		      put_values(F32, more, 1, 10)),
+	     0, "%s results are rounded exactly, ties to even", dtype_name(d));
+}
+
 static void rounding(void)
 {
 	const double big[] = { 65504, 65520, 1e-8, -65504, 6e-8, 1 };
@@ -136,6 +189,8 @@ static void rounding(void)
 	same(weir_add(g, put_values(BF16, big, 1, 6),
 		      put_values(F32, more, 1, 6)),
 	     NEAR_BF16, "BF16 results round to the nearest");
+	ties(F16, 0x1p-11);
+	ties(BF16, 0x1p-8);
 }
 
 typedef struct weir_node *one_fn(struct weir_graph *graph, struct weir_node *a);
@@ -164,20 +219,6 @@ static struct weir_node *root(struct weir_graph *graph, struct weir_node *a)
 static const struct {
 	const char *name;
 	one_fn *make;
-/* Sums halfway between two numbers, and on both sides of there. */
-static void ties(enum weir_dtype d, double half)
-{
-	const double one[] = { 1, 1, 1, 1, 1, 1, -1, -1, -1, -1 };
-	const double more[] = { half,        3 * half,    half * 0.75,
-				half * 1.25, half * 2.75, half * 3.25,
-				-half,       -3 * half,   -half * 1.25,
-				-half * 2.75 };
-
-	same(weir_add(g, put_values(d, one, 1, 10),
-		      put_values(F32, more, 1, 10)),
-	     0, "%s results are rounded exactly, ties to even", dtype_name(d));
-}
-
 } curves[] = {
 	{ "gelu_erf", weir_gelu_erf },
 	{ "relu", weir_relu },
@@ -189,8 +230,6 @@ static void ties(enum weir_dtype d, double half)
 	{ "clamp from 0", floor_at_0 },
 };
 #define CURVES (sizeof(curves) / sizeof(curves[0]))
-	ties(F16, 0x1p-11);
-	ties(BF16, 0x1p-8);
 
 /* Each result by itself: a relative error is seen in the small ones, too. */
 static void tails(void)
@@ -275,6 +314,7 @@ int main(void)
 	for (unsigned i = 0; i < 4; i++)
 		pairs_of(pairs[i].name, pairs[i].make);
 	uneven_rows();
+	many_dims();
 	same_source();
 	odd_numbers();
 	rounding();

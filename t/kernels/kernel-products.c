@@ -128,6 +128,25 @@ static void groups(enum weir_dtype d)
 	}
 }
 
+/* Rows of a and of b whose outer dimensions are all in the other order. */
+static void many_dims(enum weir_dtype d, int k)
+{
+	const int columns[] = { 1, 3, 6 };
+
+	for (unsigned i = 0; i < 3; i++)
+		same(weir_mul_mat_precision(
+			     g,
+			     weir_permute(g, put(d, 8, 2, 1, 2, 1, 3, 2, 3, k),
+					  8, D(5, 4, 3, 2, 1, 0, 6, 7)),
+			     weir_permute(g,
+					  put(F32, 8, 2, 2, 4, 2, 3, 4,
+					      columns[i], k),
+					  8, D(5, 4, 3, 2, 1, 0, 6, 7)),
+			     WEIR_PRECISION_F32),
+		     NEAR_F32, "mul_mat of %s, 8 dimensions and %d columns",
+		     dtype_name(d), columns[i]);
+}
+
 static void views(enum weir_dtype d)
 {
 	const int columns[] = { 1, 33 };
@@ -234,6 +253,10 @@ int main(void)
 	groups(F32);
 	groups(F16);
 	groups(WEIR_DTYPE_Q4_0);
+	many_dims(F32, 7);
+	many_dims(F16, 5);
+	many_dims(BF16, 9);
+	many_dims(WEIR_DTYPE_Q8_0, 32);
 	views(F32);
 	views(F16);
 	views(WEIR_DTYPE_Q8_0);

@@ -112,6 +112,39 @@ static void set_rows_shapes(void)
 	     NEAR_F32, "set_rows of no rows changes nothing");
 }
 
+/* All outer dimensions are in the other order; ids are repeated in some. */
+static void set_rows_dims(void)
+{
+	const enum weir_dtype to[] = { F32, F16, WEIR_DTYPE_Q8_0,
+				       WEIR_DTYPE_Q4_0 };
+	const int ids[][6] = { { 2, 1, 3, 1, 1, 3 }, { 1, 2, 2, 1, 2, 1 } };
+	const int64_t order[] = { 5, 4, 3, 2, 1, 0, 6, 7 };
+	double v[18 * 7];
+
+	for (unsigned i = 0; i < 18 * 7; i++)
+		v[i] = seven_of_9[(i + i / 7) % 7];
+	for (unsigned i = 0; i < 8; i++) {
+		enum weir_dtype d = to[i % 4];
+		const int *n = ids[i / 4];
+		int c = d > WEIR_DTYPE_GGML ? 64 : 3;
+
+		same(weir_set_rows(
+			     g,
+			     weir_permute(g, put(d, 8, 3, 2, 2, 6, 2, 2, 9, c),
+					  8, order),
+			     weir_permute(g,
+					  put(F32, 8, 3, 2, 2, 6, 2, 2, 7, c),
+					  8, order),
+			     put_values(I32, v, 7, n[0], n[1], n[2], n[3], n[4],
+					n[5], 7)),
+		     d == WEIR_DTYPE_Q4_0   ? 1e-3
+		     : d == WEIR_DTYPE_Q8_0 ? 1e-4
+					    : near_of(d),
+		     "set_rows to %s of 8 dimensions, way %u of repeating ids",
+		     dtype_name(d), i / 4);
+	}
+}
+
 static void set_rows_range(void)
 {
 	const double high[] = { 3, 0, 9, 2 }, low[] = { 3, 0, 2, -7 };
@@ -131,6 +164,7 @@ int main(void)
 	get_rows_range();
 	set_rows();
 	set_rows_shapes();
+	set_rows_dims();
 	set_rows_range();
 	return trials_end();
 }

@@ -255,6 +255,49 @@ static void top_k(void)
 	     "top_k of many rows is right in all its parts");
 }
 
+/* Rows whose outer dimensions are in the other order. */
+static struct weir_node *turned(void)
+{
+	return weir_permute(g, put(F32, 8, 2, 2, 3, 2, 3, 2, 2, 37), 8,
+			    D(6, 5, 4, 3, 2, 1, 0, 7));
+}
+
+static void many_dims(void)
+{
+	const enum weir_dtype masks[] = { F32, F16 };
+
+	same(weir_rms_norm(g, turned(), 1e-5f), NEAR_F32,
+	     "rms_norm of rows of 8 dimensions is right");
+	same(weir_norm(g, turned(), 1e-5f), NEAR_F32,
+	     "norm of rows of 8 dimensions is right");
+	same(weir_l2_norm(g, turned(), 1e-5f), NEAR_F32,
+	     "l2_norm of rows of 8 dimensions is right");
+	same(weir_sum_rows(g, turned()), NEAR_F32,
+	     "sum_rows of 8 dimensions is right");
+	same(weir_argmax(g, turned()), 0, "argmax of 8 dimensions is right");
+	same(weir_top_k(g, turned(), 3), 0, "top_k of 8 dimensions is right");
+	same(weir_argsort(g, turned(), WEIR_SORT_ASCENDING), 0,
+	     "argsort of 8 dimensions is right");
+	for (unsigned i = 0; i < 2; i++) {
+		same(weir_soft_max(g, put(F32, 8, 2, 2, 3, 2, 3, 2, 2, 37),
+				   weir_permute(g,
+						put(masks[i], 8, 2, 1, 3, 2, 1,
+						    2, 2, 37),
+						8, D(6, 5, 4, 3, 2, 1, 0, 7)),
+				   0.3f, 0),
+		     NEAR_F32, "soft_max of 8 dimensions and a mask of %s",
+		     dtype_name(masks[i]));
+		same(weir_soft_max(g, put(F32, 8, 2, 2, 3, 2, 3, 2, 2, 37),
+				   weir_permute(g,
+						put(masks[i], 8, 2, 2, 1, 1, 3,
+						    1, 1, 37),
+						8, D(6, 5, 4, 3, 2, 1, 0, 7)),
+				   0.3f, 0),
+		     NEAR_F32, "soft_max of 8 dimensions repeats a mask of %s",
+		     dtype_name(masks[i]));
+	}
+}
+
 /* Long rows: of numbers, of few different ones, of equal ones. */
 static void long_rows(void)
 {
@@ -318,6 +361,7 @@ int main(void)
 	sums();
 	argmax();
 	top_k();
+	many_dims();
 	long_rows();
 	argsort(WEIR_SORT_ASCENDING);
 	argsort(WEIR_SORT_DESCENDING);
