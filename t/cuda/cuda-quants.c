@@ -110,7 +110,7 @@ static float odd_float(size_t i)
 	uint32_t r = random_bits();
 	float x = (float)(int32_t)random_bits() * 0x1p-30f;
 
-	switch (i / 32 % 8) {
+	switch (i / 32 % 10) {
 	case 0:
 		return x;
 	case 1:
@@ -125,20 +125,87 @@ static float odd_float(size_t i)
 		return (float)((int)(r % 255) - 127) / 2;
 	case 6:
 		return odd[r % 2];
+	case 7: /* halves, also after the scale: in Q8_0 */
+		return i % 32 ? (float)((int)(r % 255) - 127) / 2 : -127;
+	case 8: /* and in Q4_0 */
+		return i % 32 ? (float)((int)(r % 33) - 16) / 2 : -8;
 	default:
 		return x * 1e-30f * 1e-12f;
 	}
 }
 
-static void packs(enum weir_dtype from, enum weir_dtype to)
+/* Each byte is that of the CPU. */
+static void agree(enum weir_dtype from, enum weir_dtype to, const char *how,
+		  const unsigned char *cpu, const unsigned char *cuda)
 {
-	float *v = calloc(N, 4);
-	unsigned char *in = calloc(N, 4);
+	size_t bytes = bytes_of(to), block = info_of(to).bytes, first = 0;
+
+	while (first < bytes && cpu[first] == cuda[first])
+		first++;
+	ok(first == bytes, "%s %s the same %s as on the CPU",
+	   info_of(from).name, how, info_of(to).name);
+	if (first < bytes)
+		diag("byte %zu of block %zu is %#x, not %#x", first % block,
+		     first / block, cuda[first], cpu[first]);
+}
+
+static void packs(enum weir_dtype from, const void *in, enum weir_dtype to)
+{
 	unsigned char *cpu = calloc(1, bytes_of(to)),
 		      *cuda = calloc(1, bytes_of(to));
 	struct weir_node *x = input(from), *y = weir_cast(g, x, to);
-	const char *name = info_of(to).name;
-	size_t first = 0;
+
+	compute(weir_dev_get(weir, 0), x, in, y, cpu);
+	compute(gpu(weir), x, in, y, cuda);
+	agree(from, to, "becomes", cpu, cuda);
+	weir_graph_reset(g);
+	free(cpu);
+	free(cuda);
+}
+
+/* Rows of a table on @dev become those of @in, the last one first. */
+static void table_set(struct weir_dev *dev, enum weir_dtype from,
+		      const void *in, enum weir_dtype to, void *out)
+{
+	struct weir_tensor t[2];
+	struct weir_buft *memory;
+	struct weir_node *x = input(from);
+	struct weir_buf *buf;
+	int64_t id[ROWS];
+
+	for (int64_t i = 0; i < ROWS; i++)
+		id[i] = ROWS - 1 - i;
+	must(weir_dev_buft(dev,
+			   dev == gpu(weir) ? WEIR_MEM_DEVICE : WEIR_MEM_PLAIN,
+			   &memory));
+	must(weir_tensor_init(&t[0], to, 2, D(ROWS, COLUMNS)));
+	must(weir_tensor_init(&t[1], I64, 1, D(ROWS)));
+	must(weir_tensors_alloc(memory, t, 2, &buf));
+	must(weir_tensor_set(&t[1], 0, id, sizeof(id)));
+	compute(dev, x, in,
+		weir_set_rows(g, weir_graph_leaf(g, &t[0], NULL), x,
+			      weir_graph_leaf(g, &t[1], NULL)),
+		out);
+	weir_graph_reset(g);
+	weir_buf_free(buf);
+}
+
+static void rows_pack(enum weir_dtype from, const void *in, enum weir_dtype to)
+{
+	unsigned char *cpu = calloc(1, bytes_of(to)),
+		      *cuda = calloc(1, bytes_of(to));
+
+	table_set(weir_dev_get(weir, 0), from, in, to, cpu);
+	table_set(gpu(weir), from, in, to, cuda);
+	agree(from, to, "set as rows becomes", cpu, cuda);
+	free(cpu);
+	free(cuda);
+}
+
+static void floats_pack(enum weir_dtype from)
+{
+	float *v = calloc(N, 4);
+	unsigned char *in = calloc(N, 4);
 
 	for (size_t i = 0; i < N; i++)
 		v[i] = odd_float(i);
@@ -146,21 +213,27 @@ static void packs(enum weir_dtype from, enum weir_dtype to)
 		memcpy(in, v, (size_t)N * 4);
 	else
 		must(weir_convert(from, in, F32, v, N));
-	compute(weir_dev_get(weir, 0), x, in, y, cpu);
-	compute(gpu(weir), x, in, y, cuda);
-	while (first < bytes_of(to) && cpu[first] == cuda[first])
-		first++;
-	ok(first == bytes_of(to), "%s becomes the same %s as on the CPU",
-	   info_of(from).name, name);
-	if (first < bytes_of(to))
-		diag("byte %zu of block %zu is %#x, not %#x",
-		     first % info_of(to).bytes, first / info_of(to).bytes,
-		     cuda[first], cpu[first]);
-	weir_graph_reset(g);
+	packs(from, in, WEIR_DTYPE_Q8_0);
+	packs(from, in, WEIR_DTYPE_Q4_0);
+	if (from != BF16) { /* set_rows does not take it */
+		rows_pack(from, in, WEIR_DTYPE_Q8_0);
+		rows_pack(from, in, WEIR_DTYPE_Q4_0);
+	}
 	free(v);
 	free(in);
-	free(cpu);
-	free(cuda);
+}
+
+static void blocks_pack(enum weir_dtype from)
+{
+	unsigned char *in = malloc(bytes_of(from));
+
+	for (size_t i = 0; i < bytes_of(from); i++)
+		in[i] = (unsigned char)random_bits();
+	if (from != WEIR_DTYPE_Q8_0)
+		packs(from, in, WEIR_DTYPE_Q8_0);
+	if (from != WEIR_DTYPE_Q4_0)
+		packs(from, in, WEIR_DTYPE_Q4_0);
+	free(in);
 }
 
 int main(void)
@@ -174,10 +247,10 @@ int main(void)
 	must(weir_graph_new(&g));
 	for (unsigned i = FIRST_QUANTISED; i < WEIGHTS; i++)
 		unpacks(weights[i]);
-	for (unsigned i = 0; i < 3; i++) {
-		packs(floats[i], WEIR_DTYPE_Q8_0);
-		packs(floats[i], WEIR_DTYPE_Q4_0);
-	}
+	for (unsigned i = 0; i < 3; i++)
+		floats_pack(floats[i]);
+	for (unsigned i = FIRST_QUANTISED; i < WEIGHTS; i++)
+		blocks_pack(weights[i]);
 	weir_graph_free(g);
 	weir_close(weir);
 	all_given_back("after all dtypes");
