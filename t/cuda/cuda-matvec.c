@@ -60,7 +60,8 @@ static void shapes(unsigned i)
 		{ 29, 2560, 8 }, { 12, 4352, 4 }, { 7, 5376, 5 },
 		{ 5, 768, 6 },   { 4, 256, 7 },   { 9, 4352, 11 },
 		{ 6, 1056, 1 },  { 97, 2080, 2 }, { 13, 4000, 8 },
-		{ 11, 4224, 2 }, { 10, 1088, 5 },
+		{ 11, 4224, 2 }, { 10, 1088, 5 }, { 97, 1312, 3 },
+		{ 97, 1280, 4 },
 	};
 	enum weir_dtype d = dtypes[i].dtype;
 
@@ -100,6 +101,14 @@ static void batches(unsigned i)
 	same(weir_mul_mat(g, put(d, 6, 1, 2, 2, 1, 4, 512),
 			  put(F32, 6, 2, 6, 2, 3, 2, 512)),
 	     dtypes[i].near, "%s: four outer dimensions, four matrices",
+	     dtype_name(d));
+	same(weir_mul_mat(g, put(d, 5, 2, 1, 3, 8, 512),
+			  put(F32, 5, 2, 2, 6, 4, 512)),
+	     dtypes[i].near, "%s: three outer dimensions, 4 columns",
+	     dtype_name(d));
+	same(weir_mul_mat(g, put(d, 5, 2, 1, 3, 8, 512),
+			  put(F32, 5, 2, 2, 6, 7, 512)),
+	     dtypes[i].near, "%s: three outer dimensions, 7 columns",
 	     dtype_name(d));
 	same(weir_mul_mat_id(g, put(d, 3, 5, 70, 1280), put(F32, 3, 3, 2, 1280),
 			     put_ids(WEIR_DTYPE_I32, 5, 2, 3, 4)),
