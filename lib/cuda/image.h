@@ -23,6 +23,9 @@ struct weir__cuda;
 	X(products)          \
 	X(tiles)             \
 	X(tiles_blocks)      \
+	X(tiles_k)           \
+	X(tiles_small)       \
+	X(tiles_values)      \
 	X(columns)           \
 	X(matvec_floats)     \
 	X(matvec_blocks)     \
@@ -124,6 +127,26 @@ struct weir__cuda;
 	X(tiles_blocks, tiles_q4_k_narrow) \
 	X(tiles_blocks, tiles_q6_k_wide)   \
 	X(tiles_blocks, tiles_q6_k_narrow) \
+	X(tiles_k, tiles_q2_k_wide)        \
+	X(tiles_k, tiles_q2_k_narrow)      \
+	X(tiles_k, tiles_q3_k_wide)        \
+	X(tiles_k, tiles_q3_k_narrow)      \
+	X(tiles_k, tiles_q5_k_wide)        \
+	X(tiles_k, tiles_q5_k_narrow)      \
+	X(tiles_small, tiles_q4_1_wide)    \
+	X(tiles_small, tiles_q4_1_narrow)  \
+	X(tiles_small, tiles_q5_0_wide)    \
+	X(tiles_small, tiles_q5_0_narrow)  \
+	X(tiles_small, tiles_q5_1_wide)    \
+	X(tiles_small, tiles_q5_1_narrow)  \
+	X(tiles_values, tiles_iq4_nl_wide)\
+	X(tiles_values, tiles_iq4_nl_narrow)\
+	X(tiles_values, tiles_iq4_xs_wide)\
+	X(tiles_values, tiles_iq4_xs_narrow)\
+	X(tiles_values, tiles_mxfp4_wide)  \
+	X(tiles_values, tiles_mxfp4_narrow)\
+	X(tiles_values, tiles_nvfp4_wide)  \
+	X(tiles_values, tiles_nvfp4_narrow)\
 	X(columns, columns)                \
 	X(columns, lists)                  \
 	X(columns, unscale)                \

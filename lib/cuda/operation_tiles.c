@@ -55,6 +55,16 @@ static const struct tile_form forms[] = {
 	{ WEIR_DTYPE_Q4_0, 2, 0, false, false, BLOCKS(q4_0) },
 	{ WEIR_DTYPE_Q4_K, 16, 0, false, false, BLOCKS(q4_k) },
 	{ WEIR_DTYPE_Q6_K, 2, 0, false, false, BLOCKS(q6_k) },
+	{ WEIR_DTYPE_Q2_K, 4, 0, false, false, BLOCKS(q2_k) },
+	{ WEIR_DTYPE_Q3_K, 2, 0, false, false, BLOCKS(q3_k) },
+	{ WEIR_DTYPE_Q5_K, 16, 0, false, false, BLOCKS(q5_k) },
+	{ WEIR_DTYPE_Q4_1, 4, 0, false, false, BLOCKS(q4_1) },
+	{ WEIR_DTYPE_Q5_0, 2, 0, false, false, BLOCKS(q5_0) },
+	{ WEIR_DTYPE_Q5_1, 8, 0, false, false, BLOCKS(q5_1) },
+	{ WEIR_DTYPE_IQ4_NL, 2, 0, false, false, BLOCKS(iq4_nl) },
+	{ WEIR_DTYPE_IQ4_XS, 8, 0, false, false, BLOCKS(iq4_xs) },
+	{ WEIR_DTYPE_MXFP4, 1, 0, false, false, BLOCKS(mxfp4) },
+	{ WEIR_DTYPE_NVFP4, 4, 0, false, false, BLOCKS(nvfp4) },
 };
 
 /* True if the address of each row is a multiple of @align. */

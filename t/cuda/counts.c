@@ -270,7 +270,17 @@ static void tiles(void)
 					   WEIR_DTYPE_Q8_0,
 					   WEIR_DTYPE_Q4_0,
 					   WEIR_DTYPE_Q4_K,
-					   WEIR_DTYPE_Q6_K };
+					   WEIR_DTYPE_Q6_K,
+					   WEIR_DTYPE_Q2_K,
+					   WEIR_DTYPE_Q3_K,
+					   WEIR_DTYPE_Q5_K,
+					   WEIR_DTYPE_Q4_1,
+					   WEIR_DTYPE_Q5_0,
+					   WEIR_DTYPE_Q5_1,
+					   WEIR_DTYPE_IQ4_NL,
+					   WEIR_DTYPE_IQ4_XS,
+					   WEIR_DTYPE_MXFP4,
+					   WEIR_DTYPE_NVFP4 };
 
 	for (unsigned i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
 		enum weir_dtype d = dtypes[i];

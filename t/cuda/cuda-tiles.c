@@ -31,6 +31,16 @@ static const struct tiled {
 	{ WEIR_DTYPE_Q4_0, "q4_0", NEAR_ROUNDED, 32 },
 	{ WEIR_DTYPE_Q4_K, "q4_k", NEAR_ROUNDED, 256 },
 	{ WEIR_DTYPE_Q6_K, "q6_k", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_Q2_K, "q2_k", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_Q3_K, "q3_k", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_Q5_K, "q5_k", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_Q4_1, "q4_1", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_Q5_0, "q5_0", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_Q5_1, "q5_1", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_IQ4_NL, "iq4_nl", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_IQ4_XS, "iq4_xs", NEAR_ROUNDED, 256 },
+	{ WEIR_DTYPE_MXFP4, "mxfp4", NEAR_ROUNDED, 32 },
+	{ WEIR_DTYPE_NVFP4, "nvfp4", NEAR_ROUNDED, 64 },
 };
 #define TILED (sizeof(tiled) / sizeof(*tiled))
 
@@ -60,6 +70,7 @@ static int row_of(const struct tiled *t, int i)
 	static const int most[] = { 256, 512, 768 };
 
 	return t->block == 256  ? most[i % 3]
+	       : t->block == 64 ? 64 + 64 * i
 	       : t->block == 32 ? 96 + 64 * i
 				: whole[i % 3];
 }

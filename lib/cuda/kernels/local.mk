@@ -4,14 +4,15 @@
 # PTX of a release is used.
 CUDA_KERNELS_CU = %D%/products.cu %D%/attention.cu %D%/copies.cu %D%/rows.cu \
 	%D%/reduce.cu %D%/elements.cu %D%/fused.cu %D%/sort.cu %D%/encode.cu \
-	%D%/tiles.cu %D%/tiles_blocks.cu %D%/columns.cu \
+	%D%/tiles.cu %D%/tiles_blocks.cu %D%/tiles_k.cu \
+	%D%/tiles_small.cu %D%/tiles_values.cu %D%/columns.cu \
 	%D%/matvec_floats.cu %D%/matvec_blocks.cu %D%/matvec_k.cu \
 	%D%/matvec_small.cu %D%/matvec_values.cu %D%/matvec_codebooks.cu \
 	%D%/attention_chunks.cu \
 	%D%/attention_tiles.cu
 CUDA_KERNELS_H = %D%/params.h %D%/device.cuh %D%/blocks.cuh \
 	%D%/quants.cuh %D%/indices.cuh %D%/rotate.cuh \
-	%D%/tiles.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/queries.cuh %D%/chunk_rows.cuh \
+	%D%/tiles.cuh %D%/tiles_blocks.cuh %D%/unpack.cuh %D%/sequences.cuh %D%/queries.cuh %D%/chunk_rows.cuh \
 	%D%/matvec.cuh %D%/matvec_blocks.cuh %D%/values.cuh \
 	%D%/rounded.cuh
 CUDA_KERNELS_PTX = $(CUDA_KERNELS_CU:.cu=.ptx)

@@ -6,42 +6,6 @@
 #include "cuda/kernels/matvec_blocks.cuh"
 #include "cuda/kernels/values.cuh"
 
-__device__ static inline uint32_t permute(uint32_t low, uint32_t high,
-					  uint32_t which)
-{
-	uint32_t v;
-
-	asm("prmt.b32 %0, %1, %2, %3;"
-	    : "=r"(v)
-	    : "r"(low), "r"(high), "r"(which));
-	return v;
-}
-
-/*
- * The values of the low and of the high four bits of each byte of @w. A
- * permutation takes four numbers of three bits, from the low half of a word;
- * the fourth bits then select from its result with either half of the table.
- */
-__device__ static inline void values_in(uint64_t first, uint64_t last,
-					uint32_t w, int *low, int *high)
-{
-	uint32_t three = w & 0x77777777;
-	uint32_t fourth = (w >> 1 & 0x44444444) | 0x32103210;
-	uint32_t v[2];
-
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		uint32_t a = permute((uint32_t)first, (uint32_t)(first >> 32),
-				     three >> 16 * i);
-		uint32_t b = permute((uint32_t)last, (uint32_t)(last >> 32),
-				     three >> 16 * i);
-
-		v[i] = permute(a, b, fourth >> 16 * i);
-	}
-	*low = (int)permute(v[0], v[1], 0x6420);
-	*high = (int)permute(v[0], v[1], 0x7531);
-}
-
 /* Blocks of 16 bytes of elements: what @lane reads of them. */
 struct values {
 	int q[8];
