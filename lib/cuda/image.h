@@ -93,72 +93,72 @@ struct weir__cuda;
 	X(attention_tiles, attention_tiles_bf16_large)
 
 /* The kernels: their image, their name without "weir_kernel_". */
-#define WEIR__CUDA_KERNELS(X)              \
-	X(elements, elements)              \
-	X(fused, rms_norm_mul)             \
-	X(fused, rope_set_rows)            \
-	X(fused, swiglu_bytes)             \
-	X(rows, rms_norm)                  \
-	X(rows, norm)                      \
-	X(rows, l2_norm)                   \
-	X(rows, soft_max)                  \
-	X(rows, rope)                      \
-	X(copies, copy_units)              \
-	X(copies, copy_floats)             \
-	X(copies, get_rows)                \
-	X(copies, set_rows)                \
-	X(encode, copy_blocks)             \
-	X(encode, set_rows_blocks)         \
-	X(products, mul_mat_f32)           \
-	X(products, mul_mat_f16)           \
-	X(products, mul_mat_bf16)          \
-	X(products, mul_mat_quants)        \
-	X(tiles, tiles_bf16_wide)          \
-	X(tiles, tiles_bf16_narrow)        \
-	X(tiles, tiles_f16_wide)           \
-	X(tiles, tiles_f16_narrow)         \
-	X(tiles, tiles_f32_wide)           \
-	X(tiles, tiles_f32_narrow)         \
-	X(tiles_blocks, tiles_q8_0_wide)   \
-	X(tiles_blocks, tiles_q8_0_narrow) \
-	X(tiles_blocks, tiles_q4_0_wide)   \
-	X(tiles_blocks, tiles_q4_0_narrow) \
-	X(tiles_blocks, tiles_q4_k_wide)   \
-	X(tiles_blocks, tiles_q4_k_narrow) \
-	X(tiles_blocks, tiles_q6_k_wide)   \
-	X(tiles_blocks, tiles_q6_k_narrow) \
-	X(tiles_k, tiles_q2_k_wide)        \
-	X(tiles_k, tiles_q2_k_narrow)      \
-	X(tiles_k, tiles_q3_k_wide)        \
-	X(tiles_k, tiles_q3_k_narrow)      \
-	X(tiles_k, tiles_q5_k_wide)        \
-	X(tiles_k, tiles_q5_k_narrow)      \
-	X(tiles_small, tiles_q4_1_wide)    \
-	X(tiles_small, tiles_q4_1_narrow)  \
-	X(tiles_small, tiles_q5_0_wide)    \
-	X(tiles_small, tiles_q5_0_narrow)  \
-	X(tiles_small, tiles_q5_1_wide)    \
-	X(tiles_small, tiles_q5_1_narrow)  \
-	X(tiles_values, tiles_iq4_nl_wide)\
-	X(tiles_values, tiles_iq4_nl_narrow)\
-	X(tiles_values, tiles_iq4_xs_wide)\
-	X(tiles_values, tiles_iq4_xs_narrow)\
-	X(tiles_values, tiles_mxfp4_wide)  \
-	X(tiles_values, tiles_mxfp4_narrow)\
-	X(tiles_values, tiles_nvfp4_wide)  \
-	X(tiles_values, tiles_nvfp4_narrow)\
-	X(columns, columns)                \
-	X(columns, lists)                  \
-	X(columns, unscale)                \
-	WEIR__CUDA_MATVECS(X)              \
-	WEIR__CUDA_CODEBOOKS(X)            \
-	WEIR__CUDA_ATTENTIONS(X)           \
-	X(reduce, sum)                     \
-	X(reduce, sum_blocks)              \
-	X(reduce, sum_rows)                \
-	X(reduce, argmax)                  \
-	X(sort, sort_chunks)               \
-	X(sort, sort_merge)                \
+#define WEIR__CUDA_KERNELS(X)                \
+	X(elements, elements)                \
+	X(fused, rms_norm_mul)               \
+	X(fused, rope_set_rows)              \
+	X(fused, swiglu_bytes)               \
+	X(rows, rms_norm)                    \
+	X(rows, norm)                        \
+	X(rows, l2_norm)                     \
+	X(rows, soft_max)                    \
+	X(rows, rope)                        \
+	X(copies, copy_units)                \
+	X(copies, copy_floats)               \
+	X(copies, get_rows)                  \
+	X(copies, set_rows)                  \
+	X(encode, copy_blocks)               \
+	X(encode, set_rows_blocks)           \
+	X(products, mul_mat_f32)             \
+	X(products, mul_mat_f16)             \
+	X(products, mul_mat_bf16)            \
+	X(products, mul_mat_quants)          \
+	X(tiles, tiles_bf16_wide)            \
+	X(tiles, tiles_bf16_narrow)          \
+	X(tiles, tiles_f16_wide)             \
+	X(tiles, tiles_f16_narrow)           \
+	X(tiles, tiles_f32_wide)             \
+	X(tiles, tiles_f32_narrow)           \
+	X(tiles_blocks, tiles_q8_0_wide)     \
+	X(tiles_blocks, tiles_q8_0_narrow)   \
+	X(tiles_blocks, tiles_q4_0_wide)     \
+	X(tiles_blocks, tiles_q4_0_narrow)   \
+	X(tiles_blocks, tiles_q4_k_wide)     \
+	X(tiles_blocks, tiles_q4_k_narrow)   \
+	X(tiles_blocks, tiles_q6_k_wide)     \
+	X(tiles_blocks, tiles_q6_k_narrow)   \
+	X(tiles_k, tiles_q2_k_wide)          \
+	X(tiles_k, tiles_q2_k_narrow)        \
+	X(tiles_k, tiles_q3_k_wide)          \
+	X(tiles_k, tiles_q3_k_narrow)        \
+	X(tiles_k, tiles_q5_k_wide)          \
+	X(tiles_k, tiles_q5_k_narrow)        \
+	X(tiles_small, tiles_q4_1_wide)      \
+	X(tiles_small, tiles_q4_1_narrow)    \
+	X(tiles_small, tiles_q5_0_wide)      \
+	X(tiles_small, tiles_q5_0_narrow)    \
+	X(tiles_small, tiles_q5_1_wide)      \
+	X(tiles_small, tiles_q5_1_narrow)    \
+	X(tiles_values, tiles_iq4_nl_wide)   \
+	X(tiles_values, tiles_iq4_nl_narrow) \
+	X(tiles_values, tiles_iq4_xs_wide)   \
+	X(tiles_values, tiles_iq4_xs_narrow) \
+	X(tiles_values, tiles_mxfp4_wide)    \
+	X(tiles_values, tiles_mxfp4_narrow)  \
+	X(tiles_values, tiles_nvfp4_wide)    \
+	X(tiles_values, tiles_nvfp4_narrow)  \
+	X(columns, columns)                  \
+	X(columns, lists)                    \
+	X(columns, unscale)                  \
+	WEIR__CUDA_MATVECS(X)                \
+	WEIR__CUDA_CODEBOOKS(X)              \
+	WEIR__CUDA_ATTENTIONS(X)             \
+	X(reduce, sum)                       \
+	X(reduce, sum_blocks)                \
+	X(reduce, sum_rows)                  \
+	X(reduce, argmax)                    \
+	X(sort, sort_chunks)                 \
+	X(sort, sort_merge)                  \
 	X(sort, top_k)
 
 #define WEIR__CUDA_IMAGE_ID(name) WEIR__CUDA_IMAGE_##name,

@@ -257,7 +257,8 @@ __device__ static inline void product(const struct weir__cuda_tiles &p,
 		if ((i + 1) % P::steps == 0 && q * B::piece < p.k)
 			P::start(memory.piece[q % P::slots], t, q);
 		copies_commit();
-#pragma unroll(B::minimum ? 1 : 2) /* else a register is lacking */
+/* Not unrolled with a minimum: registers are too few. */
+#pragma unroll(B::minimum ? 1 : 2)
 		for (int g = 0; g < SLICE / B::group; g++)
 			F::multiply_group(sum, memory, (int)(i % 2),
 					  (int)(i % S::stages), at, g);
