@@ -102,6 +102,7 @@ static const struct fault faults[] = {
 	  "of multiples of 32 threads" },
 	{ "async_misaligned", 1, 31, 1, CUDA_ERROR_MISALIGNED_ADDRESS,
 	  "copies 16 bytes from" },
+	{ "async_too_many", 1, 18, 1, 0, "copies 17 bytes to 16" },
 	{ "unset_predicate", 1, 32, 1, 0,
 	  "is guarded by a predicate that was never set" },
 	{ "unset_choice", 1, 32, 1, 0, "uses a predicate that was never set" },

@@ -619,6 +619,11 @@ void ptx_do_async(struct warp *w, const struct ins *in, uint32_t m)
 		size = (uint32_t)ptx_value(w, &in->op[2], lane);
 		p.bytes = in->bytes;
 		p.zeros = size < in->bytes ? in->bytes - size : 0;
+		if (size > in->bytes)
+			ptx_found(
+				w, in, lane, F_OTHER,
+				"copies %u bytes to %u: what happens is undefined",
+				size, in->bytes);
 		p.src = src;
 		if (!ptx_reach(w, in, lane, S_SHARED, p.dst, in->bytes,
 			       in->bytes, A_WRITE))

@@ -313,6 +313,17 @@ __global__ void half_a_warp(float *y, int n)
 	y[threadIdx.x] = 1;
 }
 
+__global__ void async_too_many(const char *x, float4 *y)
+{
+	__shared__ float4 a[32];
+	unsigned p = (unsigned)__cvta_generic_to_shared(a + threadIdx.x);
+
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(p),
+		     "l"(x + 16 * threadIdx.x), "r"(threadIdx.x));
+	asm volatile("cp.async.wait_all;" ::: "memory");
+	y[threadIdx.x] = a[threadIdx.x];
+}
+
 __global__ void async_misaligned(const char *x, float4 *y)
 {
 	__shared__ float4 a[32];
