@@ -5,7 +5,7 @@
  */
 #include "cuda/kernels/tiles_blocks.cuh"
 
-/* A group has 16 elements: two of the bits of 16 bytes, and a byte of scales. */
+/* 16 elements of a group: two bits of 16 bytes each, and a byte of scales. */
 struct unpack_q2_k : byte_elements<16, 0, true> {
 	static const int align = 4;
 	static const int piece = 256, piece_bytes = 84, narrow_slots = 4;

@@ -104,15 +104,15 @@ template <int G, int LESS, bool MINIMUM> struct byte_elements {
 	}
 };
 
-/*
- * The scale and the minimum of group @g of a block of Q4_K or Q5_K, whose first
- * 16 bytes are @head: two factors, and 6 bits of each for each group.
- */
 __device__ static inline unsigned byte_of(uint32_t w, unsigned i)
 {
 	return w >> 8 * i & 255;
 }
 
+/*
+ * The scale and the minimum of group @g of a block of Q4_K or Q5_K, whose first
+ * 16 bytes are @head: two factors, and 6 bits of each for each group.
+ */
 __device__ static inline float scale_q4_k(uint4 head, unsigned g)
 {
 	unsigned i = g % 4;
