@@ -208,7 +208,7 @@ static void is_none(const struct image *im, const char *what)
 	free(data);
 }
 
-/* What is compressed is not what compile.sh writes. */
+/* Frames that are whole, with contents that compile.sh never writes. */
 static void wrong_numbers(void)
 {
 	static const uint32_t counts[] = { 0, 14, 1u << 29, UINT32_MAX };
